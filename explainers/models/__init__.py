@@ -1,0 +1,1 @@
+"""Models and what goes with them: preprocessing, token layout, words; the catalogue."""

@@ -1,0 +1,137 @@
+"""A model and what goes with it: where its blocks are, how its tokens lie, how an input becomes tensors and words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+Kind = Literal["image", "text", "clip"]
+#: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
+Input = Image.Image | Path | str | Mapping[str, Tensor] | Sequence[Image.Image | Path | str]
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """How one image was shown to the model. Sizes and the crop are in pixels of the upright original."""
+
+    width: int
+    height: int
+    crop: tuple[int, int, int, int]  # x0, y0, x1, y1: the part of the original that the model saw
+    seen: tuple[int, int]  # width, height of the tensor that the model saw
+    image: Image.Image | None = field(default=None, repr=False, compare=False)  # upright, RGB; None when tensors were passed
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token."""
+
+    text: str
+    start: int
+    end: int
+    special: bool
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a text and the indices of the tokens it was cut into."""
+
+    text: str
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """How one text was shown to the model. ``text`` is None when tensors were passed."""
+
+    text: str | None
+    tokens: tuple[Token, ...]
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch ready for the model: tensors on its device, one record per sample, and what a person should know."""
+
+    tensors: dict[str, Tensor]
+    inputs: tuple[ImageInput | TextInput, ...]
+    notes: tuple[tuple[str, ...], ...]  # per sample: truncated text, ...
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the tokens of one batch lie.
+
+    prefix       tokens before the first patch or word (classification token, registers); for text 1 where there is a [CLS]
+    class_token  index of the token that the head reads, whose attention row CLS-methods read; None where the head pools
+    grid         (rows, columns) of the patches; None for text
+    """
+
+    prefix: int
+    class_token: int | None
+    grid: tuple[int, int] | None
+
+
+@dataclass(eq=False)
+class Model:
+    """A Transformer with everything needed to explain it. Made by ``explainers.load`` and ``explainers.wrap``.
+
+    module        the user's own module, unchanged
+    blocks        the Transformer blocks of the explained tower, from the input to the output
+    entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
+    labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
+    prepare_input from anything in ``Input`` to tensors
+    prompt_inputs CLIP only: from prompts to ``input_ids`` and ``attention_mask``
+    forward       from tensors to logits (B, C); for CLIP (B, prompts)
+    layout_of     from tensors to the layout of their tokens
+    """
+
+    name: str
+    kind: Kind
+    module: nn.Module
+    blocks: Sequence[nn.Module]
+    entry: nn.Module
+    labels: Sequence[str]
+    prepare_input: Callable[[Input], Prepared]
+    forward: Callable[[Mapping[str, Tensor]], Tensor]
+    layout_of: Callable[[Mapping[str, Tensor]], Layout]
+    prompt_inputs: Callable[[Sequence[str]], dict[str, Tensor]] | None = None
+    details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(p.dtype for p in self.module.parameters() if p.is_floating_point())
+
+    def prepare(self, inputs: Input) -> Prepared:
+        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read."""
+        return self.prepare_input(inputs)
+
+    def tensors(self, inputs: Input) -> dict[str, Tensor]:
+        """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
+        return self.prepare(inputs).tensors
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """SHA-256 over names, shapes and bytes of all parameters and buffers, in the order of their names."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.module.state_dict().items()):
+            flat = tensor.detach().cpu().contiguous()
+            digest.update(f"{name}{flat.dtype}{tuple(flat.shape)}".encode())
+            digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()

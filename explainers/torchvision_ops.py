@@ -1,0 +1,42 @@
+"""Let timm and transformers be imported beside a torchvision that was built against another torch.
+
+timm imports torchvision, and transformers' model classes do too. When torchvision's compiled extension cannot be loaded (a CUDA
+build beside a CPU torch, the usual outcome of ``pip install`` on a machine without a GPU), its Python side still registers
+fake kernels for ``torchvision::nms`` and ``torchvision::qnms``, and dies because nobody declared these operators. We declare the two missing
+schemas, and nothing else: no model that Vitrine runs calls them. With a matching torchvision this module does nothing.
+
+Import it before timm or transformers; ``import explainers`` does.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_SCHEMAS = {
+    "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+}
+# A library object takes its declarations back when it is collected, so the module keeps it.
+_library: torch.library.Library | None = None
+
+
+def register_missing_schemas() -> list[str]:
+    """Declare ``torchvision::nms`` and ``torchvision::qnms`` if no loaded library has; returns the names declared now."""
+    global _library
+    try:
+        import torchvision.extension  # type: ignore[import-untyped]  # noqa: F401  (loads the compiled operators where they fit)
+    except ImportError:
+        return []
+    except RuntimeError:
+        pass  # the very failure this module exists for; torchvision is imported again by timm once the schemas are there
+    declared = []
+    for name, schema in _SCHEMAS.items():
+        if not hasattr(torch.ops.torchvision, name):
+            if _library is None:
+                _library = torch.library.Library("torchvision", "FRAGMENT")
+            _library.define(schema)
+            declared.append(name)
+    return declared
+
+
+register_missing_schemas()
