@@ -1,0 +1,13 @@
+"""How each embedded model was made.
+
+Every recipe is a module with ``add_arguments(parser)`` and ``train(args)``; this table names them, and it is all that
+the command line reads.
+"""
+
+from __future__ import annotations
+
+RECIPES = {
+    "scenes-vit": "embedded.recipes.train_scenes_vit",
+    "scenes-clip": "embedded.recipes.train_scenes_clip",
+    "reviews-bert": "embedded.recipes.train_reviews_bert",
+}
