@@ -1,0 +1,192 @@
+"""``scenes-vit``: a small Vision Transformer that names the objects in rendered scenes.
+
+Targets are soft, 1/k for each of a scene's k objects, so the top class is one of them. From most batches a share of
+the patches is removed (or painted grey), so that the model stays within what it knows when an evaluation removes
+patches. In the first part of the training the patch tokens are also asked what they show, which the renderer knows
+exactly (token labelling, Jiang et al., "All Tokens Matter", NeurIPS 2021); the weight of that question falls to nothing
+and its head is thrown away, so the finished model is an ordinary classifier.
+"""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before timm)
+
+# isort: split
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import timm
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from embedded.recipes.scenes import KINDS, patch_labels, render
+from embedded.recipes.training import add_common_arguments, fit
+
+SIZE, PATCH, BATCH = 112, 8, 64
+ARCHITECTURE = "vit_tiny_patch16_224"  # timm's nearest name; the rest of the shape is MODEL_ARGS
+MODEL_ARGS: dict[str, Any] = {
+    "img_size": SIZE,
+    "patch_size": PATCH,
+    "embed_dim": 192,
+    "depth": 6,
+    "num_heads": 3,
+    "pre_norm": True,
+}
+LABELLING_UNTIL = 0.6  # of the training: patch tokens are asked what they show, less and less
+GREY_SHARE = 0.2  # of batches: patches are painted grey instead of removed
+
+
+class Batch(NamedTuple):
+    """Rendered scenes and what is in them."""
+
+    images: Tensor  # uint8 (B, SIZE, SIZE, 3)
+    targets: Tensor  # (B, kinds), each row sums to 1
+    patches: Tensor  # int64 (B, patches): what each patch shows, len(KINDS) for background
+
+
+class SceneBatches(Dataset[Batch]):
+    """Batch number i of the endless sequence that ``seed`` names; every batch has a generator of its own."""
+
+    def __init__(self, seed: int, first: int = 0, size: int = SIZE, batch: int = BATCH) -> None:
+        self.seed, self.first, self.size, self.batch = seed, first, size, batch
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def __getitem__(self, index: int) -> Batch:
+        rng = np.random.default_rng([self.seed, self.first + index])
+        scenes = [render(rng, self.size) for _ in range(self.batch)]
+        targets = torch.zeros(self.batch, len(KINDS))
+        for row, scene in zip(targets, scenes, strict=True):
+            for item in scene.objects:
+                row[KINDS.index(item.kind)] = 1 / len(scene.objects)
+        images: NDArray[np.uint8] = np.stack([np.asarray(scene.image) for scene in scenes])
+        labels = np.stack([patch_labels(scene, PATCH).reshape(-1) for scene in scenes])
+        return Batch(torch.from_numpy(images), targets, torch.from_numpy(labels))
+
+
+def batches(seed: int, first: int) -> Iterator[Batch]:
+    """Batches ``first``, ``first + 1``, ..., rendered in one process beside the training."""
+    return iter(DataLoader(SceneBatches(seed, first), batch_size=None, num_workers=1, prefetch_factor=8))
+
+
+def tensors(images: Tensor, device: str) -> Tensor:
+    """uint8 (B, H, W, 3) to float (B, 3, H, W) from -1 to 1."""
+    return images.to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None) -> Tensor:
+    """All tokens after the last normalisation, (B, 1 + patches, width); only the patches ``kept`` (B, n) if given."""
+    x = model._pos_embed(model.patch_embed(pixels))
+    if kept is not None:
+        patches = x[:, 1:].gather(1, kept[..., None].expand(-1, -1, x.shape[-1]))
+        x = torch.cat([x[:, :1], patches], 1)
+    return model.norm(model.blocks(model.norm_pre(x)))  # type: ignore[no-any-return]
+
+
+def new_model() -> VisionTransformer:
+    """The untrained model."""
+    model = timm.create_model(ARCHITECTURE, num_classes=len(KINDS), **MODEL_ARGS)
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
+def save(model: VisionTransformer, out: Path) -> None:
+    """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16."""
+    out.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architecture": ARCHITECTURE,
+        "num_classes": len(KINDS),
+        "num_features": model.num_features,
+        "global_pool": "token",
+        "label_names": list(KINDS),
+        "model_args": MODEL_ARGS,
+        "pretrained_cfg": {
+            "num_classes": len(KINDS),
+            "label_names": list(KINDS),
+            "input_size": [3, SIZE, SIZE],
+            "fixed_input_size": True,
+            "interpolation": "bicubic",
+            "crop_pct": 1.0,
+            "crop_mode": "center",
+            "mean": [0.5, 0.5, 0.5],
+            "std": [0.5, 0.5, 0.5],
+            "pool_size": None,
+            "first_conv": "patch_embed.proj",
+            "classifier": "head",
+        },
+    }
+    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    weights = {name: value.half().contiguous() for name, value in model.state_dict().items()}
+    save_file(weights, out / "model.safetensors", {"format": "pt"})
+
+
+class _Labelled(nn.Module):
+    """The model and the head that is thrown away, so that one optimiser trains both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vit = new_model()
+        self.patch_head = nn.Linear(self.vit.num_features, len(KINDS) + 1)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    torch.manual_seed(args.seed)
+    both = _Labelled().to(args.device)
+
+    def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
+        rng = np.random.default_rng([args.seed, 1, step])
+        share = 0.5 if progress < 0.5 else float(rng.choice([0.0, 0.25, 0.5, 0.75]))
+        grey = share > 0 and rng.random() < GREY_SHARE
+        pixels, targets = tensors(batch.images, args.device), batch.targets.to(args.device)
+        labels = batch.patches.to(args.device)
+        total, grid = labels.shape[1], SIZE // PATCH
+        order = torch.from_numpy(rng.random(labels.shape)).argsort(1).to(args.device)
+        kept = order[:, : round(total * (1 - share))]
+        if grey:
+            mask = torch.zeros(labels.shape, device=args.device).scatter_(1, kept, 1.0)
+            pixels = pixels * F.interpolate(mask.view(-1, 1, grid, grid), scale_factor=PATCH)
+        elif share:
+            labels = labels.gather(1, kept)
+        with torch.autocast(args.device.split(":")[0], torch.bfloat16):
+            x = encode(both.vit, pixels, kept if share and not grey else None)
+            logits = both.vit.head(x[:, 0])
+            weight = max(0.0, 1 - progress / LABELLING_UNTIL)
+            dense = both.patch_head(x[:, 1:]) if weight else None
+        value = F.cross_entropy(logits.float(), targets)
+        if dense is not None and not grey:
+            value = value + weight * F.cross_entropy(dense.float().flatten(0, 1), labels.flatten())
+        right = targets.gather(1, logits.argmax(1, keepdim=True)).gt(0).float().mean()
+        return value, float(right)
+
+    fit(
+        both,
+        lambda first: batches(args.seed, first),
+        loss,
+        checkpoint=args.out / "checkpoint.pt",
+        steps=args.steps,
+        minutes=None if args.steps else args.minutes,
+        resume=args.resume,
+    )
+    save(both.vit, args.out)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``train`` reads from the command line."""
+    add_common_arguments(parser, minutes=40)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    train(parser.parse_args())

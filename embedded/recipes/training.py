@@ -1,0 +1,110 @@
+"""What the recipes share: a training loop with warm-up, cosine decay, averaged weights, checkpoints, a progress bar."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+CHECKPOINT_EVERY = 60.0  # seconds
+
+
+def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> None:
+    """``--out``, ``--minutes`` or ``--steps``, ``--device``, ``--seed``, ``--resume``."""
+    parser.add_argument("--out", type=Path, required=True, help="folder the model is written to")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, default=minutes, help=f"how long to train (default {minutes:g})")
+    length.add_argument("--steps", type=int, help="train for this many steps instead")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+
+
+def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: float) -> None:
+    """Move the exponential moving average of the weights towards the model, in place; faster at first."""
+    weight = 1 - min(decay, (1 + step) / (10 + step))
+    for name, value in model.state_dict().items():
+        if value.is_floating_point():
+            average[name].lerp_(value, weight)
+        else:
+            average[name].copy_(value)
+
+
+def fit(
+    model: nn.Module,
+    batches: Callable[[int], Iterable[Any]],
+    loss: Callable[[Any, float, int], tuple[Tensor, float]],
+    *,
+    checkpoint: Path,
+    minutes: float | None = None,
+    steps: int | None = None,
+    resume: bool = False,
+    rate: float = 1e-3,
+    weight_decay: float = 0.05,
+    warm_up: int = 200,
+    decay: float = 0.998,
+) -> nn.Module:
+    """Train ``model`` and return it holding the averaged weights.
+
+    ``batches(first)`` yields batch number ``first`` and those after it (a resumed run sees what an unbroken one would
+    have); ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
+    The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). The checkpoint is deleted
+    at the end. Raises ValueError when not exactly one of ``minutes`` and ``steps`` is given.
+    """
+    if (minutes is None) == (steps is None):
+        raise ValueError("give minutes or steps, one of the two")
+    matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        lr=rate,
+        fused=True,
+    )
+    average = {name: value.clone() for name, value in model.state_dict().items()}
+    step, spent = 0, 0.0
+    if resume and checkpoint.exists():
+        state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        for name, value in state["average"].items():
+            average[name].copy_(value)
+        step, spent = state["step"], state["spent"]
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    started = saved = time.monotonic() - spent
+    smooth: tuple[float, float] | None = None
+    model.train()
+    with tqdm(total=steps, initial=step, unit="step", mininterval=5) as bar:
+        for batch in batches(step):
+            now = time.monotonic()
+            progress = step / steps if steps else (now - started) / (60 * (minutes or 1))
+            if progress >= 1:
+                break
+            for group in optimizer.param_groups:
+                group["lr"] = rate * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
+            value, shown = loss(batch, progress, step)
+            optimizer.zero_grad()
+            value.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            average_(average, model, step, decay)
+            pair = float(value.detach()), shown
+            smooth = pair if smooth is None else (0.98 * smooth[0] + 0.02 * pair[0], 0.98 * smooth[1] + 0.02 * pair[1])
+            bar.set_postfix_str(f"{progress:.0%} loss {smooth[0]:.3f} right {smooth[1]:.3f}", refresh=False)
+            bar.update()
+            if now - saved > CHECKPOINT_EVERY:
+                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "average": average,
+                         "step": step, "spent": now - started}  # fmt: skip
+                torch.save(state, checkpoint.with_suffix(".partial"))
+                checkpoint.with_suffix(".partial").replace(checkpoint)
+                saved = now
+    model.load_state_dict(average)
+    checkpoint.unlink(missing_ok=True)
+    return model.eval()
