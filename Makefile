@@ -4,7 +4,7 @@
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
 #   make test                           ruff, mypy and every test, the pages in a real Chromium among them
-#   make lint | format | wheel | clean
+#   make lint | wheel | clean
 #
 # PYTHON names the interpreter that makes .venv (3.11 or newer), VENV another place for it.
 
@@ -18,7 +18,7 @@ WORKERS ?= auto
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test lint format chromium wheel clean
+.PHONY: help serve install test lint chromium wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,19 +34,16 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Vitrine needs Python 3.11 or newer, and $(PYTHON) is not; say which one to use: make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt --editable .
+	$(PIP) install --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[test,train]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,train]'
 	@touch $@
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-
-format: $(VENV)/installed-test
-	$(BIN)/ruff check --fix .
 
 # One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone.
 test: lint chromium

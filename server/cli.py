@@ -1,0 +1,60 @@
+"""The command line: ``vitrine serve``, ``explain``, ``models``, ``methods``, ``train``.
+
+Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
+before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from server.commands import CommandError, explain, listing, serve, train
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``vitrine`` with all its subcommands."""
+    parser = argparse.ArgumentParser(
+        prog="vitrine",
+        description="Shows what a Transformer looked at: many attribution methods side by side.",
+        epilog="'vitrine COMMAND --help' says more about each command.",
+    )
+    parser.add_argument("--version", action="version", version=f"vitrine {metadata.version('vitrine')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for module in (serve, explain, listing, train):
+        module.add(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 2 for what a person can put right, 130 when interrupted."""
+    args = build_parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except KeyboardInterrupt:
+        print("vitrine: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output (head, less) has seen enough
+        sys.stderr.close()
+        return 0
+    except (CommandError, OSError) as problem:
+        return refuse(problem)
+    except ValueError as problem:
+        from explainers.errors import ExplainerError
+
+        if isinstance(problem, ExplainerError):
+            return refuse(problem)
+        raise
+    return 0
+
+
+def refuse(problem: Exception) -> int:
+    """Say in one line what was wrong; returns the exit code."""
+    print("vitrine:", " ".join(str(problem).split()), file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""``vitrine explain``: explain one answer of a model, and leave pictures, numbers and one JSON file behind."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from server.commands import CommandError, Commands
+from server.commands.listing import text_table
+
+if TYPE_CHECKING:
+    from explainers import Attribution, Explanation
+    from explainers.models.base import Input, Model
+
+STRONGEST = 5  # words a method that are named in the table
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine explain``."""
+    parser = commands.add_parser(
+        "explain",
+        help="explain what a model says about an image or a text",
+        description="Explain what a model says about an image or a text: a table here, pictures and numbers in --out.",
+        epilog="Examples:  vitrine explain photo.jpg --target zebra --out out/    "
+        "vitrine explain photo.jpg --prompt 'a zebra'    vitrine explain --text 'A dull film.'",
+    )
+    parser.add_argument("image", metavar="IMAGE", nargs="?", type=Path, help="an image file")
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--text", help="a text instead of an image")
+    text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
+    parser.add_argument(
+        "--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)"
+    )
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument(
+        "--target",
+        metavar="CLASS",
+        action="append",
+        help="name or number of a class; repeatable (default: the top class)",
+    )
+    target.add_argument(
+        "--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--against", metavar="CLASS", help="explain the target's logit minus this class's")
+    form.add_argument("--probability", action="store_true", help="explain probability in place of logit")
+    parser.add_argument("--methods", metavar="SPEC", nargs="+", help="see 'vitrine methods' (default: the page's)")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Explain one input and print, or write, what came out."""
+    inputs = the_input(args)
+    name = args.model or default_model(args)
+    import explainers  # after the cheap checks: this imports torch
+
+    model = explainers.load(name, device=args.device)
+    check_kind(args, model)
+    methods = args.methods or explainers.default_methods(model)
+    target = the_target(args, model)
+    expected = len(methods) * (len(target) if isinstance(target, list) else 1)
+    with Progress(expected) as progress:
+        result = explainers.explain(model, inputs, target, methods, seed=args.seed, observer=progress)
+    files = write(result, args.out) if args.out else {}
+    if args.json:
+        print(json.dumps(as_json(result, files), ensure_ascii=False))
+    else:
+        print(table(result))
+        if args.out:
+            print(f"\nwrote {args.out / 'result.json'} and {sum(map(len, files.values()))} files of maps beside it")
+
+
+def the_input(args: argparse.Namespace) -> Input:
+    """The image's path or the text; exactly one must be given."""
+    given = [value for value in (args.image, args.text, args.text_file) if value is not None]
+    if len(given) != 1:
+        problem = "more than one thing to explain" if given else "nothing to explain"
+        raise CommandError(f"{problem}: give an image file, --text or --text-file")
+    if args.image is not None:
+        if not args.image.is_file():
+            raise CommandError(f"there is no file {args.image}")
+        return args.image  # type: ignore[no-any-return]
+    if args.text is not None:
+        return args.text  # type: ignore[no-any-return]
+    try:
+        return sys.stdin.read() if args.text_file == "-" else Path(args.text_file).read_text("utf-8")
+    except FileNotFoundError:
+        raise CommandError(f"there is no file {args.text_file}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{args.text_file} is not a text file in UTF-8") from None
+
+
+def default_model(args: argparse.Namespace) -> str:
+    """The embedded model that takes this kind of input."""
+    if args.image is None:
+        return "reviews-bert"
+    return "scenes-clip" if args.prompt else "scenes-vit"
+
+
+def check_kind(args: argparse.Namespace, model: Model) -> None:
+    """Refuse what this kind of model cannot take, in terms of the command line."""
+    if model.kind == "text" and args.image is not None:
+        raise CommandError(f"{model.name} reads text: give --text or --text-file in place of an image")
+    if model.kind != "text" and args.image is None:
+        raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
+    if model.kind == "clip" and not args.prompt:
+        raise CommandError(f"{model.name} compares an image with prompts: give --prompt 'a photo of a zebra'")
+    if model.kind != "clip" and args.prompt:
+        raise CommandError(f"{model.name} knows classes, not prompts: give --target in place of --prompt")
+
+
+def the_target(args: argparse.Namespace, model: Model) -> Any:
+    """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
+    import explainers
+
+    labels = set(model.labels)
+
+    def one(text: str) -> int | str:
+        return int(text) if text not in labels and text.isdecimal() else text
+
+    names: list[int | str] = list(args.prompt or map(one, args.target or []))
+    if args.against is not None:
+        if not names:
+            raise CommandError("--against needs a --target to be set against")
+        return [explainers.Contrast(name, one(args.against)) for name in names]
+    if args.probability:
+        return [explainers.Probability(name) for name in names] or explainers.Probability(None)
+    return names or None
+
+
+class Progress:
+    """An observer of ``explain`` that moves a bar on stderr, one step a map; silent where stderr is no terminal."""
+
+    def __init__(self, maps: int) -> None:
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=maps, unit="map", leave=False, disable=None)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def on_prediction(self, explanation: Explanation) -> None:
+        """Name what is being explained."""
+        self.bar.set_description(", ".join(target.label for target in explanation.targets)[:40])
+
+    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
+        """Move on by one map."""
+        self.bar.update()
+
+
+def file_stem(spec: str) -> str:
+    """The file name of a method, without its ending. Different specs get different names, safe on every file system.
+
+    ``fullgrad_plus:libra`` is fullgrad_plus-libra, ``rollout?start_layer=1`` is rollout+start_layer=1.
+    """
+    readout, _, options = spec.partition("?")
+    parts = [readout.replace(":", "-"), *options.split("&")] if options else [readout.replace(":", "-")]
+    return "+".join(quote(part, safe="=") for part in parts)
+
+
+def folder_names(labels: Sequence[str]) -> list[str]:
+    """A folder name for each target: its label in lower case, hyphens for what is no letter or digit, all different."""
+    names: list[str] = []
+    for label in labels:
+        stem = re.sub(r"[^\w]+", "-", label.lower()).strip("-")[:60] or "target"
+        name, count = stem, 1
+        while name in names:
+            count += 1
+            name = f"{stem}-{count}"
+        names.append(name)
+    return names
+
+
+def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
+    """Write every map as .png and .npy and the whole as ``result.json``; returns the files of each (target, method).
+
+    One target: the files lie in ``out``. Several: in one folder a target. The names returned are relative to ``out``.
+    """
+    import numpy as np
+
+    from explainers.report import render_overlay
+
+    folders = {target.label: "" for target in result.targets}
+    if len(folders) > 1:
+        folders = dict(zip(folders, folder_names(list(folders)), strict=True))
+    files: dict[tuple[str, str], list[str]] = {}
+    for one in result.maps:
+        stem = Path(folders[one.target], file_stem(one.method))
+        (out / stem.parent).mkdir(parents=True, exist_ok=True)
+        render_overlay(result, one).save(out / f"{stem}.png")
+        scores = one.scores if one.patches is None else one.patches
+        np.save(out / f"{stem}.npy", scores.numpy())
+        files[one.target, one.method] = [f"{stem}.png", f"{stem}.npy"]
+    text = json.dumps(as_json(result, files), ensure_ascii=False, indent=1)
+    (out / "result.json").write_text(text + "\n", "utf-8")
+    return files
+
+
+def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dict[str, Any]:
+    """The same JSON as the server's, and for each map the files written for it, if any."""
+    data: dict[str, Any] = result.to_json()
+    for one in data["maps"]:
+        if written := files.get((one["target"], one["method"])):
+            one["files"] = written
+    return data
+
+
+def table(result: Explanation) -> str:
+    """What the model says, and one line a map, for people."""
+    says = [(target.label, f"{target.probability:.1%}", f"{target.logit:+.3f}") for target in result.top(5)]
+    parts = [f"{result.model} says", text_table(("class", "probability", "logit"), says)]
+    for target in result.targets:
+        maps = [one for one in result.maps if one.target == target.label]
+        parts += [f"\nwhy {target.label}?", text_table(*map_rows(maps))]
+    if result.notes:
+        parts += ["", *(f"note: {note}" for note in result.notes)]
+    return "\n".join(parts)
+
+
+def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Headings, and one row a map: its range, how far its sum misses the logit, its time, where its evidence lies."""
+    headings = ("method", "from", "to", "missing", "seconds", "where", "")
+    where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
+    rows = [
+        (
+            one.method,
+            f"{one.range[0]:.3g}",
+            f"{one.range[1]:.3g}",
+            "" if one.completeness_error is None else f"{one.completeness_error:.1g}",
+            f"{one.seconds:.2f}",
+            where(one),
+            "; ".join([*([] if one.class_specific else ["the same for every class"]), *one.notes]),
+        )
+        for one in maps
+    ]
+    return headings, rows
+
+
+def strongest_patch(one: Attribution) -> str:
+    """Where the largest score lies, counted from 1 at the top left."""
+    assert one.patches is not None
+    row, column = divmod(int(one.patches.argmax()), one.patches.shape[1])
+    return f"row {row + 1}, column {column + 1}"
+
+
+def strongest_words(one: Attribution) -> str:
+    """The words with the largest scores, by magnitude."""
+    words = sorted(one.words(), key=lambda word: -abs(word.score))[:STRONGEST]
+    signs = ["" if not one.signed else "+" if word.score > 0 else "-" for word in words]
+    return " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))

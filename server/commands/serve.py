@@ -1,0 +1,75 @@
+"""``vitrine serve``: the server. Its arguments are the settings of ``server.settings``: there is one list of them."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from server.commands import CommandError, Commands
+from server.settings import Settings, environment_name, load_settings
+
+if TYPE_CHECKING:
+    import uvicorn
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine serve``."""
+    parser = commands.add_parser(
+        "serve",
+        help="start the server",
+        description="Start the server. Every setting can also come from the environment variable named with it.",
+    )
+    for one in fields(Settings):
+        about = f"{one.metadata['help'].replace('`', '').replace('%', '%%')} [{environment_name(one.name)}]"
+        if one.name == "models":
+            about = about.replace("separated by commas", "repeatable")
+            parser.add_argument("--model", dest="models", metavar="NAME", action="append", help=about)
+        else:
+            parser.add_argument(f"--{one.name.replace('_', '-')}", metavar=one.name.upper(), help=about)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve until interrupted."""
+    try:
+        settings = load_settings({one.name: getattr(args, one.name) for one in fields(Settings)})
+    except ValueError as problem:
+        raise CommandError(str(problem)) from None
+    with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
+        print("Vitrine is starting ...", flush=True)
+        server = the_server(settings)
+        server.run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; raises CommandError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as problem:
+        raise CommandError(f"cannot listen on {host} port {port}: {problem.strerror}; choose another --port") from None
+
+
+def address(listener: socket.socket) -> str:
+    """Where a browser finds the server; an address that means every interface is shown as this machine's own."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def the_server(settings: Settings) -> uvicorn.Server:
+    """The application inside uvicorn, which says where it is once it answers."""
+    import uvicorn
+
+    from server.app import create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started and sockets:
+                print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
+
+    # Five seconds: an open event stream would otherwise keep the server from stopping.
+    return Server(uvicorn.Config(create_app(settings), log_level=settings.log_level, timeout_graceful_shutdown=5))
