@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from server.commands import CommandError, explain, listing, serve, train
+from server.commands import CommandError, Parser, explain, listing, serve, train
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``vitrine`` with all its subcommands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="vitrine",
         description="Shows what a Transformer looked at: many attribution methods side by side.",
         epilog="'vitrine COMMAND --help' says more about each command.",

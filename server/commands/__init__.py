@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what was wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2."""
+        self.exit(2, f"vitrine: {message} ({self.prog} --help says more)\n")
 
 
 class CommandError(Exception):

@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 from embedded.recipes import RECIPES
-from server.commands import Commands
+from server.commands import Commands, Parser
 
 
 def add(commands: Commands) -> None:
@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Hand the rest of the command line to the recipe and train."""
     recipe = importlib.import_module(RECIPES[args.name])
-    about = (recipe.__doc__ or "").strip().partition("\n")[0]
-    parser = argparse.ArgumentParser(prog=f"vitrine train {args.name}", description=about)
+    about = (recipe.__doc__ or "").partition("\n")[0].replace("`", "")
+    parser = Parser(prog=f"vitrine train {args.name}", description=about)
     recipe.add_arguments(parser)
     recipe.train(parser.parse_args(args.arguments))

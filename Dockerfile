@@ -1,0 +1,42 @@
+# docker build -t vitrine .                                      torch as the default package index has it
+# docker build -t vitrine --build-arg TORCH_INDEX=<address> .    torch from another index as well
+# docker build -t vitrine --build-arg DEVICE=cuda .              on a GPU: run it with --gpus all
+#
+# On Linux the default index's torch carries CUDA and runs without a GPU too, but takes gigabytes. For a small CPU image give
+# TORCH_INDEX the address that PyTorch's installation page names for CPU builds; the version pinned in constraints.txt is taken from it.
+#
+# docker run -p 8000:8000 -v vitrine:/data vitrine
+
+ARG PYTHON=3.11
+
+FROM python:${PYTHON}-slim AS wheel
+WORKDIR /source
+RUN pip install --no-cache-dir hatchling
+COPY . .
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+
+FROM python:${PYTHON}-slim
+ARG TORCH_INDEX=""
+# The dependencies come first and from two files, so that this layer lasts as long as they do.
+WORKDIR /tmp/install
+COPY pyproject.toml constraints.txt ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > wanted.txt \
+    && pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt -r wanted.txt
+RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels pip install --no-cache-dir --no-deps /wheels/*.whl
+
+RUN useradd --create-home --uid 1000 vitrine && install -d -o vitrine -g vitrine /data
+USER vitrine
+WORKDIR /data
+VOLUME /data
+
+ARG DEVICE=cpu
+ENV VITRINE_HOST=0.0.0.0 \
+    VITRINE_PORT=8000 \
+    VITRINE_DEVICE=${DEVICE} \
+    VITRINE_HOME=/data/vitrine \
+    HF_HOME=/data/hub \
+    PYTHONUNBUFFERED=1
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"VITRINE_PORT\"]}/healthz', timeout=4)"]
+CMD ["vitrine", "serve"]
