@@ -1,0 +1,45 @@
+"""The README says what the registries say, and what it tells people to type exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from server import docs
+from server.cli import build_parser
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+CODE = "\n".join(re.findall(r"```(?:sh|console|bash)\n(.*?)```", README, re.DOTALL))
+COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"(\$ )?vitrine ", line)]
+
+
+@pytest.mark.parametrize("name", docs.TABLES)
+def test_readme_has_every_table(name: str) -> None:
+    assert f"<!-- table: {name} -->" in README
+
+
+def test_tables_are_fresh() -> None:
+    """``python -m server.docs`` writes them anew."""
+    assert docs.render(README) == README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_can_be_typed(command: str) -> None:
+    build_parser().parse_args(shlex.split(command, comments=True)[1:])
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"\bmake (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    assert {"serve", "test", "install"} <= targets
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_files_that_are_linked_exist() -> None:
+    for page in ("README.md", "CONTRIBUTING.md"):
+        text = (ROOT / page).read_text("utf-8")
+        links = re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#]+)", text)
+        assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
