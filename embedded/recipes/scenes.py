@@ -42,6 +42,7 @@ class Scene(NamedTuple):
 
     image: Image.Image  # RGB
     objects: list[SceneObject]
+    composition: Composition
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
         objects.append(SceneObject(item.kind, mask, box))
         visible.append(float(mask.sum()) / area if area else 0.0)
     image = Image.fromarray(np.rint(canvas).astype(np.uint8))
-    return Scene(image, objects), visible
+    return Scene(image, objects, composition), visible
 
 
 def render(rng: np.random.Generator, size: int, kinds: Sequence[str] | None = None, count: int | None = None) -> Scene:

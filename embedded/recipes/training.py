@@ -50,23 +50,23 @@ def fit(
     weight_decay: float = 0.05,
     warm_up: int = 200,
     decay: float = 0.998,
+    share: Callable[[str], float] = lambda name: 1.0,
 ) -> nn.Module:
     """Train ``model`` and return it holding the averaged weights.
 
-    ``batches(first)`` yields batch number ``first`` and those after it (a resumed run sees what an unbroken one would
-    have); ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
-    The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). The checkpoint is deleted
-    at the end. Raises ValueError when not exactly one of ``minutes`` and ``steps`` is given.
+    ``batches(first)`` yields batch number ``first`` and those after it, so that a resumed run sees what an unbroken one
+    would have; ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
+    The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). A parameter's rate
+    is ``rate`` times ``share(name)``. The checkpoint is deleted at the end. Raises ValueError when not exactly
+    one of ``minutes`` and ``steps`` is given.
     """
     if (minutes is None) == (steps is None):
         raise ValueError("give minutes or steps, one of the two")
-    matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=rate,
-        fused=True,
-    )
+    groups = [
+        {"params": [value], "share": share(name), "weight_decay": weight_decay if value.ndim > 1 else 0.0}
+        for name, value in model.named_parameters()
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=rate, fused=True)
     average = {name: value.clone() for name, value in model.state_dict().items()}
     step, spent = 0, 0.0
     if resume and checkpoint.exists():
@@ -87,7 +87,9 @@ def fit(
             if progress >= 1:
                 break
             for group in optimizer.param_groups:
-                group["lr"] = rate * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
+                group["lr"] = (
+                    rate * group["share"] * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
+                )
             value, shown = loss(batch, progress, step)
             optimizer.zero_grad()
             value.backward()  # type: ignore[no-untyped-call]
