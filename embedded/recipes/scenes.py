@@ -26,6 +26,7 @@ COUNT_SHARES = (0.3, 0.35, 0.2, 0.15)  # scenes with one, two, three, four objec
 LONGEST = (0.75, 0.56, 0.48, 0.44)  # the largest object of such a scene, as a share of the side
 SHORTEST = 0.27
 MIN_VISIBLE = 0.5  # of each object
+FAINT = 0.06  # opacity
 SIZE_STEP = 2  # pixels; sprites are scaled to multiples of it so that scaled copies can be kept
 
 
@@ -170,6 +171,7 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
             continue
         pixels = np.asarray(sprite, np.float32)[y0 - top : y1 - top, x0 - left : x1 - left]
         colour, alpha = pixels[..., :3], pixels[..., 3:] / 255
+        alpha[alpha < FAINT] = 0  # the ringing of the resampling filters, which would reach beyond the mask
         grey = colour.mean(2, keepdims=True)
         colour = np.clip((grey + (colour - grey) * item.saturation) * item.brightness, 0, 255)
         window = canvas[y0:y1, x0:x1]
@@ -191,9 +193,7 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
 
 def render(rng: np.random.Generator, size: int, kinds: Sequence[str] | None = None, count: int | None = None) -> Scene:
     """One random scene, ``size`` pixels a side, in which at least half of every object is visible."""
-    if (
-        kinds is None and count is None
-    ):  # before anything is rejected, or crowded scenes would be rarer than they should
+    if kinds is None and count is None:  # before anything is rejected, or crowded scenes would be rarer than they should
         count = int(rng.choice(len(COUNT_SHARES), p=COUNT_SHARES)) + 1
     while True:
         scene, visible = draw(compose(rng, kinds, count), size)
