@@ -1,0 +1,73 @@
+// The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
+
+export class Problem extends Error {
+  constructor({ title, detail, send, status }) {
+    super(detail || title);
+    Object.assign(this, { title, detail, send, status });
+  }
+}
+
+async function answer(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({ title: "The server does not answer", detail: "It may have been stopped, or the connection is gone.", send: "Try again in a moment." });
+  }
+  if (response.ok) return response;
+  const isProblem = (response.headers.get("content-type") || "").includes("problem+json");
+  const body = isProblem ? await response.json() : { title: `The server answered ${response.status}`, detail: response.statusText };
+  throw new Problem({ ...body, status: response.status });
+}
+
+export const getJSON = async (path, signal) => (await answer(path, { signal })).json();
+
+/** The bytes of a picture that the server offers (a sample). */
+export const getBlob = async (path, signal) => (await answer(path, { signal })).blob();
+
+export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
+
+export const mapPath = (id, spec, target, suffix) =>
+  `${explanationPath(id)}/maps/${encodeURIComponent(spec)}.${suffix}?target=${encodeURIComponent(target)}`;
+
+/** Ask for an explanation. `fields` is {model, image|text, target?, prompt?, methods?}; lists are repeated fields. */
+export async function createExplanation(fields, signal) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one === undefined || one === null) continue;
+      if (one instanceof Blob) form.append(name, one, one.name || "picture");
+      else form.append(name, one);
+    }
+  }
+  return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();
+}
+
+/** Stop or forget an explanation; that it is already gone is no problem. */
+export const forget = (id) => fetch(explanationPath(id), { method: "DELETE", keepalive: true }).catch(() => {});
+
+export async function loadModel(name) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name }) };
+  return (await answer("/api/models", options)).json();
+}
+
+/**
+ * Follow server-sent events until one of `last` arrives. `handlers` maps event names to functions of the event's data.
+ * Returns a function that stops following. A lost connection is taken up again by the browser, from where it stopped.
+ */
+export function follow(path, handlers, last, onLost) {
+  const source = new EventSource(path);
+  for (const name of new Set([...Object.keys(handlers), ...last])) {
+    source.addEventListener(name, (event) => {
+      if (last.includes(name)) source.close();
+      handlers[name]?.(event.data ? JSON.parse(event.data) : {});
+    });
+  }
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
+      onLost(new Problem({ title: "The connection to the server is lost", detail: "The rest of the answer did not arrive.", send: "Reload the page to see what is there." }));
+    }
+  });
+  return () => source.close();
+}

@@ -1,0 +1,147 @@
+// What Image, Prompt and Text have in common: the model, the chosen methods, the running explanation, the address, the status.
+
+import { getJSON, Problem } from "./api.js";
+import { Chooser } from "./chooser.js";
+import { byId, count, say, seconds, showProblem } from "./dom.js";
+import { Job } from "./job.js";
+import { ModelChoice } from "./modelchoice.js";
+import { readAddress, Store, writeAddress } from "./state.js";
+
+export class Bench {
+  /**
+   * kind      "image", "clip" or "text"
+   * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step
+   */
+  constructor(kind, page) {
+    const asked = readAddress();
+    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods, input: null });
+    this.view = new Store(asked.view);
+    this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
+    this.models = new ModelChoice(kind, (name) => this.change(name));
+    this.chooser = new Chooser(byId("chooser"), (specs) => {
+      this.methods = specs;
+      page.again();
+    });
+    this.job = new Job({
+      queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
+      started: (info, job) => this.#started(info, job),
+      method: (map, job) => this.#method(map, job),
+      done: ({ seconds: took }) => {
+        this.wall.close();
+        say("status", `${count(this.wall.done, "map")}${took === undefined ? "" : ` in ${seconds(took)}`}`);
+      },
+      failed: (problem) => this.#failed(problem),
+      lost: (problem) => this.#failed(problem),
+    });
+    const write = () => this.#write();
+    this.view.follow(write);
+    this.focus.follow((now, before) => (now.locked || before.locked) && write());
+  }
+
+  /** Fetch what the page needs, then reopen the explanation of the address, or let the page begin with an example. */
+  async open() {
+    const place = byId("case-problem");
+    try {
+      const [, { samples }] = await Promise.all([this.models.load(), getJSON("/api/samples")]);
+      this.samples = samples.filter((sample) => sample.kind === this.kind);
+      const stored = this.asked.id && (await this.job.reopen(this.asked.id).catch((problem) => void showProblem(place, problem)));
+      await this.use(stored?.model ?? this.asked.model ?? this.models.preferred, stored);
+      if (stored) {
+        this.id = stored.id;
+        this.page.ready(stored);
+        this.job.follow(stored);
+      } else this.page.ready(null);
+    } catch (problem) {
+      this.report(problem, place);
+    }
+  }
+
+  /** Take `name` as the model of the page. A stored explanation is shown even where its model is not at hand any more. */
+  async use(name, stored = null) {
+    const model = await this.models.use(name).catch((problem) => {
+      if (!stored) throw problem;
+      showProblem(byId("case-problem"), problem);
+      return this.models.use(this.models.preferred);
+    });
+    const [{ variants }, detail] = await Promise.all([
+      getJSON(`/api/methods?model=${encodeURIComponent(model.name)}`),
+      getJSON(`/api/models/${encodeURIComponent(model.name).replaceAll("%2F", "/")}`),
+    ]);
+    this.variants = variants;
+    const can = new Set(variants.filter((variant) => !variant.reason).map((variant) => variant.spec));
+    this.methods = this.methods.filter((spec) => can.has(spec) || spec.includes("?"));
+    this.chooser.setVariants(variants);
+    this.page.changed(model, detail);
+    this.#hang(stored ? [...new Set(stored.maps.map((map) => map.method))] : []);
+  }
+
+  /** The user chose another model: explain the same input with it. */
+  async change(name) {
+    try {
+      await this.use(name);
+      this.wall.clear();
+      this.page.again({ model: true });
+    } catch (problem) {
+      this.models.show();
+      this.report(problem, byId("case-problem"));
+    }
+  }
+
+  /** Explain `input` ({image} or {text}) for `targets` ({target} or {prompt}). Problems are shown at `place`; resolves to whether it began. */
+  async explain(input, targets, place, isNew = true) {
+    const fields = { model: this.models.current.name, ...input, ...targets, methods: this.methods };
+    try {
+      const job = await this.job.start(fields);
+      if (!job) return false;
+      showProblem(byId("case-problem"), null);
+      showProblem(place, null);
+      this.id = job.id;
+      this.isNew = isNew;
+      if (isNew) this.focus.set({ at: -1, locked: false });
+      this.#write();
+      return true;
+    } catch (problem) {
+      this.report(problem, place);
+      return false;
+    }
+  }
+
+  report(problem, place) {
+    if (!(problem instanceof Problem)) console.error(problem);
+    showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+  }
+
+  #hang(specs) {
+    const byPlace = new Map(this.variants.map((variant, i) => [variant.spec, [i, variant]]));
+    const known = (spec) => byPlace.get(spec) ?? byPlace.get(spec.split("?")[0]);
+    const wanted = specs.length ? specs : this.methods.length ? this.methods : this.variants.filter((v) => v.default && !v.reason).map((v) => v.spec);
+    const hung = wanted.filter(known).map((spec) => ({ spec, at: known(spec)[0], variant: known(spec)[1] }));
+    hung.sort((a, b) => a.at - b.at);
+    this.chooser.setChosen(hung.map(({ spec }) => spec));
+    this.wall.expect(hung.map(({ spec, variant }) => ({ ...variant, spec, title: variant.title + (spec.includes("?") ? ` (${spec.split("?")[1]})` : "") })));
+  }
+
+  #started(info, job) {
+    this.#hang(info.expected ?? []);
+    const isNew = this.isNew ?? true;
+    if (isNew) this.wall.clear();
+    this.page.started(info, job, isNew);
+    say("status", `0 of ${this.wall.all.length} maps`);
+  }
+
+  #method(map, job) {
+    this.page.method(map, job);
+    say("status", `${this.wall.done} of ${this.wall.all.length} maps`);
+  }
+
+  #failed(problem) {
+    this.wall.close();
+    say("status", "stopped");
+    showProblem(byId("case-problem"), problem);
+  }
+
+  #write() {
+    const { at, locked } = this.focus.value;
+    if (this.id) writeAddress({ id: this.id }, this.view.value, locked ? at : -1);
+  }
+}

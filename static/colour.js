@@ -1,0 +1,72 @@
+// From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual sequence.
+
+// Seventeen stops of matplotlib's magma from 0.04 to 0.97, read off as sRGB bytes.
+const MAGMA = [
+  [5, 4, 22], [20, 14, 54], [41, 17, 90], [64, 15, 116], [89, 21, 126], [112, 31, 129], [136, 39, 129], [160, 47, 127], [184, 55, 121],
+  [208, 65, 111], [229, 80, 100], [243, 101, 92], [250, 129, 95], [254, 157, 108], [254, 185, 127], [254, 213, 151], [252, 240, 178],
+];
+const FOR = [[232, 130, 108], [205, 62, 38], [168, 35, 19]];
+const AGAINST = [[111, 163, 221], [46, 104, 178], [28, 69, 135]];
+
+function along(stops, t) {
+  const place = Math.min(1, Math.max(0, t)) * (stops.length - 1);
+  const i = Math.min(stops.length - 2, Math.floor(place));
+  return stops[i].map((channel, k) => channel + (stops[i + 1][k] - channel) * (place - i));
+}
+
+/** The value below which the fraction `q` of `values` lies, with linear interpolation between neighbours. */
+export function quantile(values, q) {
+  const sorted = Float64Array.from(values).sort();
+  const place = q * (sorted.length - 1);
+  const i = Math.floor(place);
+  return i + 1 < sorted.length ? sorted[i] + (sorted[i + 1] - sorted[i]) * (place - i) : sorted[i];
+}
+
+/**
+ * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of |score|,
+ * from the 1st to the 99th percentile for an unsigned one. `lists` holds the scores of every map that shares the scale.
+ */
+export function limits(lists, signed) {
+  const all = lists.flat();
+  if (all.length === 0) return [0, 0];
+  if (!signed) return [quantile(all, 0.01), quantile(all, 0.99)];
+  const limit = quantile(all.map(Math.abs), 0.99);
+  return [-limit, limit];
+}
+
+/** A score after the choice of evidence: unsigned maps have none against, so the choice leaves them alone. */
+export const chosen = (score, signed, evidence) =>
+  signed && ((evidence === "for" && score < 0) || (evidence === "against" && score > 0)) ? 0 : score;
+
+/** Where a score lies between the ends of the scale: -1 to 1 if signed, 0 to 1 if not. */
+export function place(score, [low, high], signed) {
+  if (high <= low) return 0;
+  const t = signed ? score / high : (score - low) / (high - low);
+  return Math.min(1, Math.max(signed ? -1 : 0, t));
+}
+
+/** Colour [red, green, blue] and cover (0 to 1) at a place on the scale. What counts for nothing lets the picture through. */
+export function colourAt(t, signed) {
+  if (!signed) return [along(MAGMA, t), 0.12 + 0.88 * t ** 0.7];
+  const size = Math.abs(t);
+  return [along(t > 0 ? FOR : AGAINST, size), size ** 0.85];
+}
+
+const STEPS = 512;
+const tables = new Map();
+
+/** The colours of one scale as a table of RGBA bytes, from its low end to its high end; made once. */
+export function table(signed) {
+  if (!tables.has(signed)) {
+    const bytes = new Uint8ClampedArray(4 * (STEPS + 1));
+    for (let i = 0; i <= STEPS; i++) {
+      const [colour, cover] = colourAt(signed ? (2 * i) / STEPS - 1 : i / STEPS, signed);
+      bytes.set([...colour, 255 * cover], 4 * i);
+    }
+    tables.set(signed, bytes);
+  }
+  return tables.get(signed);
+}
+
+/** Index of the table's entry for a place on the scale. */
+export const entry = (t, signed) => 4 * Math.round(STEPS * (signed ? (t + 1) / 2 : t));

@@ -1,0 +1,73 @@
+// The Image page: a picture, the classes that the model sees in it, and one plate a method.
+
+import { getBlob } from "./api.js";
+import { Bench } from "./bench.js";
+import { Classes } from "./classes.js";
+import { mapControls } from "./controls.js";
+import { byId, el, say } from "./dom.js";
+import { Wall } from "./plate.js";
+import { Samples } from "./samples.js";
+import { acceptPictures, Specimen } from "./specimen.js";
+
+const problems = byId("specimen-problem");
+let input = null; // {image, sample?}: what was given last
+let target = null;
+
+const bench = new Bench("image", {
+  changed(model, detail) {
+    classes.setLabels(detail.labels ?? []);
+  },
+  ready(stored) {
+    samples.show(bench.samples);
+    if (!stored) openExample();
+  },
+  async started(info, job, isNew) {
+    target = info.targets[0];
+    byId("answer").textContent = target.label;
+    document.title = `${target.label} · Image · Vitrine`;
+    classes.show(info.top, target);
+    byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
+    samples.mark(input?.sample ?? null);
+    if (!isNew) return;
+    const base = await specimen.show(job.id, info.input);
+    if (base) bench.wall.setBase(base);
+  },
+  method(map, job) {
+    specimen.setGrid(map.grid);
+    bench.wall.receive(map, job.id);
+  },
+  again(change = {}) {
+    if (change.model) target = null;
+    explain(input, target?.label, byId("case-problem"), Boolean(change.model));
+  },
+});
+
+bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
+const specimen = new Specimen(byId("picture"), bench);
+const classes = new Classes(byId("classes"), (label) => explain(input, label, byId("case-problem"), false));
+const samples = new Samples(byId("samples"), openSample);
+acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
+byId("controls").append(...mapControls(bench.view));
+
+async function explain(given, label, place, isNew = true) {
+  const before = input;
+  if (!given) return;
+  input = given;
+  const began = await bench.explain({ image: given.image }, { target: label }, place, isNew);
+  if (!began && input === given) input = before;
+}
+
+async function openSample(sample, label = sample.target) {
+  try {
+    await explain({ image: await getBlob(sample.image), sample: sample.id }, label, problems);
+  } catch (problem) {
+    bench.report(problem, problems);
+  }
+}
+
+function openExample() {
+  const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
+  if (first) openSample(first, bench.asked.target ?? first.target);
+}
+
+bench.open();

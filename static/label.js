@@ -1,0 +1,75 @@
+// The museum label of a plate: what a reader needs to judge the map above it.
+
+import { mapPath, explanationPath } from "./api.js";
+import { el, number, seconds } from "./dom.js";
+
+const RULES = { gradient: "gradient", libra: "Libra", conservative: "conservative", attnlrp: "AttnLRP", deep_taylor: "deep Taylor", lrp: "LRP" };
+
+export const ruleName = (rule) => (rule ? RULES[rule] ?? rule : "none needed");
+
+export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
+
+export const SAME = "The same map for every class.";
+
+/** What is wrong with a map, in plain words; the method's own notes, once each. */
+export function warnings(variant, map) {
+  const notes = [...(map?.notes ?? [])];
+  if (!variant.class_specific && !notes.some((note) => /same (map )?for every/i.test(note))) notes.unshift(SAME);
+  return notes.join(" ");
+}
+
+/** The colour bar with the values at its two ends. */
+export class Scale {
+  constructor(signed) {
+    this.low = el("span");
+    this.high = el("span");
+    this.node = el("div", { class: "scale" }, el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` }), el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high));
+    this.show(null);
+  }
+  show(ends) {
+    this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
+    this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
+  }
+}
+
+/** The lines that only a finished map fills; their room is kept from the start, so nothing moves when they arrive. */
+export class Facts {
+  constructor(variant) {
+    const line = (name, title, text = "–") => {
+      const value = el("dd", {}, text);
+      this.rows.push(el("div", { title }, el("dt", {}, name), value));
+      return value;
+    };
+    this.rows = [];
+    line("rule", "How the signal travels back through the model", ruleName(variant.rule));
+    this.range = line("range", "Smallest and largest score");
+    line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
+    this.sum = line("sum off by", "Completeness error: how far the terms are from adding up to the explained score; where the method promises it");
+    this.time = line("time", "Seconds that this map took");
+    this.node = el("dl", { class: "facts" }, this.rows);
+  }
+  show(map) {
+    this.range.textContent = map ? `${number(map.range[0], 2)} … ${number(map.range[1], 2)}` : "–";
+    const error = map?.completeness_error;
+    this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
+    this.time.textContent = map ? seconds(map.seconds) : "–";
+  }
+}
+
+/** Links to the picture, the numbers, and the whole explanation. */
+export class Take {
+  constructor(variant) {
+    const link = (text, what) => el("a", { "aria-label": `${variant.title}: ${what}` }, text);
+    this.links = [link("PNG", "picture"), link(".npy", "numbers for NumPy"), link("JSON", "whole explanation as JSON")];
+    const paper = variant.paper && el("a", { class: "paper", href: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
+    this.node = el("div", { class: "take" }, this.links, paper);
+  }
+  show(id, map) {
+    const paths = id && map ? [mapPath(id, map.method, map.target, "png"), mapPath(id, map.method, map.target, "npy"), explanationPath(id)] : [];
+    this.links.forEach((link, i) => {
+      if (!paths[i]) return void link.removeAttribute("href");
+      link.href = paths[i];
+      link.download = "";
+    });
+  }
+}

@@ -1,0 +1,143 @@
+// A plate and the wall of plates: all the same size, in a fixed order, there before their maps arrive.
+
+import { limits } from "./colour.js";
+import { el } from "./dom.js";
+import { Face } from "./face.js";
+import { byLine, Facts, Scale, Take, warnings } from "./label.js";
+
+/** One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or missing. */
+export class Plate {
+  constructor(variant, stores) {
+    this.variant = variant;
+    const rule = variant.rule ? `, rule ${variant.rule}` : "";
+    this.face = new Face({ name: variant.title + rule, ...stores });
+    this.scale = new Scale(variant.signed);
+    this.facts = new Facts(variant);
+    this.note = el("p", { class: "note" });
+    this.take = new Take(variant);
+    this.node = el(
+      "article", { class: "plate", data: { spec: variant.spec } },
+      this.face.node, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
+      this.scale.node, this.facts.node, this.note, this.take.node,
+    );
+    this.show(null);
+  }
+
+  get map() {
+    return this.face.map;
+  }
+
+  /** What the colours stand for. */
+  get values() {
+    return this.map.scores;
+  }
+
+  set state(state) {
+    this.node.dataset.state = state;
+    this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
+  }
+
+  show(map, id) {
+    this.face.setMap(map);
+    this.facts.show(map);
+    this.take.show(id, map);
+    this.note.textContent = this.note.title = warnings(this.variant, map);
+    if (!map) this.scale.show(null);
+    this.state = map ? "done" : "waiting";
+  }
+
+  /** The picture under the map; null while it is not known. */
+  setBase(base) {
+    this.face.setBase(base);
+  }
+
+  colour(ends) {
+    this.face.ends = ends;
+    if (this.map) this.scale.show(ends);
+    this.face.draw();
+  }
+
+  mark(value) {
+    this.face.mark(value);
+  }
+}
+
+/** Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same formula, so the same unit). */
+export function colourAll(plates, scale) {
+  const shared = new Map();
+  for (const plate of plates) {
+    const { readout } = plate.variant;
+    if (plate.map) shared.set(readout, [...(shared.get(readout) ?? []), plate.values]);
+  }
+  for (const plate of plates) {
+    if (!plate.map) plate.colour([0, 0]);
+    else plate.colour(limits(scale === "shared" ? shared.get(plate.variant.readout) : [plate.values], plate.variant.signed));
+  }
+}
+
+export class Wall {
+  constructor(root, { focus, view, onRead, makePlate = (variant, stores) => new Plate(variant, stores) }) {
+    Object.assign(this, { root, focus, view, makePlate, stores: { focus, view, onRead }, plates: new Map(), base: null });
+    view.follow(() => this.colour());
+    focus.follow((value) => this.#mark(value));
+  }
+
+  get all() {
+    return [...this.plates.values()];
+  }
+
+  get done() {
+    return this.all.filter((plate) => plate.node.dataset.state === "done").length;
+  }
+
+  /** Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one arrives. */
+  expect(variants) {
+    const before = this.plates;
+    this.plates = new Map(variants.map((variant) => [variant.spec, before.get(variant.spec) ?? this.#hang(variant)]));
+    for (const plate of this.all) plate.state = plate.map ? "stale" : "waiting";
+    const nodes = this.all.map((plate) => plate.node);
+    const same = nodes.length === this.root.children.length && nodes.every((node, i) => node === this.root.children[i]);
+    if (!same) this.root.replaceChildren(...nodes);
+  }
+
+  /** Another specimen: the old maps and the old picture do not belong to it. */
+  clear() {
+    this.setBase(null);
+    for (const plate of this.all) plate.show(null);
+    this.#mark(this.focus.value);
+  }
+
+  /** The picture under every map. */
+  setBase(base) {
+    this.base = base;
+    for (const plate of this.all) plate.setBase(base);
+  }
+
+  receive(map, id) {
+    const plate = this.plates.get(map.method);
+    if (!plate) return;
+    plate.show(map, id);
+    if (this.view.value.scale === "shared") this.colour();
+    else colourAll([plate], "own");
+    plate.mark(this.focus.value);
+  }
+
+  /** What is still waiting will not come. */
+  close() {
+    for (const plate of this.all) if (plate.node.dataset.state !== "done") plate.state = "missing";
+  }
+
+  colour() {
+    colourAll(this.all, this.view.value.scale);
+  }
+
+  #mark(value) {
+    for (const plate of this.all) plate.mark(value);
+  }
+
+  #hang(variant) {
+    const plate = this.makePlate(variant, this.stores);
+    plate.setBase(this.base);
+    return plate;
+  }
+}

@@ -1,0 +1,55 @@
+// The address bar is the state: which explanation, and how it is looked at.
+
+/** How a view begins; what is as it begins is left out of the address. */
+const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen" };
+const CHOICES = { evidence: ["both", "for", "against"], grid: ["smooth", "patches"], scale: ["own", "shared"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"] };
+
+/** A value that tells its followers when it changes. */
+export class Store {
+  #followers = new Set();
+  constructor(value) {
+    this.value = value;
+  }
+  set(patch) {
+    const next = { ...this.value, ...patch };
+    if (Object.keys(next).every((key) => Object.is(next[key], this.value[key]))) return;
+    const before = this.value;
+    this.value = next;
+    for (const run of this.#followers) run(next, before);
+  }
+  follow(run) {
+    this.#followers.add(run);
+    return () => this.#followers.delete(run);
+  }
+}
+
+/** What the address asks for: {id, model, target, prompts, methods, view, focus}. */
+export function readAddress(search = location.search) {
+  const query = new URLSearchParams(search);
+  const view = { ...VIEW };
+  for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(query.get(name))) view[name] = query.get(name);
+  const opacity = Number(query.get("opacity"));
+  if (query.has("opacity") && opacity >= 0 && opacity <= 100) view.opacity = opacity;
+  const focus = Number(query.get("focus") ?? -1);
+  return {
+    id: query.get("id"),
+    model: query.get("model"),
+    target: query.get("target"),
+    prompts: query.getAll("prompt"),
+    methods: query.getAll("methods"),
+    view,
+    focus: Number.isInteger(focus) ? focus : -1,
+  };
+}
+
+/** Write the state into the address: `asked` is {id} or what was asked for while there is no id yet. */
+export function writeAddress(asked, view, focus) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(asked)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) query.append(name, one);
+  }
+  for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
+  if (focus >= 0) query.set("focus", focus);
+  const text = query.toString();
+  history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
+}
