@@ -171,7 +171,8 @@ def draw(composition: Composition, size: int) -> tuple[Scene, list[float]]:
             continue
         pixels = np.asarray(sprite, np.float32)[y0 - top : y1 - top, x0 - left : x1 - left]
         colour, alpha = pixels[..., :3], pixels[..., 3:] / 255
-        alpha[alpha < FAINT] = 0  # the ringing of the resampling filters, which would reach beyond the mask
+        alpha[alpha < FAINT] = 0  # resampling rings a little around an edge, beyond the mask and inside it
+        alpha[alpha > 1 - FAINT] = 1
         grey = colour.mean(2, keepdims=True)
         colour = np.clip((grey + (colour - grey) * item.saturation) * item.brightness, 0, 255)
         window = canvas[y0:y1, x0:x1]
