@@ -50,15 +50,15 @@ class Batch(NamedTuple):
 class CaptionedBatches(Dataset[Batch]):
     """Batch number i of the endless sequence that ``seed`` names."""
 
-    def __init__(self, seed: int, first: int = 0) -> None:
-        self.seed, self.first = seed, first
+    def __init__(self, seed: int, first: int = 0, batch: int = BATCH) -> None:
+        self.seed, self.first, self.batch = seed, first, batch
 
     def __len__(self) -> int:
         return 10**9
 
     def __getitem__(self, index: int) -> Batch:
         rng = np.random.default_rng([self.seed, 2, self.first + index])
-        scenes = [render(rng, SIZE) for _ in range(BATCH)]
+        scenes = [render(rng, SIZE) for _ in range(self.batch)]
         captions = kind_captions(rng) + [scene_caption(rng, scene) for scene in scenes]
         images = np.stack([np.asarray(scene.image) for scene in scenes])
         return Batch(torch.from_numpy(images), [c.text for c in captions], torch.from_numpy(matches(scenes, captions)))

@@ -56,15 +56,15 @@ class Batch(NamedTuple):
 class SceneBatches(Dataset[Batch]):
     """Batch number i of the endless sequence that ``seed`` names; every batch has a generator of its own."""
 
-    def __init__(self, seed: int, first: int = 0, size: int = SIZE, batch: int = BATCH) -> None:
-        self.seed, self.first, self.size, self.batch = seed, first, size, batch
+    def __init__(self, seed: int, first: int = 0, batch: int = BATCH) -> None:
+        self.seed, self.first, self.batch = seed, first, batch
 
     def __len__(self) -> int:
         return 10**9
 
     def __getitem__(self, index: int) -> Batch:
         rng = np.random.default_rng([self.seed, self.first + index])
-        scenes = [render(rng, self.size) for _ in range(self.batch)]
+        scenes = [render(rng, SIZE) for _ in range(self.batch)]
         targets = torch.zeros(self.batch, len(KINDS))
         for row, scene in zip(targets, scenes, strict=True):
             for item in scene.objects:
