@@ -1,7 +1,8 @@
 """The sample scenes of the pages: ``python -m embedded.recipes.samples`` draws them into ``embedded/samples/scenes``.
 
 For each scene a PNG, and a mask PNG of the same size whose pixel value is the number of the object one sees there: 0 for
-background, 1 for the first kind listed, and so on. ``index.json`` says what is in each.
+background, 1 for the first of the objects listed, and so on. ``index.json`` lists every scene twice: to be classified, and
+to be matched with prompts.
 """
 
 from __future__ import annotations
@@ -87,13 +88,18 @@ def main() -> None:
         scene.image.save(OUT / f"{sample.name}.png", optimize=True)
         mask_of(scene).save(OUT / f"{sample.name}.mask.png", optimize=True)
         kinds = [item.kind for item in scene.objects]
-        article = [f"an {kind}" if kind[0] in "aeiou" else f"a {kind}" for kind in kinds]
-        rows.append({
-            "id": sample.name, "title": sample.title, "note": sample.note, "file": f"{sample.name}.png",
-            "mask": f"{sample.name}.mask.png", "kinds": kinds, "target": sample.target,
-            "prompts": [f"a photo of {one}" for one in article],
-        })  # fmt: skip
-    (OUT / "index.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        shown = {
+            "title": sample.title,
+            "note": sample.note,
+            "image": f"{sample.name}.png",
+            "mask": f"{sample.name}.mask.png",
+            "objects": kinds,
+        }
+        asked = sorted(kinds, key=lambda kind: kind != sample.target)
+        prompts = [f"a photo of {'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in asked]
+        rows.append({"id": sample.name, "kind": "image", "model": "scenes-vit", **shown, "target": sample.target})
+        rows.append({"id": f"{sample.name}-prompts", "kind": "clip", "model": "scenes-clip", **shown, "prompts": prompts})
+    (OUT / "index.json").write_text(json.dumps({"samples": rows}, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
