@@ -44,8 +44,15 @@ export async function createExplanation(fields, signal) {
   return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();
 }
 
-/** Stop or forget an explanation; that it is already gone is no problem. */
-export const forget = (id) => fetch(explanationPath(id), { method: "DELETE", keepalive: true }).catch(() => {});
+/** Stop an explanation that nobody waits for any more. One that is finished stays: a link may lead to it. */
+export async function abandon(id) {
+  try {
+    const { state } = await getJSON(explanationPath(id));
+    if (state === "queued" || state === "running") await answer(explanationPath(id), { method: "DELETE" });
+  } catch {
+    // It is gone, or the server is: either way it is not running for us.
+  }
+}
 
 export async function loadModel(name) {
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name }) };

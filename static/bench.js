@@ -1,6 +1,6 @@
 // What Image, Prompt and Text have in common: the model, the chosen methods, the running explanation, the address, the status.
 
-import { getJSON, Problem } from "./api.js";
+import { explanationPath, getJSON, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
 import { Job } from "./job.js";
@@ -44,7 +44,7 @@ export class Bench {
     try {
       const [, { samples }] = await Promise.all([this.models.load(), getJSON("/api/samples")]);
       this.samples = samples.filter((sample) => sample.kind === this.kind);
-      const stored = this.asked.id && (await this.job.reopen(this.asked.id).catch((problem) => void showProblem(place, problem)));
+      const stored = this.asked.id && (await getJSON(explanationPath(this.asked.id)).catch((problem) => void showProblem(place, problem)));
       await this.use(stored?.model ?? this.asked.model ?? this.models.preferred, stored);
       if (stored) {
         this.id = stored.id;

@@ -37,8 +37,9 @@ export class Chooser {
   #family(variants) {
     const one = (variant) => {
       const input = el("input", { type: "checkbox", value: variant.spec, disabled: Boolean(variant.reason) });
-      const name = variant.title === variants[0].title ? ruleName(variant.rule) : `${ruleName(variant.rule)}: ${variant.title}`;
-      const remark = variant.reason ?? (variant.dear ? "slow: many passes through the model" : null);
+      const plain = variant.title === variants[0].title || variant.title.endsWith(`· ${ruleName(variant.rule)}`);
+      const name = plain ? ruleName(variant.rule) : `${ruleName(variant.rule)}: ${variant.title}`;
+      const remark = variant.reason ?? (variant.dear ? `slow: ${variant.passes ?? "many passes"}` : null);
       return el("label", { class: variant.reason ? "off" : "" }, input, el("span", {}, variant.rule ? name : variant.title, remark && el("small", {}, remark)));
     };
     return el("fieldset", {}, el("legend", {}, variants[0].title), variants.map(one));

@@ -1,6 +1,6 @@
 // One explanation at a time: a newer one drops the older, and what arrives late for the older is not heard.
 
-import { createExplanation, explanationPath, follow, forget, getJSON } from "./api.js";
+import { abandon, createExplanation, explanationPath, follow } from "./api.js";
 
 const LAST = ["done", "failed", "cancelled"];
 
@@ -30,22 +30,12 @@ export class Job {
       throw error;
     }
     if (ticket !== this.#asked) return null;
-    this.#follow(job);
+    this.follow(job);
     return job;
   }
 
-  /** Follow a stored explanation from its beginning; rejects with the Problem if it is not there. */
-  async reopen(id) {
-    const ticket = ++this.#asked;
-    const job = await getJSON(explanationPath(id));
-    return ticket === this.#asked ? job : null;
-  }
-
+  /** Follow an explanation from its beginning; `job` is {id, state?}. */
   follow(job) {
-    this.#follow(job);
-  }
-
-  #follow(job) {
     this.#leave();
     const live = { id: job.id, over: job.state === "done" };
     const here = (run) => (data) => live === this.#live && run(data);
@@ -73,7 +63,7 @@ export class Job {
   #leave() {
     if (!this.#live) return;
     this.#live.stop();
-    if (!this.#live.over) forget(this.#live.id);
+    if (!this.#live.over) abandon(this.#live.id);
     this.#live = null;
   }
 }

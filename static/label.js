@@ -9,12 +9,15 @@ export const ruleName = (rule) => (rule ? RULES[rule] ?? rule : "none needed");
 
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
-export const SAME = "The same map for every class.";
+const SAME = "The same map for every class.";
+
+/** Whether a note says that the map does not depend on the class. */
+export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
 
 /** What is wrong with a map, in plain words; the method's own notes, once each. */
 export function warnings(variant, map) {
   const notes = [...(map?.notes ?? [])];
-  if (!variant.class_specific && !notes.some((note) => /same (map )?for every/i.test(note))) notes.unshift(SAME);
+  if (!variant.class_specific && !notes.some(isSame)) notes.unshift(SAME);
   return notes.join(" ");
 }
 
@@ -32,18 +35,25 @@ export class Scale {
   }
 }
 
+/** Where to read the paper: its page at arXiv, if the citation names one. */
+export function paperLink(citation) {
+  const id = /arXiv (\d{4}\.\d{4,5})/.exec(citation ?? "")?.[1];
+  return id ? `https://arxiv.org/abs/${id}` : null;
+}
+
 /** The lines that only a finished map fills; their room is kept from the start, so nothing moves when they arrive. */
 export class Facts {
-  constructor(variant) {
+  /** `brief` leaves out what is the same for a whole row of maps. */
+  constructor(variant, brief = false) {
     const line = (name, title, text = "–") => {
       const value = el("dd", {}, text);
       this.rows.push(el("div", { title }, el("dt", {}, name), value));
       return value;
     };
     this.rows = [];
-    line("rule", "How the signal travels back through the model", ruleName(variant.rule));
+    if (!brief) line("rule", "How the signal travels back through the model", ruleName(variant.rule));
     this.range = line("range", "Smallest and largest score");
-    line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
+    if (!brief) line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
     this.sum = line("sum off by", "Completeness error: how far the terms are from adding up to the explained score; where the method promises it");
     this.time = line("time", "Seconds that this map took");
     this.node = el("dl", { class: "facts" }, this.rows);
@@ -58,10 +68,11 @@ export class Facts {
 
 /** Links to the picture, the numbers, and the whole explanation. */
 export class Take {
-  constructor(variant) {
+  constructor(variant, withPaper = true) {
     const link = (text, what) => el("a", { "aria-label": `${variant.title}: ${what}` }, text);
     this.links = [link("PNG", "picture"), link(".npy", "numbers for NumPy"), link("JSON", "whole explanation as JSON")];
-    const paper = variant.paper && el("a", { class: "paper", href: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
+    const href = withPaper && paperLink(variant.paper);
+    const paper = href && el("a", { class: "paper", href, title: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
     this.node = el("div", { class: "take" }, this.links, paper);
   }
   show(id, map) {

@@ -3,23 +3,23 @@
 import { limits } from "./colour.js";
 import { el } from "./dom.js";
 import { Face } from "./face.js";
-import { byLine, Facts, Scale, Take, warnings } from "./label.js";
+import { byLine, Facts, ruleName, Scale, Take, warnings } from "./label.js";
+
+/** The name by which a screen reader tells maps apart. */
+export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
 
 /** One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or missing. */
 export class Plate {
-  constructor(variant, stores) {
-    this.variant = variant;
-    const rule = variant.rule ? `, rule ${variant.rule}` : "";
-    this.face = new Face({ name: variant.title + rule, ...stores });
+  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  constructor(variant, stores, target = null) {
+    Object.assign(this, { variant, target });
+    this.face = new Face({ name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}`, ...stores });
     this.scale = new Scale(variant.signed);
-    this.facts = new Facts(variant);
+    this.facts = new Facts(variant, target !== null);
     this.note = el("p", { class: "note" });
-    this.take = new Take(variant);
-    this.node = el(
-      "article", { class: "plate", data: { spec: variant.spec } },
-      this.face.node, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
-      this.scale.node, this.facts.node, this.note, this.take.node,
-    );
+    this.take = new Take(variant, target === null);
+    const above = target === null ? [this.face.node, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.note, this.take.node);
     this.show(null);
   }
 
@@ -41,7 +41,7 @@ export class Plate {
     this.face.setMap(map);
     this.facts.show(map);
     this.take.show(id, map);
-    this.note.textContent = this.note.title = warnings(this.variant, map);
+    this.note.textContent = this.note.title = this.target === null ? warnings(this.variant, map) : (map?.notes ?? []).join(" ");
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
   }
@@ -115,7 +115,11 @@ export class Wall {
 
   receive(map, id) {
     const plate = this.plates.get(map.method);
-    if (!plate) return;
+    if (plate) this.take(plate, map, id);
+  }
+
+  /** Hang a map on its plate, in its colours. */
+  take(plate, map, id) {
     plate.show(map, id);
     if (this.view.value.scale === "shared") this.colour();
     else colourAll([plate], "own");

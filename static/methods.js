@@ -1,0 +1,53 @@
+// The Methods page: every method of the registry with each of its rules, and the rules themselves.
+
+import { getJSON } from "./api.js";
+import { byId, count, el, say, showProblem } from "./dom.js";
+import { paperLink, ruleName } from "./label.js";
+
+const KINDS = { attention: "attention weights", norm: "normalisation", activation: "activation", product: "product of two paths", linear: "linear and add" };
+
+const cite = ({ by, year, paper }) => {
+  const text = [by, year].filter(Boolean).join(", ");
+  const href = paperLink(paper);
+  return href ? el("a", { href, title: paper, rel: "noreferrer", target: "_blank" }, text || "paper") : el("span", { title: paper ?? "" }, text || "–");
+};
+
+const yes = (value, word) => (value ? el("span", {}, word) : el("span", { class: "quiet" }, "–"));
+
+function family(method, variants) {
+  const rows = variants.map((variant, i) =>
+    el(
+      "tr", { class: i ? "" : "first", data: { spec: variant.spec } },
+      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), el("p", { class: "quiet" }, method.passes ?? "")),
+      el("td", {}, variant.rule ? ruleName(variant.rule) : el("span", { class: "quiet" }, "none needed")),
+      el("td", {}, variant.title),
+      el("td", {}, cite(variant)),
+      el("td", {}, variant.signed ? "for and against" : el("span", { class: "quiet" }, "strength only")),
+      el("td", {}, variant.class_specific ? "yes" : el("span", { class: "warn" }, "no: the same map for every class")),
+      el("td", {}, yes(variant.dear, "slow")),
+      el("td", {}, el("code", {}, variant.spec)),
+    ),
+  );
+  return el("tbody", {}, rows);
+}
+
+function methodsTable(methods, variants) {
+  const heads = ["Method", "Rule", "Known as", "Paper", "Signed", "Class-specific", "Cost", "Write it as"];
+  const head = el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text))));
+  return el("table", {}, head, methods.map((method) => family(method, variants.filter((variant) => variant.readout === method.name))));
+}
+
+function rulesTable(rules) {
+  const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Rule"), Object.values(KINDS).map((text) => el("th", { scope: "col" }, text)), el("th", { scope: "col" }, "Paper")));
+  const row = (rule) => el("tr", { class: "first" }, el("th", { scope: "row" }, el("span", { class: "title" }, ruleName(rule.name))), Object.keys(KINDS).map((kind) => el("td", {}, String(rule[kind] ?? "–").replaceAll("_", " "))), el("td", {}, cite(rule)));
+  return el("table", {}, head, el("tbody", {}, rules.map(row)));
+}
+
+try {
+  const [{ methods, variants }, { rules }] = await Promise.all([getJSON("/api/methods"), getJSON("/api/rules")]);
+  byId("methods").append(methodsTable(methods, variants));
+  byId("rules").append(rulesTable(rules));
+  say("status", `${count(methods.length, "read-out")}, ${count(variants.length, "method")} with their rules`);
+} catch (problem) {
+  showProblem(byId("methods"), problem);
+}

@@ -1,0 +1,120 @@
+// The Prompt page: a picture and what to look for in words; methods by prompts.
+
+import { getBlob } from "./api.js";
+import { Bench } from "./bench.js";
+import { mapControls } from "./controls.js";
+import { byId, el, number, percent, say } from "./dom.js";
+import { Matrix } from "./matrix.js";
+import { Samples } from "./samples.js";
+import { acceptPictures, Specimen } from "./specimen.js";
+
+const MOST = 8; // prompts that the server takes at once
+const problems = byId("specimen-problem");
+let input = null; // {image, sample?}
+let details = {}; // of the model
+
+const bench = new Bench("clip", {
+  changed(model) {
+    details = model.details ?? {};
+  },
+  ready(stored) {
+    samples.show(bench.samples);
+    if (!stored) openExample();
+  },
+  async started(info, job, isNew) {
+    showPrompts(info.targets);
+    bench.wall.setTargets(info.targets, info.targets.map(told));
+    if (isNew) bench.wall.clear();
+    byId("answer").textContent = info.targets.map((target) => target.label).join("”, “");
+    document.title = `${info.targets[0].label} · Prompt · Vitrine`;
+    byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
+    samples.mark(input?.sample ?? null);
+    if (!isNew) return;
+    const base = await specimen.show(job.id, info.input);
+    if (base) bench.wall.setBase(base);
+  },
+  method(map, job) {
+    specimen.setGrid(map.grid);
+    bench.wall.receive(map, job.id);
+  },
+  again(change = {}) {
+    explain(input, prompts(), byId("case-problem"), Boolean(change.model));
+  },
+});
+
+bench.wall = new Matrix(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
+const specimen = new Specimen(byId("picture"), bench);
+const samples = new Samples(byId("samples"), openSample);
+acceptPictures(byId("give"), (file) => explain({ image: file }, prompts(), problems));
+byId("controls").append(...mapControls(bench.view));
+
+const rows = el("div", { class: "rows" });
+const add = el("button", { type: "button", class: "act plain", on: { click: () => addRow("").querySelector("input").focus() } }, "Add a prompt");
+byId("prompts").append(el("h2", {}, "Prompts"), rows, el("div", { class: "give" }, el("button", { type: "submit", class: "act" }, "Look for these"), add));
+byId("prompts").addEventListener("submit", (event) => {
+  event.preventDefault();
+  explain(input, prompts(), problems, false);
+});
+addRow("");
+
+/** The cosine of image and prompt: as the server gives it, else the logit over the model's scale. */
+const cosine = (target) => target.cosine ?? (details.logit_scale ? target.logit / details.logit_scale : null);
+
+function told(target) {
+  const near = cosine(target);
+  const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
+  return `${likeness} · share ${percent(target.probability)}`;
+}
+
+function addRow(prompt, target = null) {
+  const field = el("input", { type: "text", value: prompt, maxLength: 200, "aria-label": "Prompt", placeholder: "a zebra" });
+  const remove = el("button", { type: "button", "aria-label": "Remove this prompt", title: "Remove", on: { click: () => drop(row) } }, "×");
+  const bar = el("i");
+  bar.style.width = `${100 * (target?.probability ?? 0)}%`;
+  const row = el("div", { class: "entry" }, field, remove, el("span", { class: "likeness" }, target ? told(target) : "\u00a0"), el("span", { class: "bar" }, bar));
+  rows.append(row);
+  add.disabled = rows.children.length >= MOST;
+  return row;
+}
+
+function drop(row) {
+  row.remove();
+  if (!rows.children.length) addRow("");
+  add.disabled = false;
+  rows.lastChild.querySelector("input").focus();
+}
+
+const prompts = () => [...new Set([...rows.querySelectorAll("input")].map((field) => field.value.trim()).filter(Boolean))];
+
+function showPrompts(targets) {
+  rows.replaceChildren();
+  for (const target of targets) addRow(target.label, target);
+}
+
+async function explain(given, asked, place, isNew = true) {
+  const before = input;
+  if (!given) return;
+  input = given;
+  const began = await bench.explain({ image: given.image }, { prompt: asked }, place, isNew);
+  if (!began && input === given) input = before;
+}
+
+async function openSample(sample, asked = sample.prompts) {
+  try {
+    await explain({ image: await getBlob(sample.image), sample: sample.id }, asked?.length ? asked : prompts(), problems);
+  } catch (problem) {
+    bench.report(problem, problems);
+  }
+}
+
+function openExample() {
+  const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
+  if (!first) return;
+  const asked = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
+  showPrompts([]);
+  for (const prompt of asked) addRow(prompt);
+  bench.wall.setTargets(asked.map((label) => ({ label })), []);
+  openSample(first, asked);
+}
+
+bench.open();

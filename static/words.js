@@ -1,0 +1,153 @@
+// A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
+
+import { chosen, place } from "./colour.js";
+import { el, number, signedNumber } from "./dom.js";
+import { byLine, Facts, Scale, Take, warnings } from "./label.js";
+import { plateName } from "./plate.js";
+
+/** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
+export function unitsOf({ text, tokens, words }, grain) {
+  if (grain === "words") return words;
+  if (grain === "pieces") return tokens.map((token, i) => ({ ...token, tokens: [i] })).filter((piece) => !piece.special && piece.end > piece.start);
+  const sentences = [];
+  let open = false;
+  for (const word of words) {
+    const last = sentences.at(-1);
+    if (open) Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
+    else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
+    // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
+    open = !(/[.!?…]["'”’)]*$/.test(text.slice(word.start, word.end)) && /^["'”’)]*(\s|$)/.test(text.slice(word.end)));
+  }
+  return sentences;
+}
+
+/** A unit's score: the sum of its pieces where scores are signed, else the largest of them. */
+export const unitScore = (scores, { tokens }, signed) =>
+  signed ? tokens.reduce((sum, i) => sum + scores[i], 0) : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);
+
+/** Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks against. */
+export function tint(span, t, signed) {
+  const size = Math.abs(t);
+  span.className = t === 0 ? "" : !signed ? "mag" : t > 0 ? "pro" : "con";
+  span.style.setProperty("--a", size.toFixed(3));
+  span.style.setProperty("--u", `${Math.round(size * 4)}px`);
+}
+
+export class WordPlate {
+  constructor(variant, { focus, view, onRead }) {
+    Object.assign(this, { variant, focus, view, onRead, map: null, base: null, values: [], spans: [], order: [] });
+    this.value = el("span", { class: "value", "aria-hidden": "true" });
+    this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
+    this.scale = new Scale(variant.signed);
+    this.facts = new Facts(variant);
+    this.note = el("p", { class: "note" });
+    this.take = new Take(variant);
+    const head = [this.value, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))];
+    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.note, this.take.node);
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
+    this.#listen();
+    this.show(null);
+  }
+
+  set state(state) {
+    this.node.dataset.state = state;
+    this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
+  }
+
+  /** The text and how it is cut: {text, units, read}; `read` is where the model stopped reading. Null leaves the plate as it is. */
+  setBase(base) {
+    if (!base) return;
+    this.base = base;
+    const { text, units, read = text.length } = base;
+    let at = 0;
+    const parts = [];
+    this.spans = units.map(({ start, end }, i) => {
+      const span = el("span", { data: { w: i } }, text.slice(start, end));
+      parts.push(text.slice(at, start), span);
+      at = end;
+      return span;
+    });
+    const rest = Math.max(at, read);
+    parts.push(text.slice(at, rest));
+    if (rest < text.length) parts.push(el("span", { class: "unread", title: "not read by the model" }, text.slice(rest)));
+    this.reading.replaceChildren(...parts);
+    this.#score();
+  }
+
+  show(map, id) {
+    this.map = map;
+    this.facts.show(map);
+    this.take.show(id, map);
+    this.note.textContent = this.note.title = warnings(this.variant, map);
+    if (!map) this.scale.show(null);
+    this.#score();
+    this.state = map ? "done" : "waiting";
+  }
+
+  colour(ends) {
+    const { signed } = this.variant;
+    if (this.map) this.scale.show(ends);
+    this.spans.forEach((span, i) => {
+      const t = this.map ? place(chosen(this.values[i], signed, this.view.value.evidence), ends, signed) : 0;
+      tint(span, t, signed);
+    });
+    this.mark(this.focus.value);
+  }
+
+  mark({ at, locked }) {
+    this.spans.forEach((span, i) => {
+      span.classList.toggle("on", i === at);
+      span.classList.toggle("locked", i === at && locked);
+    });
+    this.value.textContent = this.map && at >= 0 && at < this.values.length ? this.#shown(at) : "";
+  }
+
+  #shown(i) {
+    return (this.variant.signed ? signedNumber : number)(this.values[i]);
+  }
+
+  #word(i) {
+    const { start, end } = this.base.units[i];
+    return `“${this.base.text.slice(start, end)}”`;
+  }
+
+  #score() {
+    const { map, base } = this;
+    this.values = map && base ? base.units.map((unit) => unitScore(map.scores, unit, map.signed)) : [];
+    this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
+    const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
+    const told = strongest.length ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.` : "not there yet";
+    this.reading.setAttribute("aria-label", `${plateName(this.variant)}: ${told}`);
+  }
+
+  #listen() {
+    const at = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
+    this.reading.addEventListener("pointerover", (event) => this.focus.value.locked || this.focus.set({ at: at(event) }));
+    this.reading.addEventListener("pointerleave", () => this.focus.value.locked || this.focus.set({ at: -1 }));
+    this.reading.addEventListener("click", (event) => {
+      const now = this.focus.value;
+      const word = at(event);
+      this.focus.set(word < 0 || (now.locked && now.at === word) ? { locked: false } : { at: word, locked: true });
+    });
+    this.reading.addEventListener("keydown", (event) => this.#walk(event));
+  }
+
+  #walk(event) {
+    if (!this.values.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
+    const { at } = this.focus.value;
+    const last = this.values.length - 1;
+    const rank = this.order.indexOf(at);
+    const next = {
+      ArrowLeft: () => Math.max(0, at - 1),
+      ArrowRight: () => Math.min(last, at + 1),
+      ArrowUp: () => this.order[Math.max(0, rank - 1)],
+      ArrowDown: () => this.order[Math.min(last, rank + 1)],
+      Home: () => this.order[0],
+    }[event.key]?.();
+    if (next === undefined) return;
+    event.preventDefault();
+    this.focus.set({ at: next, locked: true });
+    this.onRead?.(`${plateName(this.variant)}, ${this.#word(next)}: ${this.#shown(next)}, ${this.order.indexOf(next) + 1} of ${last + 1} by strength`);
+  }
+}
