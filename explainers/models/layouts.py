@@ -1,0 +1,72 @@
+"""How the tokens of a model lie: prefix, classification token, grid of patches; found once, then given for every batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout
+from explainers.models.libraries import vision_config
+from explainers.models.structure import Run, Structure, changing_tokens, class_token
+
+LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
+
+
+def text_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
+    read = class_token(module, found, run, tensors, prefix)
+    layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
+    return lambda tensors: layout
+
+
+def image_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images."""
+    if prefix is None:
+        prefix = _unchanging_prefix(changing_tokens(module, found.entry, run, tensors))
+    if not 0 <= prefix < found.tokens:
+        raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {found.tokens} tokens; pass a smaller prefix=")
+    read = class_token(module, found, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
+    height, width = tensors["pixel_values"].shape[-2:]
+    rows, columns = _grid(module, found.tokens - prefix, (height, width))
+    patch = (height / rows, width / columns)
+
+    def layout_of(batch: Mapping[str, Tensor]) -> Layout:
+        tall, wide = batch["pixel_values"].shape[-2:]
+        # models that take any size cut what is left over of a patch
+        grid = (rows, columns) if (tall, wide) == (height, width) else (int(tall / patch[0]), int(wide / patch[1]))
+        return Layout(prefix, read, grid)
+
+    return layout_of
+
+
+def _unchanging_prefix(changing: Tensor) -> int:
+    """How many tokens stay the same at the front; all others must change."""
+    prefix = int(changing.int().argmax())
+    if not bool(changing[prefix:].all()):
+        same = torch.nonzero(~changing).flatten().tolist()
+        raise ExplainerError(f"which tokens are patches is not clear: tokens {same[:8]} are the same for every image; pass prefix=")
+    return prefix
+
+
+def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
+    """(rows, columns) of ``patches``: as the model declares them, else square patches of one size."""
+    for part in module.modules():
+        declared = getattr(part, "grid_size", None)
+        if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:
+            return int(declared[0]), int(declared[1])
+    sides = getattr(vision_config(module), "patch_size", None)
+    patch = (sides, sides) if isinstance(sides, int) else sides
+    if not patch or len(patch) != 2:
+        side = math.sqrt(size[0] * size[1] / patches)
+        patch = (side, side)
+    rows, columns = round(size[0] / patch[0]), round(size[1] / patch[1])
+    if rows * columns != patches:
+        raise ExplainerError(
+            f"{patches} tokens do not fill the patches of an image of {size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
+            "(how many tokens stand before the first patch) or preprocess= (another image size)"
+        )
+    return rows, columns

@@ -1,0 +1,203 @@
+"""What timm and transformers say about their own models: kind, how to call them, image size, preprocessing, tokenizer.
+
+The two libraries declare these things in one way each; nothing here is about one model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+from explainers.errors import ExplainerError
+from explainers.models.base import Kind
+from explainers.models.images import Preprocessing, processor_preprocessing, timm_preprocessing
+
+Library = Literal["timm", "transformers", "torch"]
+#: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
+_GUESS = "The model does not say how its images are prepared: the defaults of {} were used. Pass preprocess= to wrap to change them."
+TENSORS = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
+
+
+def library_of(module: nn.Module) -> Library:
+    """Which library the module's class comes from; "torch" for a user's own."""
+    transformers = sys.modules.get("transformers")
+    if transformers is not None and isinstance(module, transformers.PreTrainedModel):
+        return "transformers"
+    return "timm" if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm.") else "torch"
+
+
+def kind_of(module: nn.Module, library: Library) -> Kind:
+    """ "clip" for a model with an image and a text tower, else by what its forward takes."""
+    if hasattr(module, "get_image_features") and hasattr(module, "get_text_features"):
+        return "clip"
+    if library == "timm":
+        return "image"
+    takes = inspect.signature(module.forward).parameters
+    kinds: list[Kind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
+    if len(kinds) != 1:
+        raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text" or "clip"')
+    return kinds[0]
+
+
+def forward_of(module: nn.Module, library: Library) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """From a dict of tensors to logits (B, C)."""
+    takes = inspect.signature(module.forward).parameters
+    by_name = library == "transformers" or any(name in takes for name in TENSORS)
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key != "token_type_ids")]
+        if unknown:
+            raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
+        if by_name:
+            return logits_of(module(**{key: tensor for key, tensor in tensors.items() if key in takes}))
+        return logits_of(module(tensors["pixel_values"]))
+
+    return run
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returns: itself, ``logits``, or ``logits_per_image``."""
+    for name in ("logits_per_image", "logits"):
+        found = getattr(output, name, None)
+        if isinstance(found, Tensor):
+            output = found
+            break
+    if isinstance(output, Tensor) and output.dim() == 2:
+        return output
+    given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+    raise ExplainerError(f"the model gives no logits (batch, classes) but {given}; use a model with a classification head")
+
+
+def vision_config(module: nn.Module) -> Any:
+    """The configuration of the image tower, or of the model; None without one."""
+    config = getattr(module, "config", None)
+    return getattr(config, "vision_config", None) or config
+
+
+def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
+    """(height, width) that the model declares."""
+    if library == "transformers":
+        declared = getattr(vision_config(module), "image_size", None)
+    else:
+        declared = next((size for part in module.modules() if (size := getattr(part, "img_size", None))), None)
+        if library == "timm":
+            declared = declared or timm_config(module)["input_size"][-2:]
+    if isinstance(declared, int):
+        return declared, declared
+    return (int(declared[0]), int(declared[1])) if declared else None
+
+
+def timm_config(module: nn.Module) -> dict[str, Any]:
+    """timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    from timm.data.config import resolve_model_data_config
+
+    return dict(resolve_model_data_config(module))  # type: ignore[no-untyped-call]
+
+
+def preprocessing_of(module: nn.Module, library: Library, given: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    """How images are prepared (None: unknown), and a note where that is a guess. ``given``: a Preprocessing, an image processor, None."""
+    if isinstance(given, Preprocessing):
+        return given, ()
+    if given is not None:
+        return processor_preprocessing(given), ()
+    size = image_size(module, library)
+    if library == "timm" and size is not None:
+        return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
+    if library == "transformers":
+        saved = _saved_with(module, "AutoImageProcessor", backend="pil")
+        if saved is not None:
+            return processor_preprocessing(saved), ()
+        return _default_preprocessing(module, size)
+    return None, ()
+
+
+def _saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
+    """What lies beside the weights in the folder or the local cache that a transformers model was loaded from; None if it is not there."""
+    import transformers
+
+    place = getattr(getattr(module, "config", None), "_name_or_path", "")
+    if not place:
+        return None
+    try:
+        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, **arguments)
+    except (OSError, ValueError, KeyError, ImportError):
+        return None
+
+
+def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING
+
+    known: Any = IMAGE_PROCESSOR_MAPPING  # for each class of configuration, the processor of each backend
+    try:
+        backends = known[type(getattr(module, "config", None))]
+    except KeyError:
+        return None, ()
+    processor_class = backends.get("pil") or next(iter(backends.values()))
+    recipe = processor_preprocessing(processor_class())
+    if size is not None:
+        recipe = _resized(recipe, size)
+    return recipe, (_GUESS.format(processor_class.__name__),)
+
+
+def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
+    """``recipe`` for tensors of another size, with the same margin around the crop."""
+    if recipe.resize is None or recipe.crop is None:
+        return replace(recipe, resize=size, fit="squash", crop=None)
+    resize = (round(recipe.resize[0] * size[0] / recipe.crop[0]), round(recipe.resize[1] * size[1] / recipe.crop[1]))
+    return replace(recipe, resize=resize, crop=size)
+
+
+def tokenizer_of(module: nn.Module, given: Any) -> Any:
+    """``given``, or the tokenizer that was saved with a transformers model; None if there is none."""
+    tokenizer = given if given is not None else _saved_with(module, "AutoTokenizer")
+    if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
+        if given is None:
+            return None
+        raise ExplainerError("the tokenizer does not know character offsets; pass tokenizer= a fast one (AutoTokenizer gives it)")
+    return tokenizer
+
+
+def special_ids(module: nn.Module) -> frozenset[int]:
+    """Ids of special tokens that the configuration names."""
+    config = getattr(module, "config", None)
+    config = getattr(config, "text_config", None) or config
+    names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+    ids = (getattr(config, name, None) for name in names)
+    return frozenset(i for i in ids if isinstance(i, int))
+
+
+def heads_of(block: nn.Module, config: Any) -> int | None:
+    """Attention heads of a block; None where there is no attention, or it does not say."""
+    names = ("num_heads", "num_attention_heads", "n_heads")
+    for part in block.modules():
+        for name in names:
+            if isinstance(getattr(part, name, None), int):
+                return int(getattr(part, name))
+    return next((int(getattr(config, name)) for name in names if isinstance(getattr(config, name, None), int)), None)
+
+
+def title_of(module: nn.Module, library: Library) -> str:
+    """A name for a model that was given none."""
+    if library == "timm":
+        config = getattr(module, "pretrained_cfg", None) or {}
+        architecture, tag = config.get("architecture"), config.get("tag")
+        if architecture:
+            return f"{architecture}.{tag}" if tag else str(architecture)
+    return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """The floating-point type of the weights."""
+    return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the weights are."""
+    return next((p.device for p in module.parameters()), torch.device("cpu"))

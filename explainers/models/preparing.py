@@ -1,0 +1,119 @@
+"""From what a caller sends (images, paths, texts, tensors, lists of these) to tensors on the model's device, with a record of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.base import ImageInput, Input, Prepared
+from explainers.models.images import Preprocessing, read_image
+from explainers.models.libraries import device_of, dtype_of
+from explainers.models.structure import first_tensor, trial
+from explainers.models.texts import TextReader
+
+
+def as_list(inputs: Input) -> list[Any]:
+    """One input or several as a list."""
+    if isinstance(inputs, (Image.Image, Path, str)):
+        return [inputs]
+    if isinstance(inputs, Tensor) or not isinstance(inputs, Sequence):
+        raise ExplainerError(f"a {type(inputs).__name__} cannot be explained; send an image, a path, a text, a list or a dict of tensors")
+    if not inputs:
+        raise ExplainerError("the list of inputs is empty; send at least one")
+    return list(inputs)
+
+
+def moved(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """``tensors`` on the module's device, pixel values in its floating-point type."""
+    wrong = [name for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
+    if wrong:
+        raise ExplainerError(f"{', '.join(wrong)}: send torch tensors")
+    device, dtype = device_of(module), dtype_of(module)
+    return {name: t.to(device, dtype) if t.is_floating_point() else t.to(device) for name, t in tensors.items()}
+
+
+def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple[str, ...], inputs: Input) -> Prepared:
+    """A batch of images; every record says which rectangle of its image the model sees."""
+    if isinstance(inputs, Mapping):
+        return _image_tensors(module, inputs)
+    if recipe is None:
+        raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send pixel_values")
+    made = [recipe(read_image(source)) for source in as_list(inputs)]
+    sizes = {tuple(pixels.shape) for pixels, _ in made}
+    if len(sizes) > 1:
+        raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
+    tensors = moved({"pixel_values": torch.stack([pixels for pixels, _ in made])}, module)
+    return Prepared(tensors, tuple(record for _, record in made), (notes,) * len(made))
+
+
+def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared:
+    pixels = tensors.get("pixel_values")
+    if not isinstance(pixels, Tensor) or pixels.dim() != 4 or not pixels.is_floating_point():
+        raise ExplainerError("image tensors are {'pixel_values': float tensor (batch, channels, height, width)}")
+    height, width = pixels.shape[-2:]
+    record = ImageInput(width, height, (0, 0, width, height), (width, height))
+    return Prepared(moved(tensors, module), (record,) * len(pixels), ((),) * len(pixels))
+
+
+def prepare_texts(module: nn.Module, reader: TextReader, inputs: Input) -> Prepared:
+    """A batch of texts, padded to one length."""
+    if not isinstance(inputs, Mapping):
+        return reader.read(as_list(inputs), device_of(module))
+    ids = inputs.get("input_ids")
+    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
+        raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")
+    if reader.max_tokens and ids.shape[1] > reader.max_tokens:
+        raise ExplainerError(f"input_ids hold {ids.shape[1]} tokens; the model takes {reader.max_tokens}")
+    return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
+
+
+class Prompts:
+    """Prompts of a dual encoder to tensors; texts are padded as the text tower needs it.
+
+    A text tower that reads the last position (SigLIP) was trained on texts padded to the full length: its features change when padding is
+    added. One that is masked, or reads the end-of-text token (CLIP), does not mind, and gets no more padding than the batch needs.
+    """
+
+    def __init__(self, module: nn.Module, reader: TextReader) -> None:
+        self.module, self.reader = module, reader
+        self._padding: bool | str | None = None
+
+    def __call__(self, prompts: Sequence[str]) -> dict[str, Tensor]:
+        """``input_ids``, ``attention_mask``, ... (prompts, tokens) on the module's device. Raises ExplainerError for an empty one."""
+        if isinstance(prompts, str):
+            prompts = [prompts]
+        if not prompts or any(not isinstance(p, str) or not p.strip() for p in prompts):
+            raise ExplainerError("send at least one prompt, and no empty one, for example 'a photo of a zebra'")
+        if self.reader.tokenizer is None:
+            raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send input_ids with the pixel_values")
+        if self._padding is None:
+            self._padding = self._needed_padding(prompts[0])
+        return self._encode(list(prompts), self._padding)
+
+    def _encode(self, prompts: list[str], padding: bool | str) -> dict[str, Tensor]:
+        encoded = self.reader.tokenizer(
+            prompts, padding=padding, truncation=self.reader.max_tokens is not None, max_length=self.reader.max_tokens, return_tensors="pt"
+        )
+        return moved(dict(encoded), self.module)
+
+    def _needed_padding(self, prompt: str) -> bool | str:
+        if self.reader.max_tokens is None:
+            return True
+        features: Any = self.module.get_text_features
+        with trial(self.module):
+            short, full = (first_tensor(_pooled(features(**self._encode([prompt], p)))) for p in (False, "max_length"))
+        assert short is not None
+        assert full is not None
+        same = (short - full).abs().max() <= 1e-3 * full.abs().max()
+        return True if bool(same) else "max_length"
+
+
+def _pooled(features: object) -> object:
+    """transformers gives text features as a tensor or, since version 5, as ``pooler_output``."""
+    return getattr(features, "pooler_output", features)

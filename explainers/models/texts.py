@@ -1,0 +1,168 @@
+"""Texts: tokens with their places in the text, and the words they belong to.
+
+A word is what a reader calls one: the tokenizer's own words, with the parts of "don't" and "well-made" put together again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Prepared, TextInput, Token, Word
+
+#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
+_JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
+_UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Texts to tensors and words for one model.
+
+    tokenizer   one of transformers' tokenizers that knows character offsets, or None: then only tensors are taken
+    max_tokens  what the model takes, special tokens included; None if there is no limit
+    special     ids of special tokens for tensors without a tokenizer
+    """
+
+    tokenizer: Any
+    max_tokens: int | None
+    special: frozenset[int] = frozenset()
+
+    def read(self, texts: Sequence[str], device: torch.device) -> Prepared:
+        """Tokenize ``texts``, the longest first cut to the model's limit, padded to one length on the right or as the tokenizer does."""
+        for text in texts:
+            if not isinstance(text, str):
+                raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
+            if not text.strip():
+                raise ExplainerError("the text is empty; send at least one word")
+        if self.tokenizer is None:
+            raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send tensors (input_ids, attention_mask)")
+        encoded = self._encode(texts)
+        tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
+        offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
+        records, notes = [], []
+        for row, text in enumerate(texts):
+            spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
+            tokens = self._tokens(text, tensors["input_ids"][row].tolist(), spans, [bool(s) for s in special[row].tolist()])
+            if all(token.special for token in tokens):
+                raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
+            words = words_of(text, tokens, encoded.word_ids(row))
+            records.append(TextInput(text, tokens, words))
+            notes.append(self._truncation_note(text, words))
+        return Prepared(tensors, tuple(records), tuple(notes))
+
+    def _encode(self, texts: Sequence[str]) -> Any:
+        limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
+        return self.tokenizer(
+            list(texts), padding=True, return_tensors="pt", return_offsets_mapping=True, return_special_tokens_mask=True, **limit
+        )
+
+    def _tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        tokens = []
+        for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
+            begin, stop = _trimmed(text, start, end)
+            tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
+        return tuple(tokens)
+
+    def _truncation_note(self, text: str, words: Sequence[Word]) -> tuple[str, ...]:
+        """How many words did not fit, if any."""
+        if self.max_tokens is None:
+            return ()
+        whole = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
+        if len(whole["input_ids"]) <= self.max_tokens:
+            return ()
+        pieces = tuple(Token("", *_trimmed(text, *span), span == (0, 0)) for span in map(tuple, whole["offset_mapping"]))
+        every = words_of(text, pieces, whole.word_ids())
+        left_out = len(every) - len(words)
+        plural = "word was" if left_out == 1 else "words were"
+        return (f"The model takes {self.max_tokens} tokens: the last {left_out} {plural} left out of {len(every)}.",)
+
+    def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
+        """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""
+        ids = tensors["input_ids"]
+        mask = tensors.get("attention_mask", torch.ones_like(ids))
+        return tuple(self._record(row.tolist(), seen.bool().tolist()) for row, seen in zip(ids.cpu(), mask.cpu(), strict=True))
+
+    def _record(self, ids: list[int], seen: list[bool]) -> TextInput:
+        known = frozenset(self.tokenizer.all_special_ids) if self.tokenizer is not None else self.special
+        special = [i in known or not s for i, s in zip(ids, seen, strict=True)]
+        if self.tokenizer is None:
+            return TextInput(None, tuple(Token(str(i), 0, 0, s) for i, s in zip(ids, special, strict=True)), ())
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        content = [i for i, s in zip(ids, special, strict=True) if not s]
+        text = self.tokenizer.decode(content)
+        again = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        if again["input_ids"] != content:
+            return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
+        spans, words = iter(again["offset_mapping"]), iter(again.word_ids())
+        places = [(0, 0) if s else tuple(next(spans)) for s in special]
+        numbers = [None if s else next(words) for s in special]
+        tokens = self._tokens(text, ids, places, special)
+        return TextInput(text, tokens, words_of(text, tokens, numbers))
+
+
+def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
+    """Merge ``tokens`` into words: by the tokenizer's word numbers first, then across apostrophes and hyphens inside a word.
+
+    Every token that is not special belongs to exactly one word; one without characters of its own joins its neighbour.
+    """
+    groups: list[list[int]] = []
+    last: int | None = None
+    for index, (token, number) in enumerate(zip(tokens, numbers, strict=True)):
+        if token.special:
+            continue
+        empty = token.start == token.end or (groups and all(tokens[i].start == tokens[i].end for i in groups[-1]))
+        if groups and (empty or (number is not None and number == last)):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        last = number
+    joined = _joined_groups(groups, tokens, [m.span() for m in _JOINED.finditer(text)])
+    words = []
+    for group in joined:
+        start = min((tokens[i].start for i in group if tokens[i].end), default=0)
+        end = max(tokens[i].end for i in group)
+        words.append(Word(text[start:end], start, end, tuple(group)))
+    return tuple(words)
+
+
+def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Groups whose tokens touch inside one of ``spans`` become one."""
+    joined: list[list[int]] = []
+    for group in groups:
+        if joined:
+            before, start = tokens[joined[-1][-1]].end, tokens[group[0]].start
+            if before == start and any(begin < start < stop for begin, stop in spans):
+                joined[-1] += group
+                continue
+        joined.append(group)
+    return joined
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without the white space that some tokenizers count to a token."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
+    """How many tokens the model takes: the tokenizer's limit, and the rows of the position table that positions can reach."""
+    limits = []
+    if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:
+        limits.append(int(tokenizer.model_max_length))
+    rows = getattr(config, "max_position_embeddings", None)
+    if isinstance(rows, int) and rows > 0:
+        table = next((m for m in module.modules() if isinstance(m, torch.nn.Embedding) and m.num_embeddings == rows), None)
+        # a table with a padding row (RoBERTa) counts positions from the row after it
+        limits.append(rows - (table.padding_idx + 1 if table is not None and table.padding_idx is not None else 0))
+    return min(limits, default=None)

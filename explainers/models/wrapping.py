@@ -1,0 +1,160 @@
+"""``wrap``: from any classifier of timm or transformers, or one written with torch, to a :class:`Model`; no line is about one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models import labels as naming
+from explainers.models import libraries as lib
+from explainers.models import structure
+from explainers.models.base import Input, Kind, Model, Prepared
+from explainers.models.images import Preprocessing
+from explainers.models.layouts import image_layout, text_layout
+from explainers.models.preparing import Prompts, prepare_images, prepare_texts
+from explainers.models.texts import TextReader, token_limit
+
+
+def wrap(
+    module: nn.Module,
+    *,
+    name: str | None = None,
+    kind: Kind | None = None,
+    blocks: str | Sequence[nn.Module] | None = None,
+    entry: str | nn.Module | None = None,
+    labels: Sequence[str] | None = None,
+    preprocess: Any = None,
+    tokenizer: Any = None,
+    prefix: int | None = None,
+    device: str | torch.device | None = None,
+) -> Model:
+    """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
+
+    A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``.
+
+    kind        "image", "text" or "clip" (an image and a text tower; the image tower is explained)
+    blocks      the Transformer blocks, or the dotted name of the list that holds them
+    entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
+    labels      names of the classes, in the order of the logits
+    preprocess  a :class:`Preprocessing` or one of transformers' image processors
+    tokenizer   one of transformers' tokenizers that knows character offsets
+    prefix      how many tokens stand before the first patch or word
+    device      where to move the module; None leaves it where it is
+
+    Raises ExplainerError, naming the argument to pass, for what cannot be found.
+    """
+    if not isinstance(module, nn.Module):
+        raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
+    if device is not None:
+        module = module.to(device)
+    library = lib.library_of(module)
+    kind = kind or lib.kind_of(module, library)
+    run = lib.forward_of(module, library)
+    recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
+    reader = _reader(module, tokenizer) if kind != "image" else None
+
+    size = (recipe.size if recipe else None) or lib.image_size(module, library)
+    sample = _sample(module, kind, size, reader)
+    one = {key: tensor[:1] for key, tensor in sample.items()}
+    found, classes = _explored(module, kind, run, one, blocks, entry)
+    find_layout, shown = (text_layout, one) if kind == "text" else (image_layout, sample)
+    layout_of = find_layout(module, found, run, shown, prefix)
+    title = name or lib.title_of(module, library)
+    return Model(
+        name=title,
+        kind=kind,
+        module=module,
+        blocks=found.blocks,
+        entry=found.entry,
+        labels=() if kind == "clip" else _labels(module, library, classes, labels),
+        prepare_input=_preparer(module, kind, recipe, notes, reader),
+        forward=run,
+        layout_of=layout_of,
+        prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
+        details={
+            "blocks": len(found.blocks),
+            "heads": lib.heads_of(found.blocks[0], lib.vision_config(module)),
+            "width": found.width,
+            "grid": layout_of(one).grid,
+            "input": tuple(one["pixel_values"].shape[-2:]) if kind != "text" else None,
+            "max_tokens": reader.max_tokens if reader else None,
+            "parameters": sum(p.numel() for p in module.parameters()),
+            "library": library,
+            "source": title,
+        },
+    )
+
+
+def _reader(module: nn.Module, given: Any) -> TextReader:
+    tokenizer = lib.tokenizer_of(module, given)
+    config = getattr(module, "config", None)
+    limit = token_limit(tokenizer, getattr(config, "text_config", None) or config, module)
+    return TextReader(tokenizer, limit, lib.special_ids(module))
+
+
+def _preparer(
+    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None
+) -> Callable[[Input], Prepared]:
+    if kind == "text":
+        assert reader is not None
+        return partial(prepare_texts, module, reader)
+    return partial(prepare_images, module, recipe, notes)
+
+
+def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
+    """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
+    generator = torch.Generator().manual_seed(0)
+    tensors: dict[str, Tensor] = {}
+    if kind != "text":
+        if size is None:
+            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=Preprocessing(...)")
+        pixels = torch.randn(2, 3, *size, generator=generator)
+        tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
+    if reader is not None:
+        config = getattr(module, "config", None)
+        words = getattr(getattr(config, "text_config", None) or config, "vocab_size", None)
+        words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
+        ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
+        ids = torch.tensor([ordinary, ordinary[::-1]], device=lib.device_of(module))
+        tensors |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return tensors
+
+
+def _explored(
+    module: nn.Module, kind: Kind, run: Callable[[Mapping[str, Tensor]], Tensor], one: Mapping[str, Tensor], blocks: Any, entry: Any
+) -> tuple[structure.Structure, int]:
+    """The structure of the explained tower, and the number of classes."""
+    takes_mask = "attention_mask" in one
+    classes = 0
+
+    def whole() -> None:
+        nonlocal classes
+        classes = run(one).shape[-1]
+
+    def tower() -> None:
+        module.get_image_features(pixel_values=one["pixel_values"])  # type: ignore[operator]
+
+    try:
+        found = structure.find(module, tower if kind == "clip" else whole, blocks, entry)
+    except ExplainerError:
+        raise
+    except Exception as problem:
+        shapes = {name: tuple(tensor.shape) for name, tensor in one.items()}
+        hint = "tokenizer=" if takes_mask and kind == "text" else "preprocess= (the image size) or kind="
+        raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
+    return found, classes
+
+
+def _labels(module: nn.Module, library: lib.Library, classes: int, given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        if len(given) != classes:
+            raise ExplainerError(f"labels= holds {len(given)} names; the model has {classes} classes")
+        return naming.distinct([str(label) for label in given])
+    if library == "timm":
+        return naming.timm_labels(getattr(module, "pretrained_cfg", None) or {}, classes)
+    return naming.config_labels(getattr(getattr(module, "config", None), "id2label", None), classes)

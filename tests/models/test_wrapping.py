@@ -1,0 +1,228 @@
+"""What ``wrap`` finds in each family of the table, and what it says where it cannot find something."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from explainers.errors import ExplainerError
+from explainers.models.images import Preprocessing
+from explainers.models.wrapping import wrap
+from tests.families import FAMILIES, Family
+
+
+@pytest.fixture(params=FAMILIES.values(), ids=lambda family: family.name)
+def family(request: pytest.FixtureRequest) -> Family:
+    return request.param
+
+
+def test_finds_blocks_entry_and_layout(family: Family) -> None:
+    module = family.build()
+    model = wrap(module)
+    names = {id(part): name for name, part in module.named_modules()}
+    layout = model.layout_of(family.inputs())
+    assert model.kind == family.kind
+    assert tuple(names[id(block)] for block in model.blocks) == family.blocks
+    assert names[id(model.entry)] == family.entry
+    assert (layout.prefix, layout.class_token, layout.grid) == (family.prefix, family.class_token, family.grid)
+
+
+def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family) -> None:
+    module = family.build()
+    tensors = family.inputs(batch=3)
+    model = wrap(module)
+    with torch.no_grad():
+        logits = model.forward(model.tensors(tensors))
+        output = module(tensors["pixel_values"]) if family.library == "timm" else module(**tensors)
+    expected = output if isinstance(output, torch.Tensor) else getattr(output, "logits_per_image", getattr(output, "logits", None))
+    torch.testing.assert_close(logits, expected, rtol=0, atol=0)
+    assert len(logits) == 3
+    assert family.kind == "clip" or len(model.labels) == logits.shape[1]
+
+
+def test_tokens_reach_the_blocks_as_the_layout_says(family: Family) -> None:
+    model = wrap(family.build())
+    tensors = family.inputs(batch=2)
+    seen: list[torch.Tensor] = []
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    with torch.no_grad():
+        model.forward(tensors)
+    handle.remove()
+    layout = model.layout_of(tensors)
+    patches = layout.grid[0] * layout.grid[1] if layout.grid else tensors["input_ids"].shape[1] - layout.prefix
+    assert seen[0].shape == (2, layout.prefix + patches, model.details["width"])
+
+
+def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:
+    if family.kind == "text":
+        pytest.skip("texts have no grid")
+    model = wrap(family.build())
+    tensors = family.inputs(batch=1)
+    changed = {name: tensor.clone() for name, tensor in tensors.items()}
+    changed["pixel_values"][..., 8:16, 16:24] += 1  # second row, third column of patches
+    seen: list[torch.Tensor] = []
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    with torch.no_grad():
+        model.forward(tensors)
+        model.forward(changed)
+    handle.remove()
+    layout = model.layout_of(tensors)
+    assert layout.grid is not None
+    different = (seen[0] != seen[1]).any(-1)[0].nonzero().flatten().tolist()
+    assert different == [layout.prefix + 1 * layout.grid[1] + 2]
+
+
+def test_leaves_the_module_as_it_was(family: Family) -> None:
+    module = family.build()
+    module.train()
+    frozen = next(iter(module.modules()))
+    children = list(module.children())
+    children[0].eval()
+    modes = [part.training for part in module.modules()]
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    state = torch.get_rng_state()
+    wrap(module)
+    assert [part.training for part in module.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.is_grad_enabled()
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert all(parameter.grad is None for parameter in frozen.parameters())
+    for part in module.modules():
+        assert not part._forward_hooks
+        assert not part._forward_pre_hooks
+
+
+def test_details_say_what_the_model_is(family: Family) -> None:
+    module = family.build()
+    details = wrap(module, name="mine").details
+    assert details["blocks"] == len(family.blocks)
+    assert details["heads"] == (None if "mixer" in family.name else 2)
+    assert details["width"] == 24
+    assert details["grid"] == family.grid
+    assert details["input"] == (family.size if family.kind != "text" else None)
+    assert details["max_tokens"] == (None if family.kind == "image" else 18 if family.name == "roberta" else 20)
+    assert details["parameters"] == sum(p.numel() for p in module.parameters())
+    assert details["source"] == "mine"
+
+
+def test_hooks_are_gone_when_the_model_raises() -> None:
+    module = FAMILIES["vit"].build()
+    with pytest.raises(ExplainerError, match=r"trial pass .*\(1, 3, 40, 40\).* failed.*preprocess="):
+        wrap(module, preprocess=Preprocessing(resize=(40, 40), crop=(40, 40)))
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+    assert torch.is_grad_enabled()
+
+
+class Plain(nn.Module):
+    """A user's own Transformer, of no library: patches, one class token, blocks in a list."""
+
+    def __init__(self, depth: int = 3, token: bool = True) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 8, 8)
+        self.token = nn.Parameter(torch.randn(1, 1, 16)) if token else None
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
+        self.layers = nn.ModuleList([layer.__class__(16, 2, 32, batch_first=True, norm_first=True) for _ in range(depth)])
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.patches(x).flatten(2).mT
+        if self.token is not None:
+            x = torch.cat([self.token.expand(len(x), -1, -1), x], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x[:, 0] if self.token is not None else x.mean(1))
+
+
+@pytest.mark.parametrize("token", [True, False])
+def test_wraps_a_module_of_no_library(token: bool) -> None:
+    module = Plain(token=token).eval()
+    recipe = Preprocessing(resize=(24, 40), fit="squash")
+    model = wrap(module, kind="image", preprocess=recipe)
+    layout = model.layout_of({"pixel_values": torch.zeros(1, 3, 24, 40)})
+    assert list(model.blocks) == list(module.layers)
+    assert layout.grid == (3, 5)
+    assert layout.prefix == int(token)
+    assert layout.class_token == (0 if token else None)
+    assert model.layout_of({"pixel_values": torch.zeros(1, 3, 33, 16)}).grid == (4, 2)
+    assert model.labels == ["class 0", "class 1", "class 2", "class 3"]
+
+
+def test_says_which_argument_to_pass() -> None:
+    plain = Plain().eval()
+    recipe = Preprocessing(resize=(24, 40), fit="squash")
+    with pytest.raises(ExplainerError, match="kind="):
+        wrap(plain)
+    with pytest.raises(ExplainerError, match="preprocess="):
+        wrap(plain, kind="image")
+    with pytest.raises(ExplainerError, match="blocks="):
+        wrap(nn.Sequential(nn.Conv2d(3, 4, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)), kind="image", preprocess=recipe)
+    with pytest.raises(ExplainerError, match="blocks='layer' names no module"):
+        wrap(plain, kind="image", preprocess=recipe, blocks="layer")
+    with pytest.raises(ExplainerError, match="entry='norm' names no module"):
+        wrap(plain, kind="image", preprocess=recipe, entry="norm")
+    with pytest.raises(ExplainerError, match="prefix="):
+        wrap(plain, kind="image", preprocess=recipe, prefix=99)
+    with pytest.raises(ExplainerError, match=r"labels= holds 2 names; the model has 4 classes"):
+        wrap(plain, kind="image", preprocess=recipe, labels=["a", "b"])
+    with pytest.raises(ExplainerError, match=r"explainers.load"):
+        wrap("vit_base_patch16_224")  # type: ignore[arg-type]
+
+
+def test_arguments_overrule_what_would_be_found() -> None:
+    module = Plain(depth=4).eval()
+    model = wrap(
+        module,
+        name="plain",
+        kind="image",
+        preprocess=Preprocessing(resize=(24, 40), fit="squash"),
+        blocks=list(module.layers)[1:],
+        entry="layers.0",
+        labels=["cat", "dog", "cat", "owl"],
+        prefix=1,
+    )
+    assert list(model.blocks) == list(module.layers)[1:]
+    assert model.entry is module.layers[0]
+    assert model.labels == ["cat (0)", "dog", "cat (2)", "owl"]
+    assert model.name == "plain"
+
+
+def test_a_hierarchy_of_stages_is_refused_with_advice() -> None:
+    import transformers
+
+    config = transformers.SwinConfig(image_size=32, patch_size=2, embed_dim=8, depths=[2, 4], num_heads=[1, 2], window_size=4)
+    with pytest.raises(ExplainerError, match="stages with different tokens.*blocks="):
+        wrap(transformers.SwinForImageClassification(config).eval())
+
+
+def test_a_model_without_a_head_is_refused() -> None:
+    import timm
+    import transformers
+
+    bare = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=1, num_heads=2, num_classes=0, global_pool=""
+    )
+    with pytest.raises(ExplainerError, match="classification head"):
+        wrap(bare)
+    config = transformers.BertConfig(vocab_size=64, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
+    with pytest.raises(ExplainerError, match="classification head"):
+        wrap(transformers.BertModel(config))
+
+
+def test_moves_tensors_with_the_module_and_casts_pixels_to_its_type() -> None:
+    model = wrap(FAMILIES["vit"].build().double())
+    tensors = model.tensors({"pixel_values": torch.zeros(1, 3, 32, 24)})
+    assert tensors["pixel_values"].dtype == torch.float64
+    assert model.forward(tensors).dtype == torch.float64
+
+
+def test_refuses_tensors_that_the_model_does_not_take() -> None:
+    model = wrap(FAMILIES["bert"].build())
+    with pytest.raises(ExplainerError, match="does not take pixel_values"):
+        model.forward({"pixel_values": torch.zeros(1, 3, 8, 8)})
+    with pytest.raises(ExplainerError, match="input_ids hold 21 tokens; the model takes 20"):
+        model.prepare({"input_ids": torch.full((1, 21), 9)})
+    with pytest.raises(ExplainerError, match="'input_ids': integer tensor"):
+        model.prepare({"input_ids": torch.zeros(1, 4)})
+    with pytest.raises(ExplainerError, match="tokenizer="):
+        model.prepare("a good film")
