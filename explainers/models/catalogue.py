@@ -1,0 +1,66 @@
+"""The models that Vitrine names: those that ship inside it first, then well-known ones of the hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Kind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model by the name that ``load`` takes. ``source`` says where it comes from."""
+
+    name: str
+    kind: Kind
+    title: str
+    description: str
+    embedded: bool
+    source: str
+
+
+def _embedded(name: str, kind: Kind, title: str, description: str) -> Entry:
+    return Entry(name, kind, title, description, True, "trained for Vitrine")
+
+
+def _hub(name: str, kind: Kind, title: str, description: str) -> Entry:
+    return Entry(name, kind, title, description, False, "timm" if name.startswith("timm/") else "transformers")
+
+
+CATALOGUE: list[Entry] = [
+    _embedded("scenes-vit", "image", "Scenes ViT", "Names the objects in rendered scenes, 14 x 14 patches."),
+    _embedded("scenes-clip", "clip", "Scenes CLIP", "Matches rendered scenes with captions such as 'a photo of a zebra and a fork'."),
+    _embedded("reviews-bert", "text", "Reviews BERT", "Says whether a movie review is positive or negative."),
+    _hub("timm/vit_base_patch16_224.augreg2_in21k_ft_in1k", "image", "ViT-B/16", "The Vision Transformer, 1000 ImageNet classes."),
+    _hub("timm/deit3_base_patch16_224.fb_in1k", "image", "DeiT III-B/16", "A ViT with LayerScale, 1000 ImageNet classes."),
+    _hub("timm/eva02_small_patch14_336.mim_in22k_ft_in1k", "image", "EVA-02-S/14", "SwiGLU and rotary positions, 1000 ImageNet classes."),
+    _hub(
+        "timm/beitv2_base_patch16_224.in1k_ft_in22k_in1k",
+        "image",
+        "BEiT v2-B/16",
+        "Relative positions, mean pooling, 1000 ImageNet classes.",
+    ),
+    _hub("hf/openai/clip-vit-base-patch32", "clip", "CLIP ViT-B/32", "Image and text, trained by OpenAI on 400 million pairs."),
+    _hub("hf/google/siglip-base-patch16-224", "clip", "SigLIP-B/16", "Image and text, attention pooling."),
+    _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base SST-2", "Sentiment of sentences from movie reviews."),
+    _hub("hf/distilbert/distilbert-base-uncased-finetuned-sst-2-english", "text", "DistilBERT SST-2", "Sentiment, half the size of BERT."),
+]
+
+
+def embedded_names() -> list[str]:
+    """Names of the models that ship inside, those that are really there."""
+    return [entry.name for entry in CATALOGUE if entry.embedded and (_folder() / entry.name / "config.json").is_file()]
+
+
+def embedded_path(name: str) -> Path:
+    """The folder of an embedded model. Raises ExplainerError for a name that is none."""
+    if name not in embedded_names():
+        raise ExplainerError(f"there is no embedded model {name!r}; there are {', '.join(embedded_names())}")
+    return _folder() / name
+
+
+def _folder() -> Path:
+    return Path(str(files("embedded"))) / "models"

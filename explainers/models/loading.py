@@ -1,0 +1,170 @@
+"""``load``: a model by name, from inside Vitrine, from the hub or its cache, or from a folder; all through the same code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.hub import Progress, fetch, missing_weights
+from explainers.models.wrapping import wrap
+
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+
+
+def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
+    """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
+
+    name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", or the path of a folder with config.json and
+              weights, as timm or as transformers writes them
+    progress  called with a text and the fraction done (None: unknown) while files are downloaded
+
+    Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
+    cannot be reached.
+    """
+    place = device_named(device)
+    text = str(name)
+    if text in embedded_names():
+        return _from_folder(embedded_path(text), text, place)
+    if text.startswith("timm/") and not Path(text).is_dir():
+        return _timm_from_hub(text, place, progress)
+    if text.startswith("hf/") and not Path(text).is_dir():
+        return _from_folder(fetch(text.removeprefix("hf/"), progress), text, place)
+    folder = Path(text).expanduser()
+    if folder.is_dir():
+        return _from_folder(folder, folder.resolve().name, place)
+    raise ExplainerError(_unknown(text))
+
+
+def device_named(device: str | torch.device | None) -> torch.device:
+    """``device`` checked: it exists here. None is CUDA if there is any, else the CPU."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ExplainerError(f"there is no kind of device {device!r}; send cpu, cuda or cuda:0") from None
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        raise ExplainerError(f"{place} is not there: {torch.cuda.device_count()} CUDA devices are seen; send cpu")
+    if place.type not in ("cpu", "cuda"):
+        try:
+            torch.empty(0, device=place)
+        except (RuntimeError, NotImplementedError, AssertionError):
+            raise ExplainerError(f"the device {place} cannot be used here; send cpu") from None
+        if place.type == "meta":
+            raise ExplainerError("the device meta holds no numbers; send cpu")
+    return place
+
+
+def _unknown(name: str) -> str:
+    known = [*embedded_names(), *(entry.name for entry in CATALOGUE if not entry.embedded)]
+    near = get_close_matches(name, known, n=3, cutoff=0.4)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    return (
+        f"there is no model {name!r}.{meant} Embedded models: {', '.join(embedded_names())}. "
+        "Others: timm/<name>, hf/<organisation>/<name>, or the path of a folder."
+    )
+
+
+def _timm_from_hub(name: str, place: torch.device, progress: Progress | None) -> Model:
+    import timm
+
+    bare = name.removeprefix("timm/")
+    config = timm.get_pretrained_cfg(bare, allow_unregistered=True) if timm.is_model(bare.split(".")[0]) else None
+    if config is None or not config.hf_hub_id:
+        near = get_close_matches(bare, timm.list_models(pretrained=True), n=3, cutoff=0.5)
+        meant = f" Did you mean {' or '.join(f'timm/{n}' for n in near)}?" if near else ""
+        raise ExplainerError(f"timm has no pretrained model {bare!r}.{meant} Embedded models: {', '.join(embedded_names())}.")
+    if not config.num_classes:
+        raise ExplainerError(f"{name} gives features, not classes; send a model with a classification head")
+    folder = fetch(config.hf_hub_id, progress)
+    weights = next(folder / file for file in ("model.safetensors", "pytorch_model.bin") if (folder / file).is_file())
+    module = timm.create_model(bare, pretrained=True, pretrained_cfg_overlay={"file": str(weights), "custom_load": False})
+    return wrap(module.eval(), name=name, device=place)
+
+
+def _from_folder(folder: Path, name: str, place: torch.device) -> Model:
+    config = _config(folder)
+    lacking = missing_weights(folder)
+    if lacking:
+        raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
+    if "architecture" in config:
+        return _timm_from_folder(folder, name, place)
+    return _transformers_from_folder(folder, config, name, place)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ExplainerError(f"{folder} lacks config.json; send a folder as timm or transformers writes it")
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except ValueError as problem:
+        raise ExplainerError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(config, dict) or not ("architecture" in config or "model_type" in config):
+        raise ExplainerError(f"{path} names neither an architecture (timm) nor a model_type (transformers)")
+    return config
+
+
+def _timm_from_folder(folder: Path, name: str, place: torch.device) -> Model:
+    import timm
+
+    try:
+        module = timm.create_model(f"local-dir:{folder}", pretrained=True)
+    except (RuntimeError, OSError, ValueError, TypeError, KeyError) as problem:
+        raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
+    return wrap(module.eval(), name=name, device=place)
+
+
+def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
+    import transformers
+
+    architecture = (config.get("architectures") or [None])[0]
+    model_class = getattr(transformers, architecture, None) if architecture else None
+    if model_class is None:
+        raise ExplainerError(f"{folder / 'config.json'} names the architecture {architecture!r}, which transformers does not have")
+    with _quiet():
+        try:
+            module, told = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+        except (OSError, ValueError, RuntimeError, KeyError) as problem:
+            raise ExplainerError(f"transformers cannot load {folder}: {problem}") from problem
+    if told["missing_keys"]:
+        raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(told['missing_keys'])[:3])}: not a finished classifier")
+    dual = hasattr(module, "get_image_features")
+    reads_images = dual or module.main_input_name == "pixel_values"
+    processor = _saved(transformers.AutoImageProcessor, folder, _PROCESSOR_FILES, backend="pil") if reads_images else None
+    tokenizer = _saved(transformers.AutoTokenizer, folder, _TOKENIZER_FILES) if dual or not reads_images else None
+    return wrap(module.eval(), name=name, preprocess=processor, tokenizer=tokenizer, device=place)
+
+
+def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: Any) -> Any:
+    if not any((folder / file).is_file() for file in files):
+        raise ExplainerError(f"{folder} lacks {files[0]}; save it there with the model's {auto_class.__name__.removeprefix('Auto')}")
+    try:
+        return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
+    except (OSError, ValueError, KeyError, ImportError) as problem:
+        raise ExplainerError(f"{folder}: {auto_class.__name__} cannot read {files[0]}: {problem}") from problem
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bar, which would write over ours."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
