@@ -55,7 +55,7 @@ DROPPED_LAYERS = (2,)
 PHRASES, REVIEWS = 48, 8  # in a step
 WINDOWS = ((128, 0.2), (256, 0.5), (384, 0.2), (512, 0.1))  # pieces a review is cut to, and how often
 MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
-RATE = 1e-4
+RATE = 1.5e-4
 
 
 def encoder_folder(given: Path | None) -> Path:
