@@ -8,13 +8,15 @@ import { ModelChoice } from "./modelchoice.js";
 import { readAddress, Store, writeAddress } from "./state.js";
 
 export class Bench {
+  #asked = 0;
+
   /**
    * kind      "image", "clip" or "text"
    * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods, input: null });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods, given: null });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -87,22 +89,26 @@ export class Bench {
     }
   }
 
-  /** Explain `input` ({image} or {text}) for `targets` ({target} or {prompt}). Problems are shown at `place`; resolves to whether it began. */
-  async explain(input, targets, place, isNew = true) {
-    const fields = { model: this.models.current.name, ...input, ...targets, methods: this.methods };
+  /**
+   * Explain what was given: {text} or {image}, or {fetch} that gets the image when it is needed, with `sample` and `stored` for the page.
+   * `targets` is {target} or {prompt}. Problems are shown at `place`, and then all stays as it was.
+   */
+  async explain(given, targets, place, isNew = true) {
+    if (!given) return;
+    const ticket = ++this.#asked;
     try {
-      const job = await this.job.start(fields);
-      if (!job) return false;
+      const whole = given.fetch && !given.image ? { ...given, image: await given.fetch(), again: given.stored } : given;
+      if (ticket !== this.#asked) return;
+      const { image, text } = whole;
+      const job = await this.job.start({ model: this.models.current.name, image, text, ...targets, methods: this.methods });
+      if (!job) return;
+      Object.assign(this, { given: whole, id: job.id, isNew });
       showProblem(byId("case-problem"), null);
       showProblem(place, null);
-      this.id = job.id;
-      this.isNew = isNew;
       if (isNew) this.focus.set({ at: -1, locked: false });
       this.#write();
-      return true;
     } catch (problem) {
       this.report(problem, place);
-      return false;
     }
   }
 

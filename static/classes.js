@@ -32,7 +32,6 @@ export class Classes {
   show(top, target) {
     const rows = top.slice(0, ROWS);
     if (target && !rows.some((row) => row.label === target.label)) rows.splice(ROWS - 1, 1, target);
-    this.list.classList.toggle("two", top.length <= 2);
     this.list.replaceChildren(...rows.map((row) => this.#row(row, row.label === target?.label)));
   }
 

@@ -7,10 +7,9 @@ import { mapControls } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
 import { Samples } from "./samples.js";
-import { acceptPictures, Specimen } from "./specimen.js";
+import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
 
 const problems = byId("specimen-problem");
-let input = null; // {image, sample?}: what was given last
 let target = null;
 
 const bench = new Bench("image", {
@@ -19,15 +18,16 @@ const bench = new Bench("image", {
   },
   ready(stored) {
     samples.show(bench.samples);
-    if (!stored) openExample();
+    if (stored) bench.given = storedPicture(stored.id);
+    else openExample();
   },
   async started(info, job, isNew) {
     target = info.targets[0];
     byId("answer").textContent = target.label;
     document.title = `${target.label} · Image · Vitrine`;
     classes.show(info.top, target);
-    byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
-    samples.mark(input?.sample ?? null);
+    byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
+    samples.mark(bench.given?.sample ?? null);
     if (!isNew) return;
     const base = await specimen.show(job.id, info.input);
     if (base) bench.wall.setBase(base);
@@ -38,32 +38,20 @@ const bench = new Bench("image", {
   },
   again(change = {}) {
     if (change.model) target = null;
-    explain(input, target?.label, byId("case-problem"), Boolean(change.model));
+    explain(bench.given, target?.label, byId("case-problem"), Boolean(change.model));
   },
 });
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
 const specimen = new Specimen(byId("picture"), bench);
-const classes = new Classes(byId("classes"), (label) => explain(input, label, byId("case-problem"), false));
-const samples = new Samples(byId("samples"), openSample);
+const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false));
+const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
 byId("controls").append(...mapControls(bench.view));
 
-async function explain(given, label, place, isNew = true) {
-  const before = input;
-  if (!given) return;
-  input = given;
-  const began = await bench.explain({ image: given.image }, { target: label }, place, isNew);
-  if (!began && input === given) input = before;
-}
+const explain = (given, label, place, isNew = true) => bench.explain(given, { target: label }, place, isNew);
 
-async function openSample(sample, label = sample.target) {
-  try {
-    await explain({ image: await getBlob(sample.image), sample: sample.id }, label, problems);
-  } catch (problem) {
-    bench.report(problem, problems);
-  }
-}
+const openSample = (sample, label = sample.target) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, label, problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];

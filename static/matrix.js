@@ -64,7 +64,7 @@ export class Matrix extends Wall {
     this.notes.set(variant.spec, note);
     this.#say(variant);
     const label = el(
-      "div", { class: "label" }, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
+      "div", { class: "label" }, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
       el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), note,
     );
     return el("div", { class: "line" }, label, this.targets.map((target) => this.plates.get(key(variant.spec, target)).node));

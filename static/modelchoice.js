@@ -47,7 +47,7 @@ export class ModelChoice {
   show() {
     const names = this.models.filter((model) => model.state === "loaded").map((model) => model.name);
     this.select.replaceChildren(...names.map((name) => el("option", { value: name, selected: name === this.current?.name }, name)));
-    this.select.disabled = names.length < 2;
+    this.select.hidden = names.length === 0;
     byId("model-facts").textContent = this.current ? ` ${facts(this.current)}` : "";
   }
 

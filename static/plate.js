@@ -18,7 +18,7 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.note = el("p", { class: "note" });
     this.take = new Take(variant, target === null);
-    const above = target === null ? [this.face.node, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
+    const above = target === null ? [this.face.node, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.note, this.take.node);
     this.show(null);
   }

@@ -6,11 +6,10 @@ import { mapControls } from "./controls.js";
 import { byId, el, number, percent, say } from "./dom.js";
 import { Matrix } from "./matrix.js";
 import { Samples } from "./samples.js";
-import { acceptPictures, Specimen } from "./specimen.js";
+import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
 
 const MOST = 8; // prompts that the server takes at once
 const problems = byId("specimen-problem");
-let input = null; // {image, sample?}
 let details = {}; // of the model
 
 const bench = new Bench("clip", {
@@ -19,7 +18,8 @@ const bench = new Bench("clip", {
   },
   ready(stored) {
     samples.show(bench.samples);
-    if (!stored) openExample();
+    if (stored) bench.given = storedPicture(stored.id);
+    else openExample();
   },
   async started(info, job, isNew) {
     showPrompts(info.targets);
@@ -27,8 +27,8 @@ const bench = new Bench("clip", {
     if (isNew) bench.wall.clear();
     byId("answer").textContent = info.targets.map((target) => target.label).join("”, “");
     document.title = `${info.targets[0].label} · Prompt · Vitrine`;
-    byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
-    samples.mark(input?.sample ?? null);
+    byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
+    samples.mark(bench.given?.sample ?? null);
     if (!isNew) return;
     const base = await specimen.show(job.id, info.input);
     if (base) bench.wall.setBase(base);
@@ -38,13 +38,13 @@ const bench = new Bench("clip", {
     bench.wall.receive(map, job.id);
   },
   again(change = {}) {
-    explain(input, prompts(), byId("case-problem"), Boolean(change.model));
+    explain(bench.given, prompts(), byId("case-problem"), Boolean(change.model));
   },
 });
 
 bench.wall = new Matrix(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
 const specimen = new Specimen(byId("picture"), bench);
-const samples = new Samples(byId("samples"), openSample);
+const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, prompts(), problems));
 byId("controls").append(...mapControls(bench.view));
 
@@ -53,7 +53,7 @@ const add = el("button", { type: "button", class: "act plain", on: { click: () =
 byId("prompts").append(el("h2", {}, "Prompts"), rows, el("div", { class: "give" }, el("button", { type: "submit", class: "act" }, "Look for these"), add));
 byId("prompts").addEventListener("submit", (event) => {
   event.preventDefault();
-  explain(input, prompts(), problems, false);
+  explain(bench.given, prompts(), problems, false);
 });
 addRow("");
 
@@ -91,21 +91,9 @@ function showPrompts(targets) {
   for (const target of targets) addRow(target.label, target);
 }
 
-async function explain(given, asked, place, isNew = true) {
-  const before = input;
-  if (!given) return;
-  input = given;
-  const began = await bench.explain({ image: given.image }, { prompt: asked }, place, isNew);
-  if (!began && input === given) input = before;
-}
+const explain = (given, asked, place, isNew = true) => bench.explain(given, { prompt: asked }, place, isNew);
 
-async function openSample(sample, asked = sample.prompts) {
-  try {
-    await explain({ image: await getBlob(sample.image), sample: sample.id }, asked?.length ? asked : prompts(), problems);
-  } catch (problem) {
-    bench.report(problem, problems);
-  }
-}
+const openSample = (sample, asked = sample.prompts) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, asked?.length ? asked : prompts(), problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];

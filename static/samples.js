@@ -1,6 +1,6 @@
 // The strip of samples that can be tried at once.
 
-import { el } from "./dom.js";
+import { byId, el } from "./dom.js";
 
 export class Samples {
   constructor(root, onPick) {
@@ -12,8 +12,10 @@ export class Samples {
     this.root.replaceChildren(...samples.map((sample) => this.#button(sample)));
   }
 
-  /** Mark the sample that is on show; null where it is none of them. */
+  /** Mark the sample that is on show, and say what it shows; null where it is none of them. */
   mark(id) {
+    const sample = this.all.find((one) => one.id === id);
+    byId("remark").textContent = sample ? [sample.title, sample.note].filter(Boolean).join(". ").replace(/([^.!?])$/, "$1.") : "";
     for (const button of this.root.children) button.setAttribute("aria-pressed", String(button.dataset.id === id));
   }
 

@@ -1,6 +1,6 @@
 // The picture that was given: as the model saw it, or the original with the crop marked; and the ways to give another.
 
-import { explanationPath } from "./api.js";
+import { explanationPath, getBlob } from "./api.js";
 import { greyBase } from "./canvas/heatmap.js";
 import { segment } from "./controls.js";
 import { el } from "./dom.js";
@@ -75,6 +75,12 @@ export class Specimen {
     this.text.textContent = this.grid && at >= 0 ? patchName(at, this.grid) + (locked ? ", held" : "") : (this.caption ?? "");
   }
 }
+
+/** What an explanation that was opened by its address was made from, as far as the server keeps it. */
+export const storedPicture = (id) => ({ fetch: () => getBlob(`${explanationPath(id)}/original.jpg`), stored: true });
+
+/** Said of what is explained anew from such a picture. */
+export const STORED = "Explained anew from the copy that the server keeps (JPEG, at most 1024 pixels a side), so numbers can differ a little from those of the file.";
 
 /** Choose, drop or paste a picture, anywhere on the page. `onFile(file)` gets the first one. */
 export function acceptPictures(root, onFile) {

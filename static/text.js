@@ -10,7 +10,6 @@ import { unitsOf, WordPlate } from "./words.js";
 
 const problems = byId("specimen-problem");
 const field = byId("text");
-let input = null; // {text, sample?}: what was given last
 let read = null; // the input as the model read it: text, tokens, words
 let target = null;
 
@@ -21,8 +20,8 @@ const bench = new Bench("text", {
   ready(stored) {
     samples.show(bench.samples);
     if (!stored) return openExample();
-    input = { text: stored.input?.text };
-    field.value = input.text ?? "";
+    bench.given = { text: stored.input?.text };
+    field.value = bench.given.text ?? "";
   },
   started(info, job, isNew) {
     target = info.targets[0];
@@ -30,7 +29,7 @@ const bench = new Bench("text", {
     document.title = `${target.label} · Text · Vitrine`;
     classes.show(info.top, target);
     byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
-    samples.mark(input?.sample ?? null);
+    samples.mark(bench.given?.sample ?? null);
     read = info.input;
     if (isNew) cut();
   },
@@ -39,12 +38,12 @@ const bench = new Bench("text", {
   },
   again(change = {}) {
     if (change.model) target = null;
-    explain(input, target?.label, byId("case-problem"), Boolean(change.model));
+    explain(bench.given, target?.label, byId("case-problem"), Boolean(change.model));
   },
 });
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), makePlate: (variant, stores) => new WordPlate(variant, stores) });
-const classes = new Classes(byId("classes"), (label) => explain(input, label, byId("case-problem"), false));
+const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false));
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),
@@ -71,13 +70,7 @@ function cut() {
   bench.wall.colour();
 }
 
-async function explain(given, label, place, isNew = true) {
-  const before = input;
-  if (!given) return;
-  input = given;
-  const began = await bench.explain({ text: given.text }, { target: label }, place, isNew);
-  if (!began && input === given) input = before;
-}
+const explain = (given, label, place, isNew = true) => bench.explain(given, { target: label }, place, isNew);
 
 function openSample(sample) {
   field.value = sample.text;

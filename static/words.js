@@ -42,7 +42,7 @@ export class WordPlate {
     this.facts = new Facts(variant);
     this.note = el("p", { class: "note" });
     this.take = new Take(variant);
-    const head = [this.value, el("h3", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))];
+    const head = [this.value, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))];
     const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.note, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
