@@ -91,16 +91,15 @@ def coverage(item: SceneObject) -> NDArray[np.float64]:
     return item.mask.reshape(side, PATCH, side, PATCH).mean((1, 3)).reshape(-1)
 
 
-def localisation(name: str, number: int, methods: list[str]) -> dict[str, float]:
+def localisation(folder: Path, prompt: str, number: int, methods: list[str]) -> dict[str, float]:
     """Energy on the named object, and how often it is denser there than on every other object, for each method."""
-    model = explainers.load(name)
+    model = explainers.load(str(folder))
     energy: dict[str, list[float]] = {method: [] for method in methods}
     denser: dict[str, list[bool]] = {method: [] for method in methods}
     for scene in tqdm(fresh_scenes(number, least=2), total=number, unit="scene", disable=None):
         covers = [coverage(item) for item in scene.objects]
         for index, item in enumerate(scene.objects):
-            target = PROMPT.format(item.kind) if name == "scenes-clip" else item.kind
-            result = explainers.explain(model, scene.image, target, methods)
+            result = explainers.explain(model, scene.image, prompt.format(item.kind), methods)
             for method in methods:
                 one = result[method]
                 scores = one.scores[one.content].double().clamp(min=0).numpy()
@@ -119,17 +118,16 @@ def main() -> None:
     """Print the figures of one model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=["scenes-vit", "scenes-clip"])
-    parser.add_argument("--model", type=Path, help="folder (default: the embedded one); accuracy only")
+    parser.add_argument("--model", type=Path, help="folder (default: the embedded one)")
     parser.add_argument("--scenes", type=int, default=1000, help="for the accuracy")
-    parser.add_argument(
-        "--explained", type=int, default=100, help="scenes of two and more objects, for the localisation"
-    )
+    parser.add_argument("--explained", type=int, default=100, help="scenes of two and more objects, for the localisation")
     parser.add_argument("--methods", nargs="+", default=["fullgrad_plus:libra", "random"])
     args = parser.parse_args()
-    scores = vit_scores if args.name == "scenes-vit" else clip_scores
-    figures = accuracy(scores(args.model or MODELS / args.name), args.scenes)
-    if args.explained and args.model is None:
-        figures |= localisation(args.name, args.explained, args.methods)
+    folder = args.model or MODELS / args.name
+    scores, prompt = (vit_scores, "{}") if args.name == "scenes-vit" else (clip_scores, PROMPT)
+    figures = accuracy(scores(folder), args.scenes)
+    if args.explained:
+        figures |= localisation(folder, prompt, args.explained, args.methods)
     for name, value in figures.items():
         print(f"{name:60} {value:.3f}")
 
