@@ -176,7 +176,8 @@ def _span(start: int, length: int, ratio: float) -> tuple[int, int]:
     begin, end = start * ratio, (start + length) * ratio
     if round(end) > round(begin):
         return round(begin), round(end)
-    return math.floor(begin), math.floor(begin) + 1
+    middle = math.floor((begin + end) / 2)
+    return middle, middle + 1
 
 
 _RESAMPLING = {

@@ -191,7 +191,7 @@ def test_a_hierarchy_of_stages_is_refused_with_advice() -> None:
     import transformers
 
     config = transformers.SwinConfig(image_size=32, patch_size=2, embed_dim=8, depths=[2, 4], num_heads=[1, 2], window_size=4)
-    with pytest.raises(ExplainerError, match="stages with different tokens.*blocks="):
+    with pytest.raises(ExplainerError, match=r"stages with different tokens.*blocks="):
         wrap(transformers.SwinForImageClassification(config).eval())
 
 
