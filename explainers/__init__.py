@@ -1,1 +1,37 @@
+"""Vitrine's engine: what made a Transformer answer as it did.
 
+``load`` or ``wrap`` a model, ``explain`` an input. Knows nothing of the web.
+"""
+
+from explainers import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
+from explainers.errors import ExplainerError
+from explainers.explanation import Cancelled, default_methods, explain, variants
+from explainers.methods import METHODS
+from explainers.methods.registry import method
+from explainers.models.base import Model
+from explainers.models.loading import load
+from explainers.models.wrapping import wrap
+from explainers.result import Attribution, Explanation
+from explainers.rules import RULES, Rule
+from explainers.targets import Contrast, Probability
+from explainers.trace import Trace
+
+__all__ = [
+    "METHODS",
+    "RULES",
+    "Attribution",
+    "Cancelled",
+    "Contrast",
+    "ExplainerError",
+    "Explanation",
+    "Model",
+    "Probability",
+    "Rule",
+    "Trace",
+    "default_methods",
+    "explain",
+    "load",
+    "method",
+    "variants",
+    "wrap",
+]

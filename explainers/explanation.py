@@ -1,0 +1,323 @@
+"""Plan the passes, run each once, read out."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.methods import METHODS, Request, Variant, parse, variants_of
+from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, TextInput
+from explainers.recording import Recording
+from explainers.result import Attribution, Explanation, TargetInfo
+from explainers.rules import GRADIENT_RULES, RULES
+from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of
+from explainers.trace import Trace
+
+
+class Cancelled(Exception):
+    """The caller's ``cancelled`` said so; nothing more was computed."""
+
+
+class Observer(Protocol):
+    """Whom :func:`explain` tells as it goes: first what the model says, then each map."""
+
+    def on_prediction(self, explanation: Explanation) -> None:
+        """Logits, top classes and targets are known; no map is yet."""
+
+    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
+        """A map is done, and is in ``explanation.maps``."""
+
+
+def versions() -> dict[str, str]:
+    """The versions that numbers depend on."""
+
+    def of(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "source"
+
+    return {"python": platform.python_version(), **{p: of(p) for p in ("vitrine", "torch", "timm", "transformers")}}
+
+
+def abilities(model: Model) -> dict[str, str]:
+    """What the model lacks that a method may need, with the reason: keys among ``attention``, ``class_token``. Found
+    once, by one forward pass.
+    """
+    if "abilities" not in model.details:
+        from PIL import Image
+
+        plain: Input = "a" if model.kind == "text" else Image.new("RGB", (64, 64), (127, 127, 127))
+        tensors = dict(model.prepare(plain).tensors)
+        if model.prompt_inputs is not None:
+            tensors.update(model.prompt_inputs(["a"]))
+        with torch.no_grad():
+            recording = Recording(model, tensors)
+        model.details["abilities"] = _lacks(recording)
+    found: dict[str, str] = model.details["abilities"]
+    return found
+
+
+def _lacks(recording: Recording) -> dict[str, str]:
+    lacks = {}
+    if any(a is None for a in recording.attentions):
+        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens."
+    if recording.layout.class_token is None:
+        lacks["class_token"] = (
+            f"{recording.model.name} has no classification token whose attention could be read: its head pools all tokens."
+        )
+    return lacks
+
+
+def reason_against(request: Request, lacks: dict[str, str]) -> str | None:
+    """Why a method cannot run for a model, or None."""
+    return next((reason for need, reason in lacks.items() if need in request.method.needs), None)
+
+
+def variants(model: Model | None = None) -> list[Variant]:
+    """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
+    listed = [v for m in METHODS.values() for v in variants_of(m)]
+    if model is None:
+        return listed
+    lacks = abilities(model)
+    return [replace(v, reason=reason_against(parse(v.spec), lacks)) for v in listed]
+
+
+def default_methods(model: Model) -> list[str]:
+    """The specs that a page shows at first for this model."""
+    return [v.spec for v in variants(model) if v.default and v.reason is None]
+
+
+def explain(
+    model: Model,
+    inputs: Input,
+    target: Target | Sequence[Target] = None,
+    methods: Sequence[str] | str | None = None,
+    *,
+    seed: int = 0,
+    observer: Observer | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Any:
+    """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs (or a batch of tensors).
+
+    inputs    PIL image, path, text, a list of these (a batch), or a dict of tensors as ``model.tensors`` gives
+    target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
+              of these: several targets of each input
+    methods   specs ``read-out[:rule][?option=value]``; None: those that make sense for the model
+    seed      for methods that draw at random; each input's draw depends on its place in the batch alone
+    observer  told of the prediction and of each map as it is done
+    cancelled asked between passes; when true, :class:`Cancelled` is raised
+
+    The model runs forward once, and backward once for each rule and target that the methods need. Raises ExplainerError
+    for what cannot be done.
+    """
+    requests = _requests(methods if methods is not None else default_methods(model))
+    targets = as_list(target)
+    prepared = model.prepare(inputs)
+    tensors, labels = prepared.tensors, list(model.labels)
+    if model.prompt_inputs is not None:
+        labels = prompts_of(targets)
+        tensors = {**tensors, **model.prompt_inputs(labels)}
+    check = _checker(cancelled)
+    check()
+    with torch.inference_mode(False), torch.enable_grad():
+        recording = Recording(model, tensors, pixels=any(r.method.pixels for r in requests))
+        lacks = _lacks(recording)
+        for request in requests:
+            reason = reason_against(request, lacks)
+            if reason is not None:
+                raise ExplainerError(f"{request.spec} cannot run here. {reason}")
+        logits = recording.logits.detach()
+        chosen = [choose(t, labels, logits) for t in targets]
+        for one in chosen:
+            for request in requests:
+                if request.rule is not None:
+                    one.seed(logits, request.rule)  # refuses what makes no sense before any work is done
+        explanations = _predictions(model, prepared, labels, recording, chosen, requests)
+        if observer is not None:
+            for explanation in explanations:
+                observer.on_prediction(explanation)
+        seeds = tuple(seed + i for i in range(len(explanations)))
+        for one in chosen:
+            for request in requests:
+                check()
+                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, len(logits), check))
+                for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):
+                    explanation.maps.append(attribution)
+                    if observer is not None:
+                        observer.on_map(explanation, attribution)
+            recording.forget_signals()
+    several = isinstance(inputs, list | tuple) or len(explanations) > 1
+    return explanations if several else explanations[0]
+
+
+def _requests(methods: Sequence[str] | str) -> list[Request]:
+    specs = [methods] if isinstance(methods, str) else list(methods)
+    if not specs:
+        raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
+    return [parse(spec) for spec in dict.fromkeys(s.strip() for s in specs)]
+
+
+def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
+    def check() -> None:
+        if cancelled is not None and cancelled():
+            raise Cancelled
+
+    return check
+
+
+def _rerunner(model: Model, tensors: dict[str, Tensor], batch: int, check: Callable[[], None]) -> Callable[[Tensor], Recording]:
+    def rerun(scale: Tensor) -> Recording:
+        check()
+        own = {k: v.repeat_interleave(len(scale), 0) if _of_batch(model, k) else v for k, v in tensors.items()}
+        return Recording(model, own, entry_scale=scale.repeat(batch))
+
+    return rerun
+
+
+def _of_batch(model: Model, name: str) -> bool:
+    """Whether a tensor has one row for each input; a CLIP model's prompts have not."""
+    return model.kind != "clip" or name == "pixel_values"
+
+
+def _predictions(
+    model: Model, prepared: Prepared, labels: list[str], recording: Recording, chosen: list[Chosen], requests: list[Request]
+) -> list[Explanation]:
+    logits = recording.logits.detach().float().cpu()
+    probabilities = logits.softmax(-1)
+    explanations = []
+    for i, (record, notes) in enumerate(zip(prepared.inputs, prepared.notes, strict=True)):
+        explanation = Explanation(
+            model=model.name,
+            weights_digest=model.weights_digest,
+            input=record,
+            labels=labels,
+            logits=logits[i],
+            probabilities=probabilities[i],
+            targets=[],
+            methods=[r.spec for r in requests],
+            versions=versions(),
+            notes=list(notes),
+            prompted=model.kind == "clip",
+        )
+        for one in chosen:
+            explanation.targets.append(_target_info(explanation, one, i))
+        explanation.completeness_of = _completeness(model, prepared, i, labels, chosen[0])
+        explanations.append(explanation)
+    return explanations
+
+
+def _target_info(explanation: Explanation, one: Chosen, sample: int) -> TargetInfo:
+    info = explanation.class_info(int(one.index[sample]))
+    if one.against is not None:
+        value = info.logit - float(explanation.logits[int(one.against[sample])])
+        return TargetInfo(one.labels[sample], None, None, value, None)
+    return replace(info, label=one.labels[sample])
+
+
+def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], one: Chosen) -> Callable[[str], float]:
+    """A function that records the sample again and adds up its FullGrad terms; it holds the tensors, not the graph."""
+    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
+    alone = Chosen(
+        one.labels[sample : sample + 1],
+        one.index[sample : sample + 1],
+        None if one.against is None else one.against[sample : sample + 1],
+        one.probability,
+    )
+
+    def completeness(rule: str) -> float:
+        if rule not in GRADIENT_RULES:
+            raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(GRADIENT_RULES)}; not {rule!r}.")
+        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(labels)
+        with torch.inference_mode(False), torch.enable_grad():
+            trace = Trace(Recording(model, {**tensors, **prompts}), alone, RULES[rule])
+            terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.signals.unplaced
+        return float((trace.value() - terms).abs())
+
+    return completeness
+
+
+def _read(request: Request, trace: Trace, explanations: list[Explanation]) -> list[Attribution]:
+    """Run one read-out and cut its scores (B, S) into one attribution a sample."""
+    started = time.perf_counter()
+    scores = request.read(trace).detach()
+    error = _error(request, trace, scores)
+    scores = scores.float().cpu()
+    seconds = time.perf_counter() - started + trace.waited
+    mask = trace.mask.cpu()
+    attributions = []
+    for i, explanation in enumerate(explanations):
+        own = scores[i][mask[i]]
+        if not bool(own.isfinite().all()):
+            raise ExplainerError(
+                f"{request.spec} gave numbers that are not finite for this input in {trace.recording.logits.dtype}: try float32 weights."
+            )
+        text = explanation.input if isinstance(explanation.input, TextInput) else None
+        name = request.name
+        attributions.append(
+            Attribution(
+                method=request.spec,
+                readout=request.method.name,
+                rule=None if request.rule is None else request.rule.name,
+                title=name.title,
+                by=name.by,
+                year=name.year or None,
+                paper=name.paper,
+                target=trace.chosen.labels[i],
+                scores=own,
+                content=_content(explanation.input, trace.layout, len(own)),
+                patches=trace.layout.grid,
+                text=text,
+                signed=request.method.signed,
+                class_specific=request.method.class_specific,
+                seconds=seconds,
+                completeness_error=None if error is None else float(error[i]),
+                notes=tuple(dict.fromkeys(trace.notes)),
+                pixels=None if trace.pixels is None else trace.pixels[i].detach().float().cpu(),
+            )
+        )
+    return attributions
+
+
+def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
+    """Completeness error (B,) of a read-out that promises to sum to the explained number; its own account where it has one."""
+    if not request.method.complete:
+        return None
+    if trace.error is not None:
+        return trace.error
+    total = scores.sum(1)
+    if request.method.name == "fullgrad":
+        total = total + trace.signals.unplaced
+    return (trace.value() - total).abs()
+
+
+def _content(record: ImageInput | TextInput, layout: Layout, tokens: int) -> Tensor:
+    """Which of the tokens stand for patches or words."""
+    if isinstance(record, TextInput):
+        return torch.tensor([not t.special for t in record.tokens], dtype=torch.bool)
+    content = torch.zeros(tokens, dtype=torch.bool)
+    rows, cols = layout.grid or (0, 0)
+    content[layout.prefix : layout.prefix + rows * cols] = True
+    return content
+
+
+__all__ = [
+    "Cancelled",
+    "Contrast",
+    "Explanation",
+    "Observer",
+    "Probability",
+    "abilities",
+    "default_methods",
+    "explain",
+    "variants",
+    "versions",
+]

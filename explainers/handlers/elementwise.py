@@ -1,0 +1,172 @@
+"""Activations, gates, sums, products and means."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers import operators as op
+from explainers.dispatch import Handler, TorchFunction, active, give_role, handles, role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from explainers.recording import Recording
+
+
+def activation(rec: Recording, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """An element-wise function with act(0) = 0."""
+    if not active(input):
+        return func(input, *args, **kwargs)
+    kwargs.pop("inplace", None)  # recorded values must survive; the caller reads the returned tensor
+    act = _OUT_OF_PLACE.get(func, func)
+    return op.run(op.Activation, input, lambda x: act(x, *args, **kwargs), rec)
+
+
+_OUT_OF_PLACE: dict[Any, Any] = {
+    torch.relu_: torch.relu,
+    Tensor.relu_: torch.relu,
+    F.relu_: torch.relu,
+    torch.tanh_: torch.tanh,
+    Tensor.tanh_: torch.tanh,
+}
+handles(
+    F.gelu,
+    F.silu,
+    F.relu,
+    F.relu6,
+    F.leaky_relu,
+    F.elu,
+    F.selu,
+    F.celu,
+    F.mish,
+    F.hardswish,
+    F.hardtanh,
+    F.softsign,
+    torch.relu,
+    Tensor.relu,
+    torch.relu_,
+    Tensor.relu_,
+    torch.selu,
+    torch.celu,
+    torch.nn.functional.rrelu,
+)(activation)
+
+
+@handles(F.prelu, torch.prelu)
+def _prelu(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor) -> Tensor:
+    return activation(rec, func, input, weight)
+
+
+@handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
+def _odd_gate(rec: Recording, func: TorchFunction, input: Tensor) -> Tensor:
+    out = activation(rec, func, input)
+    return give_role(out, "gate") if active(input) else out
+
+
+@handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid, F.hardsigmoid)
+def gate(rec: Recording, func: TorchFunction, input: Tensor, **kwargs: Any) -> Tensor:
+    """A bounded gate."""
+    if not active(input):
+        return func(input)
+    return give_role(op.run(op.Gate, input, func, rec), "gate")
+
+
+@handles(F.glu)
+def _glu(rec: Recording, func: TorchFunction, input: Tensor, dim: int = -1) -> Tensor:
+    if not active(input):
+        return func(input, dim)
+    value, gate = input.chunk(2, dim)
+    return mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gate))
+
+
+@handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__)
+def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """a + alpha b."""
+    if alpha != 1:
+        other = mul(rec, torch.mul, other, alpha)
+    if not (active(input) or active(other)):
+        return torch.add(input, other)
+    tensor = input if active(input) else other
+    a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
+    kept = None if active(a) and active(b) else role(tensor)
+    return give_role(op.run(op.Add, a, b, kept == "turned", rec), kept)
+
+
+@handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__isub__, torch.subtract, Tensor.subtract)
+def sub(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """a - alpha b."""
+    if not (active(input) or active(other)):
+        return torch.sub(input, other, alpha=alpha)
+    return add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
+
+
+@handles(Tensor.__rsub__, torch.rsub)
+def _rsub(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    return sub(rec, torch.sub, other, input, alpha=alpha)
+
+
+@handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.multiply, Tensor.multiply)
+def mul(rec: Recording, func: TorchFunction, input: Any, other: Any) -> Any:
+    """a b, element-wise."""
+    if active(input) and active(other):
+        return op.run(op.Mul, input, other, (role(input), role(other)), rec)
+    if not (active(input) or active(other)):
+        return input * other
+    x, c = (input, other) if active(input) else (other, input)
+    return give_role(op.run(op.Scale, x, c, rec), role(x))
+
+
+@handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
+def _neg(rec: Recording, func: TorchFunction, input: Tensor) -> Any:
+    return mul(rec, torch.mul, input, -1)
+
+
+@handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__itruediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
+def div(rec: Recording, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """a / b."""
+    if rounding_mode is not None or not (active(input) or active(other)):
+        return torch.div(input, other, rounding_mode=rounding_mode)
+    if not active(other):
+        return give_role(op.run(op.Scale, input, 1 / other, rec), role(input))
+    if not active(input):
+        return give_role(input / other, "scale")
+    return op.run(op.Div, input, other, rec)
+
+
+@handles(Tensor.__rtruediv__, Tensor.__rdiv__)
+def _rdiv(rec: Recording, func: TorchFunction, input: Tensor, other: Any) -> Any:
+    return div(rec, torch.div, other, input)
+
+
+@handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
+def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
+    if kwargs.get("dtype") is not None or not active(input):
+        return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
+    dims = tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    scale = 1 / math.prod(input.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
+    return op.run(op.Mean, input, dims, keepdim, scale, rec)
+
+
+def _in_place(handler: Handler, func: Callable[..., Any]) -> Handler:
+    """x.add_(y) and the like: compute beside x, then write into it, so that everything else that holds x sees the new value."""
+
+    def handle(rec: Recording, _: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not any(active(a) for a in (input, *args)):
+            return _(input, *args, **kwargs)
+        return input.copy_(handler(rec, func, input.clone(), *args, **kwargs))
+
+    return handle
+
+
+for _method, _handler, _function in (
+    (Tensor.add_, add, torch.add),
+    (Tensor.sub_, sub, torch.sub),
+    (Tensor.mul_, mul, torch.mul),
+    (Tensor.div_, div, torch.div),
+):
+    handles(_method)(_in_place(_handler, _function))

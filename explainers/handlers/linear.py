@@ -1,0 +1,99 @@
+"""Linear maps and matrix products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers import operators as op
+from explainers.dispatch import TorchFunction, active, give_role, handles
+from explainers.handlers.elementwise import add, mul
+
+if TYPE_CHECKING:
+    from explainers.recording import Recording
+
+
+@handles(F.linear)
+def _linear(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if active(weight):
+        out: Tensor = op.run(op.MatMul, input, weight.mT, rec)
+        return out if bias is None else add(rec, torch.add, out, bias)
+    return op.linear(input, weight, bias, rec) if active(input) else func(input, weight, bias)
+
+
+@handles(torch.addmm, Tensor.addmm)
+def _addmm(rec: Recording, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    if beta == alpha == 1 and active(mat1) and not (active(mat2) or active(input)):
+        return op.linear(mat1, mat2.mT, input, rec)
+    product = matmul(rec, torch.matmul, mat1, mat2)
+    return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
+
+
+@handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
+def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
+    """a @ b: of two paths, or of a path and a constant."""
+    other = kwargs.pop("mat2", other)
+    if not (active(input) or active(other)):
+        return func(input, other)
+    if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again
+        left = input.unsqueeze(0) if input.dim() == 1 else input
+        right = other.unsqueeze(-1) if other.dim() == 1 else other
+        out = matmul(rec, func, left, right)
+        out = out.squeeze(-1) if other.dim() == 1 else out
+        return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
+    if active(input) and active(other):
+        return op.run(op.MatMul, input, other, rec)
+    if active(input):
+        return op.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False, rec)
+    out = op.run(op.LinearMap, other, input, None, _swapped, _unmatmul_right(other), False, rec)
+    return give_role(out, "turned" if out.dim() == 2 else None)
+
+
+@handles(Tensor.__rmatmul__)
+def _rmatmul(rec: Recording, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
+    return matmul(rec, torch.matmul, other, self)
+
+
+def _swapped(x: Tensor, w: Tensor) -> Tensor:
+    return w @ x
+
+
+def _unmatmul_left(x: Tensor) -> op.Map:
+    return lambda signal, w: (signal @ w.mT).sum_to_size(x.shape)
+
+
+def _unmatmul_right(x: Tensor) -> op.Map:
+    return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
+
+
+@handles(torch.conv1d, torch.conv2d, torch.conv3d)
+def _conv(
+    rec: Recording,
+    func: TorchFunction,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    if not active(input):
+        return func(input, weight, bias, stride, padding, dilation, groups)
+    pull = {torch.conv1d: torch.nn.grad.conv1d_input, torch.conv2d: torch.nn.grad.conv2d_input, torch.conv3d: torch.nn.grad.conv3d_input}[
+        func
+    ]
+    options = (stride, padding, dilation, groups)
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return func(x, w, None, *options)
+
+    def backward(signal: Tensor, w: Tensor) -> Tensor:
+        return pull(input.shape, w, signal, *options)
+
+    shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
+    image = not rec.entered and input.shape[1] in (1, 3)
+    return op.run(op.LinearMap, input, weight, shaped, forward, backward, image, rec)

@@ -1,0 +1,112 @@
+"""Normalisations, and what makes the scale of one written out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers import operators as op
+from explainers.dispatch import TorchFunction, active, call_through, give_role, handles
+from explainers.handlers.elementwise import activation, add, mul
+
+if TYPE_CHECKING:
+    from explainers.recording import Recording
+
+
+@handles(F.layer_norm, torch.layer_norm)
+def _layer_norm(
+    rec: Recording,
+    func: TorchFunction,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *rest: Any,
+    **kwargs: Any,
+) -> Tensor:
+    def whole(x: Tensor) -> Tensor:
+        return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+    if not active(input):
+        return whole(input)
+    return op.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, rec)
+
+
+@handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
+def _rms_norm(
+    rec: Recording, func: TorchFunction, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    def whole(x: Tensor) -> Tensor:
+        return F.rms_norm(x, normalized_shape, weight, eps)
+
+    if not active(input):
+        return whole(input)
+    epsilon = torch.finfo(input.dtype).eps if eps is None else eps
+    return op.run(op.Norm, input, weight, None, len(normalized_shape), epsilon, False, whole, rec)
+
+
+@handles(F.batch_norm, torch.batch_norm)
+def _batch_norm(
+    rec: Recording,
+    func: TorchFunction,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *rest: Any,
+    training: bool = False,
+    eps: float = 1e-5,
+    **kwargs: Any,
+) -> Tensor:
+    """In evaluation an affine map for each channel: x * scale + shift."""
+    if rest:  # F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
+        training, eps = rest[0], (rest[2] if len(rest) > 2 else eps)
+    if not active(input) or training or running_mean is None or running_var is None:
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, eps=eps)
+    shape = (1, -1, *[1] * (input.dim() - 2))
+    scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
+    shift = -running_mean * scale + (0 if bias is None else bias)
+    return add(rec, torch.add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape))
+
+
+@handles(F.normalize)
+def _normalize(
+    rec: Recording, func: TorchFunction, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+) -> Tensor:
+    if not active(input):
+        return func(input, p, dim, eps)
+    return op.run(op.Div, input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), rec)
+
+
+@handles(
+    torch.rsqrt,
+    Tensor.rsqrt,
+    torch.sqrt,
+    Tensor.sqrt,
+    torch.reciprocal,
+    Tensor.reciprocal,
+    torch.norm,
+    Tensor.norm,
+    torch.linalg.norm,
+    torch.linalg.vector_norm,
+    torch.var,
+    Tensor.var,
+    torch.std,
+    Tensor.std,
+)
+def _scale_maker(rec: Recording, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
+    return give_role(func(*args, **kwargs), "scale")
+
+
+@handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
+def _pow(rec: Recording, func: TorchFunction, input: Any, exponent: Any = 2, **kwargs: Any) -> Any:
+    if not active(input) or isinstance(exponent, Tensor):
+        return call_through(rec, torch.pow, (input, exponent), kwargs)
+    if exponent in (0.5, -0.5, -1):
+        return give_role(torch.pow(input, exponent), "scale")
+    return activation(rec, torch.pow, input, exponent)

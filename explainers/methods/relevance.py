@@ -1,0 +1,108 @@
+"""Read-outs of relevance: LRP, partial LRP, Transformer Attribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.methods.attention import product, without_class_token
+from explainers.methods.registry import method
+from explainers.specs import Option
+from explainers.trace import Trace
+
+CHEFER = "Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838"
+
+
+@method(
+    "transformer_attribution",
+    title="Transformer Attribution",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER,
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+    default=True,
+    options={
+        "start_layer": Option(
+            int,
+            None,
+            "first block of the product, counted from 0 at the input; negative from the output; all blocks if not given",
+            minimum=-200,
+            maximum=200,
+        ),
+        "published_code": Option(
+            bool,
+            False,
+            "for texts, what the published code does: last block only unless start_layer is given, rows "
+            "normalised, [CLS] set to the smallest score",
+        ),
+    },
+)
+def transformer_attribution(trace: Trace, start_layer: int | None = None, published_code: bool = False) -> Tensor:
+    """Attention relevance times attention gradient, positive part, multiplied through the blocks.
+
+    Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp
+    is taken in each head.
+    """
+    gradients = trace.under("gradient").attention_grads
+    maps = [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
+    if not published_code:
+        return trace.class_row(product(trace.identity(), maps, start_layer or 0))
+    eye = trace.identity()
+    rows = [(eye + m) / (eye + m).sum(-1, keepdim=True) for m in maps]
+    row = trace.class_row(product(eye, [r - eye for r in rows], -1 if start_layer is None else start_layer))
+    token = trace.layout.class_token
+    assert token is not None
+    lowest = row.masked_fill(~trace.mask, float("inf")).amin(1)
+    return row.index_copy(1, torch.tensor([token], device=row.device), lowest[:, None])
+
+
+@method(
+    "partial_lrp",
+    title="Partial LRP",
+    by="Voita et al., as in Chefer et al.",
+    year=2019,
+    paper="Analyzing Multi-Head Self-Attention, ACL 2019, arXiv 1905.09418; as the baseline of arXiv 2012.09838",
+    rule="lrp",
+    also=("deep_taylor",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 1 backward",
+)
+def partial_lrp(trace: Trace) -> Tensor:
+    """Relevance of the attention map of the last block: positive part, mean of the heads, row of the classification token."""
+    row = trace.class_row(trace.attention_grads[-1].clamp(min=0).mean(1))
+    return row if trace.layout.grid is not None else without_class_token(trace, row)
+
+
+@method(
+    "lrp",
+    title="LRP",
+    by="Bach et al., as in Chefer et al.",
+    year=2015,
+    paper="Layer-wise Relevance Propagation, PLoS ONE 2015; as the baseline of arXiv 2012.09838",
+    rule="lrp",
+    also=("deep_taylor",),
+    signed=True,
+    pixels=True,
+)
+def lrp(trace: Trace) -> Tensor:
+    """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.
+
+    Images: relevance of the pixels (z^B rule at the patch embedding), summed over colours, then over the pixels of each
+    patch. Prefix tokens and texts: relevance of x^1
+    summed over its width.
+    """
+    tokens = trace.block_input_grads[0].sum(-1)
+    pixels, grid = trace.signals.pixels, trace.layout.grid
+    if pixels is None or grid is None:
+        return tokens
+    trace.pixels = pixels.sum(1)
+    height, width = trace.pixels.shape[-2:]
+    cells = F.adaptive_avg_pool2d(trace.pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
+    first, count = trace.layout.prefix, grid[0] * grid[1]
+    return torch.cat([tokens[:, :first], cells.flatten(1).to(tokens.dtype), tokens[:, first + count :]], 1)

@@ -1,0 +1,393 @@
+"""The operators of a recorded forward pass: autograd functions whose backward follows the rule in force.
+
+Each computes what torch computes. In ``backward`` it asks the recording which :class:`~explainers.rules.Rule` is in
+force. A signal of None means
+"nothing arrives", and is passed on as None, so that a branch cut by a rule (queries and keys under constant attention) costs nothing.
+
+Every additive constant ``b`` of an operator with output ``y`` reports ``signal * b`` to the recording: FullGrad's bias
+terms (Srinivas & Fleuret 2019).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from explainers import relevance
+
+if TYPE_CHECKING:
+    from explainers.recording import Recording
+
+Map = Callable[[Tensor, Tensor], Tensor]
+TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
+
+
+def _reduce(signal: Tensor | None, like: Tensor) -> Tensor | None:
+    """Undo broadcasting."""
+    return None if signal is None else signal.sum_to_size(like.shape) if signal.shape != like.shape else signal
+
+
+class LinearMap(Function):
+    """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
+
+    ``image`` says that x are the pixels themselves, to which the z^B rule applies under a relevance rule.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, image: bool, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, w, b)
+        ctx.maps, ctx.image, ctx.rec, ctx.biased = (forward, backward), image, rec, rec.entered
+        y = forward(x, w)
+        return y if b is None else y + b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 7
+        x, w, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        if not rule.is_relevance:
+            if b is not None and ctx.biased:
+                ctx.rec.add_bias(g, b)
+            out = ctx.maps[1](g, w)
+        elif ctx.image:
+            out = relevance.split_image_linear(x, w, g, *ctx.maps)
+        else:
+            out = relevance.split_linear(x, w, g, *ctx.maps, rule.linear == "z_plus_each")
+        return out, None, None, None, None, None, None
+
+
+class MatMul(Function):
+    """a @ b of two paths: queries with keys, attention with values. Batch dimensions must agree."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        y = a @ b
+        ctx.save_for_backward(a, b, y)
+        ctx.rec = rec
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        a, b, y = ctx.saved_tensors
+        choice = ctx.rec.rule.attention
+        g_a: Tensor | None
+        g_b: Tensor | None
+        if choice == "relevance":
+            g_a, g_b = relevance.split_product(a, b, y, g)
+            if not all(ctx.needs_input_grad[:2]):  # the other factor is a constant and takes no share
+                g_a, g_b = g_a * 2, g_b * 2
+        else:
+            share = 0.5 if choice == "half" else 1.0
+            g_a = share * (g @ b.mT) if ctx.needs_input_grad[0] else None
+            g_b = share * (a.mT @ g) if ctx.needs_input_grad[1] else None
+        return (
+            _reduce(g_a, a) if ctx.needs_input_grad[0] else None,
+            _reduce(g_b, b) if ctx.needs_input_grad[1] else None,
+            None,
+        )
+
+
+class Softmax(Function):
+    """Softmax over ``dim``: the attention weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int, dtype: torch.dtype | None, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        y = torch.softmax(x, dim, dtype=dtype)
+        ctx.save_for_backward(y)
+        ctx.dim, ctx.rec, ctx.dtype = dim, rec, x.dtype
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        choice = ctx.rec.rule.attention
+        if g is None or choice == "constant":
+            return None, None, None, None
+        if choice != "relevance":
+            (y,) = ctx.saved_tensors
+            gy = g * y
+            g = gy - y * gy.sum(ctx.dim, keepdim=True)
+        return g.to(ctx.dtype), None, None, None
+
+
+class Norm(Function):
+    """Normalisation over the last ``dims`` dimensions, centred (LayerNorm) or not (RMSNorm), then weight and bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        dims: int,
+        eps: float,
+        centred: bool,
+        function: Callable[[Tensor], Tensor],
+        rec: Recording,
+    ) -> Tensor:
+        """``function`` is torch's own normalisation, so that the value is exactly the model's."""
+        ctx.set_materialize_grads(False)
+        over = tuple(range(-dims, 0))
+        centre = x - x.mean(over, keepdim=True) if centred else x
+        inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
+        ctx.save_for_backward(centre * inverse, inverse, weight, bias)
+        ctx.over, ctx.centred, ctx.rec, ctx.biased = over, centred, rec, rec.entered
+        return function(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        nothing = (None,) * 7
+        if g is None:
+            return None, *nothing
+        unit, inverse, weight, bias = ctx.saved_tensors
+        choice = ctx.rec.rule.norm
+        if not ctx.rec.rule.is_relevance and bias is not None and ctx.biased:
+            ctx.rec.add_bias(g, bias)
+        if choice == "identity":
+            return g, *nothing
+        if weight is not None:
+            g = g * weight
+        out = g - g.mean(ctx.over, keepdim=True) if ctx.centred else g
+        if choice == "jacobian":
+            out = out - unit * (g * unit).mean(ctx.over, keepdim=True)
+        return out * inverse, *nothing
+
+
+class Activation(Function):
+    """An element-wise non-linearity with act(0) = 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        y = act(x)
+        ctx.save_for_backward(x, y)
+        ctx.act, ctx.rec = act, rec
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        choice = ctx.rec.rule.activation
+        if g is None or choice == "identity":
+            return g, None, None
+        x, y = ctx.saved_tensors
+        if choice == "gate":
+            near = x.abs() < TINY
+            gate = y / torch.where(near, 1.0, x)
+            return g * (torch.where(near, _slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None
+        return g * _slope(ctx.act, x), None, None
+
+
+def _slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Derivative of an element-wise function."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(act(x).sum(), x)
+    return slope
+
+
+class Gate(Function):
+    """A bounded non-linearity that multiplies another path (sigmoid, tanh): constant where gates are constant.
+
+    ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
+    BERT's pooler), it is
+    an :class:`Activation`, and dispatch chooses that one for functions with act(0) = 0.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.act, ctx.rec = act, rec
+        return act(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        choice = ctx.rec.rule.activation
+        if g is None or choice == "identity":
+            return g, None, None
+        if choice == "gate":
+            return None, None, None
+        (x,) = ctx.saved_tensors
+        return g * _slope(ctx.act, x), None, None
+
+
+class Add(Function):
+    """a + b. A constant operand is a bias. ``turned``: the samples of both lie along the last of two dimensions."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, turned: bool, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.turned, ctx.rec, ctx.biased = turned, rec, rec.entered
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None, None
+        a, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        g_a: Tensor | None = g
+        g_b: Tensor | None = g
+        if rule.is_relevance:
+            # A constant takes no share, but for position embeddings added before x^1: their share is lost, as in the published code.
+            if all(ctx.needs_input_grad[:2]) or not ctx.biased:
+                g_a, g_b = relevance.split_sum(a, b, g, normalise=rule.linear == "z_plus")
+        elif ctx.biased and not all(ctx.needs_input_grad[:2]):
+            constant = (b if ctx.needs_input_grad[0] else a).expand_as(g)
+            ctx.rec.add_bias(g.mT, constant.mT) if ctx.turned else ctx.rec.add_bias(g, constant)
+        return (
+            _reduce(g_a, a) if ctx.needs_input_grad[0] else None,
+            _reduce(g_b, b) if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
+
+class Mul(Function):
+    """a * b, element-wise. ``roles`` tells which factor is a gate or a scale, which the rule may hold constant."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[str | None, str | None], rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.roles, ctx.rec = roles, rec
+        return a * b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None, None
+        a, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        want_a, want_b = ctx.needs_input_grad[:2]
+        fixed = {"gate": rule.activation != "jacobian", "scale": rule.norm != "jacobian", "turned": False, None: False}
+        if want_a and want_b:
+            # a gate or a scale that the rule holds constant leaves everything to the other factor
+            want_a, want_b = (not fixed[ctx.roles[0]], not fixed[ctx.roles[1]])
+            if not (want_a or want_b):
+                want_a = want_b = True
+        both = want_a and want_b
+        if rule.is_relevance:
+            g_a = g_b = g / 2 if both else g
+        else:
+            share = 0.5 if both and rule.product == "half" else 1.0
+            g_a, g_b = share * g * b, share * g * a
+        return _reduce(g_a, a) if want_a else None, _reduce(g_b, b) if want_b else None, None, None
+
+
+class Div(Function):
+    """a / b with a denominator computed from the input: a scale."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.rec = rec
+        return a / b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        a, b = ctx.saved_tensors
+        choice = ctx.rec.rule.norm
+        g_a = _reduce(g if choice == "identity" else g / b, a) if ctx.needs_input_grad[0] else None
+        g_b = _reduce(-g * a / b.square(), b) if ctx.needs_input_grad[1] and choice == "jacobian" else None
+        return g_a, g_b, None
+
+
+class Mean(Function):
+    """Mean or sum over dimensions: linear with equal positive weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.dims, ctx.keepdim, ctx.scale, ctx.rec = dims, keepdim, scale, rec
+        return x.sum(dims, keepdim=keepdim) * scale
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 5
+        (x,) = ctx.saved_tensors
+        if not ctx.keepdim:
+            for dim in sorted(d % x.dim() for d in ctx.dims):
+                g = g.unsqueeze(dim)
+        if ctx.rec.rule.is_relevance:
+            return relevance.split_mean(x, g, ctx.dims), None, None, None, None
+        return (g * ctx.scale).expand_as(x), None, None, None, None
+
+
+class Scale(Function):
+    """x * c with a constant c: relevance is not scaled."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, c: Tensor | float, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.c, ctx.rec, ctx.shape = c, rec, x.shape
+        return x * c
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        out = g if ctx.rec.rule.is_relevance else g * ctx.c
+        return out.sum_to_size(ctx.shape), None, None
+
+
+def run(operator: type[Function], *arguments: Any) -> Tensor:
+    """Apply an operator."""
+    out: Tensor = operator.apply(*arguments)
+    return out
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording) -> Tensor:
+    """x W^T + b."""
+    return run(LinearMap, x, weight, bias, F.linear, torch.matmul, False, rec)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recording) -> Tensor:
+    """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
+
+    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
+    A query that may attend nothing gives zeros.
+    """
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores: Tensor = run(Scale, run(MatMul, query, key.mT, rec), factor, rec)
+    if mask is not None:
+        additive = (
+            torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)
+        )
+        # A row without any allowed key would be 0/0: lift its mask, and take its output away below, as the fused kernel does.
+        closed = (additive == -math.inf).all(-1, keepdim=True)
+        scores = scores + torch.where(closed, 0.0, additive)
+    else:
+        closed = None
+    weights: Tensor = run(Softmax, scores, -1, None, rec)
+    rec.saw_attention(weights)
+    out: Tensor = run(MatMul, weights, value, rec)
+    return out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0)

@@ -1,0 +1,278 @@
+"""One recorded forward pass, and as many backward passes over it as there are rules to try."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from explainers import handlers  # noqa: F401  registers what dispatch knows
+from explainers.dispatch import call_through, handler_of
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout, Model
+from explainers.rules import Rule
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What one backward pass brought back for one target. A signal is a gradient, or under a relevance rule a relevance.
+
+    block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
+    block_outputs per block (B, S, D)
+    attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
+    bias          (B, S): FullGrad's bias terms by token (zero under a relevance rule)
+    unplaced      (B,): bias terms that belong to no token
+    pixels        (B, C, height, width), or None where the recording did not start at the pixels
+    unruled       names of functions without a rule that the signal passed by ordinary gradient
+    seconds       how long the pass took
+    """
+
+    block_inputs: tuple[Tensor, ...]
+    block_outputs: tuple[Tensor, ...]
+    attentions: tuple[Tensor | None, ...]
+    bias: Tensor
+    unplaced: Tensor
+    pixels: Tensor | None
+    unruled: frozenset[str]
+    seconds: float
+
+
+class _Mode(TorchFunctionMode):
+    """Sends every torch call of the forward pass through the operators."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            return func(*args, **(kwargs or {}))
+        # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
+        args = tuple(_constant(a) for a in args)
+        kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
+        handler = handler_of(func)
+        if handler is not None:
+            return handler(self.recording, func, *args, **kwargs)
+        return call_through(self.recording, func, args, kwargs)
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, nn.Parameter):
+        return value.detach()
+    if isinstance(value, list | tuple) and any(isinstance(v, nn.Parameter) for v in value):
+        return type(value)(_constant(v) for v in value)
+    return value
+
+
+class Recording:
+    """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
+
+    After construction: ``logits`` (B, C), ``block_inputs``, ``block_outputs`` (B, S, D) and ``attentions`` (B, H, S, S)
+    per block, ``layout``, ``mask`` (B, S).
+    ``entry_scale`` (B,) multiplies x^1 (the path of Integrated Gradients). ``pixels`` starts the graph at ``pixel_values`` instead of x^1.
+    The model is as it was afterwards, also when it raises: hooks gone, modes restored, ``requires_grad`` never touched.
+    """
+
+    def __init__(self, model: Model, tensors: Mapping[str, Tensor], *, pixels: bool = False, entry_scale: Tensor | None = None) -> None:
+        self.model = model
+        self.layout: Layout = model.layout_of(tensors)
+        self.block_inputs: list[Tensor] = []
+        self.block_outputs: list[Tensor] = []
+        self.attentions: list[Tensor | None] = []
+        self.rule = Rule()
+        self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
+        self._entry_scale = entry_scale
+        self._inside = False
+        self._last_attention: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._unplaced: Tensor | None = None
+        self._unruled: set[str] = set()
+        self._thread = threading.get_ident()
+        self._cache: dict[tuple[Rule, bytes], Signals] = {}
+
+        tensors = dict(tensors)
+        self._pixels: Tensor | None = None
+        if pixels and "pixel_values" in tensors:
+            self._pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
+            tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
+            self.logits: Tensor = model.forward(tensors)
+        if not self.block_inputs:
+            raise ExplainerError(
+                "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
+            )
+        if not self.logits.requires_grad:
+            raise ExplainerError(
+                "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
+            )
+        x = self.block_inputs[0]
+        given = tensors.get("attention_mask") if model.kind == "text" else None
+        self.mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if given is None else given.bool()
+
+    # --- forward ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        """Forward hooks on the entry and on the blocks for the time of the pass; they answer only to this thread."""
+
+        def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *args: hook(*args) if threading.get_ident() == self._thread else None
+
+        handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
+        for block in dict.fromkeys(self.model.blocks):  # a block may be used several times
+            handles.append(block.register_forward_pre_hook(mine(self._before_block), with_kwargs=True))
+            handles.append(block.register_forward_hook(mine(self._after_block), with_kwargs=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        if self.entered:
+            return None
+        x = _tokens(args, kwargs)
+        if self._pixels is None:
+            x = x.detach()
+        if self._entry_scale is not None:
+            x = x * self._entry_scale.view(-1, *[1] * (x.dim() - 1)).to(x.dtype)
+        if not x.requires_grad:
+            x = x.requires_grad_()
+        self.entered = True
+        self._x1: Tensor = x
+        return _with_tokens(args, kwargs, x)
+
+    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        first = not self.block_inputs
+        self.block_inputs.append(self._x1 if first and self.entered else _tokens(args, kwargs))
+        self.attentions.append(None)
+        self._inside = True
+
+    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        self._inside = False
+        self.block_outputs.append(output if isinstance(output, Tensor) else output[0])
+
+    def saw_attention(self, weights: Tensor) -> None:
+        """Called by the operators with every softmax over keys: (B, H, queries, keys)."""
+        self._last_attention = weights
+        if not self._inside or weights.dim() != 4:
+            return
+        tokens = self.block_inputs[-1].shape[1]
+        if weights.shape[-1] == weights.shape[-2] == tokens and weights.shape[0] == self.block_inputs[-1].shape[0]:
+            self.attentions[-1] = weights
+
+    @property
+    def last_attention(self) -> Tensor:
+        """The attention map computed last."""
+        assert self._last_attention is not None
+        return self._last_attention
+
+    # --- backward -----------------------------------------------------------------------------------------------------
+
+    def watch(self, tensor: Tensor, name: str) -> None:
+        """Note ``name`` if a signal of a rule other than the ordinary gradient passes through ``tensor``."""
+
+        def note(signal: Tensor | None) -> None:
+            if signal is not None and not self.rule.is_ordinary:
+                self._unruled.add(name)
+
+        tensor.register_hook(note)
+
+    def add_bias(self, signal: Tensor, bias: Tensor) -> None:
+        """Account for the bias term signal * bias: by token where the signal has a token axis, else to the prefix token or to nobody."""
+        batch, tokens = self.block_inputs[0].shape[:2]
+        if signal.dim() == 4 and signal.shape[-1] == signal.shape[-2] == tokens:
+            return  # a mask or a position bias inside the attention map, which is no additive term of the tokens
+        term = (signal * bias).detach()
+        assert self._bias is not None
+        assert self._unplaced is not None
+        if term.shape[0] != batch or signal.dim() < 2:
+            if term.shape[0] % batch:
+                raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
+            self._unplaced += term.reshape(batch, -1).sum(1)
+            return
+        axis = next((a for a in (1, term.dim() - 2, term.dim() - 1) if 0 < a < term.dim() and term.shape[a] == tokens), None)
+        if axis is not None and tokens > 1:
+            self._bias += term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+        elif self.layout.prefix:
+            self._bias[:, 0] += term.reshape(batch, -1).sum(1)
+        else:
+            self._unplaced += term.reshape(batch, -1).sum(1)
+
+    def signals(self, rule: Rule, seed: Tensor) -> Signals:
+        """Go back once under ``rule`` from ``seed`` (B, C), the signal at the logits. Kept: the same question is answered once."""
+        key = (rule, seed.detach().cpu().to(torch.float64).numpy().tobytes())
+        if key not in self._cache:
+            self._cache[key] = self._backward(rule, seed)
+        return self._cache[key]
+
+    def forget_signals(self) -> None:
+        """Let go of all signals kept."""
+        self._cache.clear()
+
+    def _backward(self, rule: Rule, seed: Tensor) -> Signals:
+        started = self._now()
+        x = self.block_inputs[0]
+        self.rule = rule
+        self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
+        self._unruled = set()
+        attentions = [a for a in self.attentions if a is not None]
+        wanted = [*self.block_inputs, *self.block_outputs, *attentions] + ([self._pixels] if self._pixels is not None else [])
+        found = torch.autograd.grad(self.logits, wanted, seed.to(self.logits.dtype), retain_graph=True, allow_unused=True)
+        filled = [torch.zeros_like(w) if f is None else f for w, f in zip(wanted, found, strict=True)]
+        blocks = len(self.block_inputs)
+        maps = iter(filled[2 * blocks : 2 * blocks + len(attentions)])
+        return Signals(
+            block_inputs=tuple(filled[:blocks]),
+            block_outputs=tuple(filled[blocks : 2 * blocks]),
+            attentions=tuple(None if a is None else next(maps) for a in self.attentions),
+            bias=self._bias,
+            unplaced=self._unplaced,
+            pixels=filled[-1] if self._pixels is not None else None,
+            unruled=frozenset(self._unruled),
+            seconds=self._now() - started,
+        )
+
+    def _now(self) -> float:
+        """Seconds on a clock, all work on the device done."""
+        if self.logits.is_cuda:
+            torch.cuda.synchronize(self.logits.device)
+        return time.perf_counter()
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Dropout and the like off for a while; every module's own mode is restored."""
+    training = [m for m in module.modules() if m.training]
+    for m in training:
+        m.training = False
+    try:
+        yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+def _tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    raise ExplainerError(
+        "A block was called without a tensor of tokens: pass blocks=[...] to wrap() with modules whose first argument is the tokens."
+    )
+
+
+def _with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+    for i, value in enumerate(args):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return (*args[:i], x, *args[i + 1 :]), kwargs
+    name = next(k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point())
+    return args, {**kwargs, name: x}

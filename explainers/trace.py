@@ -1,0 +1,136 @@
+"""What a read-out reads: values and signals of one recorded pass for one target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout
+from explainers.recording import Recording, Signals
+from explainers.rules import RULES, Rule
+from explainers.targets import Chosen
+
+
+class Trace:
+    """Values and, under one rule, signals. Shapes: B batch, S tokens, D width, H heads.
+
+    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when
+    first read, so that an attention-only
+    read-out causes no backward pass.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        chosen: Chosen,
+        rule: Rule | None,
+        *,
+        seeds: tuple[int, ...] = (0,),
+        rerun: Callable[[Tensor], Recording] | None = None,
+    ) -> None:
+        self.recording = recording
+        self.chosen = chosen
+        self.rule = rule
+        self.seeds = seeds  # one for each sample, for read-outs that draw at random
+        self._rerun = rerun
+        self.waited = 0.0  # seconds that passes shared with other read-outs took
+        self.notes: list[str] = []
+        self.error: Tensor | None = None  # (B,): completeness error, where the read-out promises completeness
+        self.pixels: Tensor | None = None  # (B, height, width): the map at the pixels, where the read-out has one
+
+    @property
+    def layout(self) -> Layout:
+        """How the tokens lie."""
+        return self.recording.layout
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, S): which tokens are real, not padding."""
+        return self.recording.mask
+
+    @property
+    def block_inputs(self) -> list[Tensor]:
+        """Per block (B, S, D)."""
+        return [x.detach() for x in self.recording.block_inputs]
+
+    @property
+    def block_outputs(self) -> list[Tensor]:
+        """Per block (B, S, D)."""
+        return [x.detach() for x in self.recording.block_outputs]
+
+    @property
+    def attentions(self) -> list[Tensor]:
+        """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
+        return [_present(a, i).detach() for i, a in enumerate(self.recording.attentions)]
+
+    @cached_property
+    def signals(self) -> Signals:
+        """What the rule's backward pass brought back."""
+        if self.rule is None:
+            raise ExplainerError("This read-out has no backward rule.")
+        before = time.perf_counter()
+        signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule))
+        self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
+        if signals.unruled:
+            names = ", ".join(sorted(signals.unruled))
+            self.notes.append(
+                f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
+            )
+        return signals
+
+    @property
+    def block_input_grads(self) -> tuple[Tensor, ...]:
+        """Signal at each block's input, (B, S, D)."""
+        return self.signals.block_inputs
+
+    @property
+    def block_output_grads(self) -> tuple[Tensor, ...]:
+        """Signal at each block's output, (B, S, D)."""
+        return self.signals.block_outputs
+
+    @property
+    def attention_grads(self) -> list[Tensor]:
+        """Signal at each block's attention weights, (B, H, S, S)."""
+        return [_present(a, i) for i, a in enumerate(self.signals.attentions)]
+
+    def under(self, rule: str) -> Trace:
+        """The same pass read under another rule."""
+        other = Trace(self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun)
+        other.notes = self.notes
+        return other
+
+    def token_mean(self, x: Tensor) -> Tensor:
+        """Mean over the real tokens of (B, S, ...), keeping that dimension as 1."""
+        weight = self.mask.to(x.dtype).view(*self.mask.shape, *[1] * (x.dim() - 2))
+        return (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+
+    def class_row(self, matrix: Tensor) -> Tensor:
+        """The row of the classification token of (B, S, S): (B, S)."""
+        if self.layout.class_token is None:
+            raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
+        return matrix[:, self.layout.class_token]
+
+    def rerun(self, scale: Tensor) -> Recording:
+        """Record the model again with x^1 of every sample multiplied by each of ``scale`` (K,): a batch of K * B, sample-major."""
+        assert self._rerun is not None
+        return self._rerun(scale)
+
+    def value(self, logits: Tensor | None = None) -> Tensor:
+        """f(x) (B,), the number that is explained."""
+        return self.chosen.value(self.recording.logits if logits is None else logits).detach()
+
+    def identity(self) -> Tensor:
+        """(1, S, S)."""
+        x = self.recording.block_inputs[0]
+        return torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[None]
+
+
+def _present(attention: Tensor | None, block: int) -> Tensor:
+    if attention is None:
+        raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
+    return attention
