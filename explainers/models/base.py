@@ -51,7 +51,10 @@ class Word:
 
 @dataclass(frozen=True)
 class TextInput:
-    """How one text was shown to the model. ``text`` is None when tensors were passed."""
+    """How one text was shown to the model: every token of its row, padding included.
+
+    Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words.
+    """
 
     text: str | None
     tokens: tuple[Token, ...]
@@ -89,7 +92,7 @@ class Model:
     """A Transformer with everything needed to explain it. Made by ``explainers.load`` and ``explainers.wrap``.
 
     module        the user's own module, unchanged
-    blocks        the Transformer blocks of the explained tower, from the input to the output
+    blocks        the Transformer blocks of the explained tower, in the order they run; a shared block (ALBERT) once for each time it runs
     entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
     labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
     prepare_input from anything in ``Input`` to tensors
@@ -112,10 +115,12 @@ class Model:
 
     @property
     def device(self) -> torch.device:
+        """Where the weights are."""
         return next(self.module.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
+        """The floating-point type of the weights."""
         return next(p.dtype for p in self.module.parameters() if p.is_floating_point())
 
     def prepare(self, inputs: Input) -> Prepared:

@@ -164,15 +164,6 @@ def tokenizer_of(module: nn.Module, given: Any) -> Any:
     return tokenizer
 
 
-def special_ids(module: nn.Module) -> frozenset[int]:
-    """Ids of special tokens that the configuration names."""
-    config = getattr(module, "config", None)
-    config = getattr(config, "text_config", None) or config
-    names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
-    ids = (getattr(config, name, None) for name in names)
-    return frozenset(i for i in ids if isinstance(i, int))
-
-
 def heads_of(block: nn.Module, config: Any) -> int | None:
     """Attention heads of a block; None where there is no attention, or it does not say."""
     names = ("num_heads", "num_attention_heads", "n_heads")

@@ -18,6 +18,7 @@ from explainers.models.base import Prepared, TextInput, Token, Word
 
 #: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
 _JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
+_SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")
 _UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
 
 
@@ -91,15 +92,19 @@ class TextReader:
         return tuple(self._record(row.tolist(), seen.bool().tolist()) for row, seen in zip(ids.cpu(), mask.cpu(), strict=True))
 
     def _record(self, ids: list[int], seen: list[bool]) -> TextInput:
-        known = frozenset(self.tokenizer.all_special_ids) if self.tokenizer is not None else self.special
+        known = self.special if self.tokenizer is None else special_ids(self.tokenizer)
         special = [i in known or not s for i, s in zip(ids, seen, strict=True)]
         if self.tokenizer is None:
             return TextInput(None, tuple(Token(str(i), 0, 0, s) for i, s in zip(ids, special, strict=True)), ())
         pieces = self.tokenizer.convert_ids_to_tokens(ids)
         content = [i for i, s in zip(ids, special, strict=True) if not s]
-        text = self.tokenizer.decode(content)
-        again = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        if again["input_ids"] != content:
+        decoded = self.tokenizer.decode(content)
+        # "don ' t", as some tokenizers decode it, gives the same ids as "don't"; a reader prefers the latter
+        for text in (_SPREAD.sub(r"\1", decoded), decoded):
+            again = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            if again["input_ids"] == content:
+                break
+        else:
             return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
         spans, words = iter(again["offset_mapping"]), iter(again.word_ids())
         places = [(0, 0) if s else tuple(next(spans)) for s in special]
@@ -118,8 +123,7 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
     for index, (token, number) in enumerate(zip(tokens, numbers, strict=True)):
         if token.special:
             continue
-        empty = token.start == token.end or (groups and all(tokens[i].start == tokens[i].end for i in groups[-1]))
-        if groups and (empty or (number is not None and number == last)):
+        if groups and number is not None and number == last:
             groups[-1].append(index)
         else:
             groups.append([index])
@@ -127,23 +131,30 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
     joined = _joined_groups(groups, tokens, [m.span() for m in _JOINED.finditer(text)])
     words = []
     for group in joined:
-        start = min((tokens[i].start for i in group if tokens[i].end), default=0)
-        end = max(tokens[i].end for i in group)
+        start, end = _extent(tokens, group)
         words.append(Word(text[start:end], start, end, tuple(group)))
     return tuple(words)
 
 
 def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Groups whose tokens touch inside one of ``spans`` become one."""
+    """Groups whose tokens touch inside one of ``spans`` become one; a group without characters goes to its neighbour."""
     joined: list[list[int]] = []
     for group in groups:
         if joined:
-            before, start = tokens[joined[-1][-1]].end, tokens[group[0]].start
-            if before == start and any(begin < start < stop for begin, stop in spans):
+            start, stop = _extent(tokens, group)
+            before_start, before = _extent(tokens, joined[-1])
+            touch = before == start and any(begin < start < end for begin, end in spans)
+            if touch or start == stop or before_start == before:
                 joined[-1] += group
                 continue
-        joined.append(group)
+        joined.append(list(group))
     return joined
+
+
+def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
+    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
+    spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
+    return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -153,6 +164,13 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+def special_ids(source: Any) -> frozenset[int]:
+    """Ids of the tokens that stand for no part of the text, as a tokenizer or a configuration names them; unknown words and [MASK] do."""
+    names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+    ids = (getattr(source, name, None) for name in names)
+    return frozenset(i for i in ids if isinstance(i, int))
 
 
 def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:

@@ -17,7 +17,7 @@ from explainers.models.base import Input, Kind, Model, Prepared
 from explainers.models.images import Preprocessing
 from explainers.models.layouts import image_layout, text_layout
 from explainers.models.preparing import Prompts, prepare_images, prepare_texts
-from explainers.models.texts import TextReader, token_limit
+from explainers.models.texts import TextReader, special_ids, token_limit
 
 
 def wrap(
@@ -93,8 +93,8 @@ def wrap(
 def _reader(module: nn.Module, given: Any) -> TextReader:
     tokenizer = lib.tokenizer_of(module, given)
     config = getattr(module, "config", None)
-    limit = token_limit(tokenizer, getattr(config, "text_config", None) or config, module)
-    return TextReader(tokenizer, limit, lib.special_ids(module))
+    config = getattr(config, "text_config", None) or config
+    return TextReader(tokenizer, token_limit(tokenizer, config, module), special_ids(config))
 
 
 def _preparer(

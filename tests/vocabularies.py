@@ -1,0 +1,63 @@
+"""Small tokenizers of the kinds that classifiers use, made here from a few sentences; ids fit ``tests.families.VOCABULARY``."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import explainers.torchvision_ops  # noqa: F401  (before transformers)
+
+# isort: split
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from tests.families import CLASS, PADDING, SEPARATOR
+
+SENTENCES = ["a good film", "not a bad movie", "the plot is well-made", "i don't like it"]
+
+
+def wordpiece(max_tokens: int | None = 20) -> Any:
+    """BERT's kind: lower case, words and punctuation apart, "##" pieces, [CLS] ... [SEP]."""
+    words = ["film", "movie", "good", "bad", "not", "the", "don", "well", "made", "##s", "##ing", "'", "-", ".", ",", "!"]
+    letters = [*string.ascii_lowercase, *(f"##{c}" for c in "abdegilmnorsty")]
+    tokens = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", *words, *letters]
+    tokenizer = Tokenizer(models.WordPiece({token: i for i, token in enumerate(dict.fromkeys(tokens))}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    tokenizer.decoder = decoders.WordPiece()  # type: ignore[assignment]
+    return _wrapped(tokenizer, max_tokens, ("[CLS]", "[SEP]"), unk_token="[UNK]", mask_token="[MASK]")
+
+
+def byte_level(max_tokens: int | None = 20) -> Any:
+    """RoBERTa's kind: bytes, a space is part of the word that follows, <s> ... </s>."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    special = ["<unk>", "<pad>", "<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    return _wrapped(tokenizer, max_tokens, ("<s>", "</s>"), pad_token="<pad>")
+
+
+def sentencepiece(max_tokens: int | None = 20) -> Any:
+    """ALBERT's and T5's kind: words cut at spaces only, and marked with a bar."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # type: ignore[assignment]
+    tokenizer.decoder = decoders.Metaspace()  # type: ignore[assignment]
+    special = ["<unk>", "<pad>", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(
+        SENTENCES * 3, trainers.UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="<unk>", show_progress=False)
+    )
+    return _wrapped(tokenizer, max_tokens, ("[CLS]", "[SEP]"), pad_token="<pad>", unk_token="<unk>")
+
+
+def _wrapped(tokenizer: Tokenizer, max_tokens: int | None, ends: tuple[str, str], pad_token: str = "[PAD]", **special: str) -> Any:
+    first, last = ends
+    assert (tokenizer.token_to_id(first), tokenizer.token_to_id(last), tokenizer.token_to_id(pad_token)) == (CLASS, SEPARATOR, PADDING)
+    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single=f"{first} $A {last}", special_tokens=[(first, CLASS), (last, SEPARATOR)]
+    )
+    limit = {} if max_tokens is None else {"model_max_length": max_tokens}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, cls_token=first, sep_token=last, pad_token=pad_token, **special, **limit)
