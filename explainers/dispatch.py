@@ -13,7 +13,7 @@ arithmetic, so that hand-written normalisations
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 TorchFunction = Callable[..., Tensor]
+H = TypeVar("H", bound=Handler)
 _HANDLERS: dict[Callable[..., Any], Handler] = {}
 _ROLE = "_vitrine_role"
 
@@ -209,10 +210,10 @@ def call_through(rec: Recording, func: Callable[..., Any], args: tuple[Any, ...]
     return out
 
 
-def handles(*functions: Callable[..., Any] | None) -> Callable[[Handler], Handler]:
+def handles(*functions: Callable[..., Any] | None) -> Callable[[H], H]:
     """Declare a handler for some torch functions; names this torch lacks are passed as None."""
 
-    def declare(handler: Handler) -> Handler:
+    def declare(handler: H) -> H:
         _HANDLERS.update({function: handler for function in functions if function is not None})
         return handler
 

@@ -106,7 +106,8 @@ def explain(
     observer: Observer | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Any:
-    """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs (or a batch of tensors).
+    """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
+    (or a batch of tensors).
 
     inputs    PIL image, path, text, a list of these (a batch), or a dict of tensors as ``model.tensors`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list

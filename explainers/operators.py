@@ -61,7 +61,7 @@ class LinearMap(Function):
         elif ctx.image:
             out = relevance.split_image_linear(x, w, g, *ctx.maps)
         else:
-            out = relevance.split_linear(x, w, g, *ctx.maps, rule.linear == "z_plus_each")
+            out = relevance.split_linear(x, w, g, ctx.maps[0], ctx.maps[1], rule.linear == "z_plus_each")
         return out, None, None, None, None, None, None
 
 

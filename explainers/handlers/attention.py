@@ -78,7 +78,9 @@ def _multi_head(
     if in_proj_weight is not None and not use_separate_proj_weight:
         weights = in_proj_weight.chunk(3)
     else:
-        assert q_proj_weight is not None and k_proj_weight is not None and v_proj_weight is not None
+        assert q_proj_weight is not None
+        assert k_proj_weight is not None
+        assert v_proj_weight is not None
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
     q, k, v = (

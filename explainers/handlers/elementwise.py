@@ -13,8 +13,6 @@ from explainers import operators as op
 from explainers.dispatch import Handler, TorchFunction, active, give_role, handles, role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from explainers.recording import Recording
 
 
@@ -80,8 +78,9 @@ def gate(rec: Recording, func: TorchFunction, input: Tensor, **kwargs: Any) -> T
 def _glu(rec: Recording, func: TorchFunction, input: Tensor, dim: int = -1) -> Tensor:
     if not active(input):
         return func(input, dim)
-    value, gate = input.chunk(2, dim)
-    return mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gate))
+    value, gated = input.chunk(2, dim)
+    out: Tensor = mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gated))
+    return out
 
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__)
@@ -90,7 +89,8 @@ def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: f
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (active(input) or active(other)):
-        return torch.add(input, other)
+        plain: Tensor = input + other
+        return plain
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     kept = None if active(a) and active(b) else role(tensor)
@@ -101,7 +101,8 @@ def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: f
 def sub(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """a - alpha b."""
     if not (active(input) or active(other)):
-        return torch.sub(input, other, alpha=alpha)
+        plain: Tensor = input - alpha * other
+        return plain
     return add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
 
 
@@ -152,12 +153,12 @@ def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, k
     return op.run(op.Mean, input, dims, keepdim, scale, rec)
 
 
-def _in_place(handler: Handler, func: Callable[..., Any]) -> Handler:
+def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     """x.add_(y) and the like: compute beside x, then write into it, so that everything else that holds x sees the new value."""
 
-    def handle(rec: Recording, _: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def handle(rec: Recording, own: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not any(active(a) for a in (input, *args)):
-            return _(input, *args, **kwargs)
+            return own(input, *args, **kwargs)
         return input.copy_(handler(rec, func, input.clone(), *args, **kwargs))
 
     return handle

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn import grad
 
 from explainers import operators as op
 from explainers.dispatch import TorchFunction, active, give_role, handles
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @handles(F.linear)
 def _linear(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if active(weight):
-        out: Tensor = op.run(op.MatMul, input, weight.mT, rec)
+        out = op.run(op.MatMul, input, weight.mT, rec)
         return out if bias is None else add(rec, torch.add, out, bias)
     return op.linear(input, weight, bias, rec) if active(input) else func(input, weight, bias)
 
@@ -83,9 +84,8 @@ def _conv(
 ) -> Tensor:
     if not active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
-    pull = {torch.conv1d: torch.nn.grad.conv1d_input, torch.conv2d: torch.nn.grad.conv2d_input, torch.conv3d: torch.nn.grad.conv3d_input}[
-        func
-    ]
+    transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
+    pull: TorchFunction = transposes[func]
     options = (stride, padding, dilation, groups)
 
     def forward(x: Tensor, w: Tensor) -> Tensor:

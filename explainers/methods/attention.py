@@ -73,7 +73,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     halves = [a.mean(1) for a in trace.attentions]
     joint = product(trace.identity(), halves, start_layer)
     used = len(halves) - start_layer % len(halves)
-    return trace.class_row(joint) / 2**used
+    return trace.class_row(joint) * 0.5**used
 
 
 @method(
