@@ -1,0 +1,42 @@
+"""How the pages write numbers, said once more in Python, so that what is on the page can be compared with what the API returned."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from math import floor, log10
+from typing import Any
+
+MINUS = "\u2212"
+
+
+def shown(value: float, digits: int = 3) -> str:
+    """``value`` with ``digits`` significant digits."""
+    size = abs(value)
+    if size == 0:
+        text = "0"
+    elif size < 1e-4:
+        mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
+        text = f"{mantissa}e{MINUS}{abs(int(exponent))}"
+    else:
+        places = max(0, digits - 1 - floor(log10(size)))
+        text = str(Decimal(size).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))
+        if len(text.replace(".", "").lstrip("0")) > digits:  # 0.0999... became 0.1000
+            text = text[:-1]
+    return MINUS + text if value < 0 else text
+
+
+def shown_score(value: float, signed: bool) -> str:
+    return ("+" if signed and value > 0 else "") + shown(value)
+
+
+def shown_range(one: dict[str, Any]) -> str:
+    low, high = one["range"]
+    return f"{shown(low, 2)} … {shown(high, 2)}"
+
+
+def percent(p: float) -> str:
+    if 0 < p < 0.0005:
+        return "<0.1\u2009%"
+    if 0.9995 < p < 1:
+        return ">99.9\u2009%"
+    return f"{Decimal(100 * p).quantize(Decimal('0.1'), ROUND_HALF_UP)}\u2009%"

@@ -1,0 +1,106 @@
+"""Pictures of the real pages, for the README and for looking at: ``python -m tests.browser.screenshots --out docs/screenshots``."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser.serving import launch, served, wait_for_maps
+
+DESK, PHONE = (1440, 1000), (390, 844)
+QUALITY = 88  # of the WebP files
+
+
+def _stay(page: Page) -> None:
+    """Nothing to do first."""
+
+
+def _hold_strongest(page: Page) -> None:
+    """Hold the strongest patch or word of the last signed plate, and go back to the top of the page."""
+    plates = page.locator(".plate:has(.ramp.signed)")
+    plates.last.locator(".face, .reading").focus()
+    page.keyboard.press("Home")
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+
+
+def _doors(page: Page) -> None:
+    """Until the three doors show their maps."""
+    expect(page.locator(".door .tag")).to_have_count(3, timeout=60_000)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: its name, the page, the window, the colours, and what to do before it is taken."""
+
+    name: str
+    path: str
+    window: tuple[int, int] = DESK
+    scheme: str = "light"
+    before: Callable[[Page], Any] = _stay
+
+
+def shots() -> Iterator[Shot]:
+    """Every page, wide and narrow, light and dark."""
+    pages = {"home": ("/", _doors), "image": ("/image", _hold_strongest), "prompt": ("/prompt", _hold_strongest), "text": ("/text", _hold_strongest)}
+    pages |= {name: (f"/{name}", _stay) for name in ("methods", "models")}
+    for name, (path, before) in pages.items():
+        for scheme in ("light", "dark"):
+            yield Shot(f"{name}-{scheme}", path, DESK, scheme, before)
+            yield Shot(f"{name}-{scheme}-narrow", path, PHONE, scheme, before)
+
+
+def take(browser: Browser, address: str, shot: Shot, out: Path) -> Path:
+    """Take one picture and write it as a WebP file."""
+    width, height = shot.window
+    scheme: Any = shot.scheme
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(address + shot.path)
+    page.wait_for_load_state("networkidle")
+    if page.locator("#plates").count():
+        wait_for_maps(page)
+    shot.before(page)
+    picture = Image.open(io.BytesIO(page.screenshot(animations="disabled")))
+    context.close()
+    path = out / f"{shot.name}.webp"
+    picture.convert("RGB").save(path, quality=QUALITY, method=6)
+    return path
+
+
+@contextmanager
+def _server(address: str | None) -> Iterator[str]:
+    if address is not None:
+        yield address
+        return
+    with tempfile.TemporaryDirectory() as home, served(Path(home)) as own:
+        yield own
+
+
+def main() -> None:
+    """Take the pictures that are asked for."""
+    names = [shot.name for shot in shots()]
+    parser = argparse.ArgumentParser(description="Take pictures of the real pages.")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the pictures")
+    parser.add_argument("--address", help="a server that runs already; otherwise one of its own is started")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=f"some of: {', '.join(names)}")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    with _server(args.address) as address, sync_playwright() as playwright:
+        browser = launch(playwright)
+        for shot in shots():
+            if shot.name in args.only:
+                print(take(browser, address, shot, args.out), flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

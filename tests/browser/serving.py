@@ -1,0 +1,67 @@
+"""A server of its own and a Chromium to look at it with, for the browser tests and for the screenshots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Browser, Page, Playwright
+
+# read at import: the tests forget the VITRINE_ variables of the person who runs them
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("VITRINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+EMBEDDED = {"image": "scenes-vit", "clip": "scenes-clip", "text": "reviews-bert"}
+READY = "Vitrine is at "
+
+
+def launch(playwright: Playwright) -> Browser:
+    """A headless Chromium with a fresh profile: the system's, else the one that Playwright installed."""
+    return playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """The address of a server of its own on the CPU, once its embedded models are loaded; its log is ``home/log``."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("VITRINE_")}
+    command = [sys.executable, "-u", "-m", "server.cli", "serve", "--port", "0", "--device", "cpu", "--home", str(home)]
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "log").open("w") as log, subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = next((line for line in process.stdout if READY in line), None)
+            if said is None:
+                raise RuntimeError(f"the server did not start:\n{(home / 'log').read_text()}")
+            address = said.split(READY)[1].split()[0]
+            for name in EMBEDDED.values():
+                wait_until_loaded(address, name)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def wait_until_loaded(address: str, name: str) -> None:
+    """Follow the loading of a model to its end; raises RuntimeError if it fails."""
+    with httpx.stream("GET", f"{address}/api/models/events", params={"name": name}, timeout=300) as events:
+        ends = (line for line in events.iter_lines() if line in {"event: loaded", "event: failed"})
+        if next(ends, None) != "event: loaded":
+            raise RuntimeError(f"{name} could not be loaded: {httpx.get(f'{address}/api/models').text}")
+
+
+def wait_for_maps(page: Page) -> None:
+    """Until every plate of a page is drawn."""
+    page.wait_for_function(
+        """() => {
+          const plates = [...document.querySelectorAll(".plate")];
+          const drawn = (plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true], .reading");
+          return plates.length > 0 && plates.every(drawn) && / in /.test(document.getElementById("status").textContent);
+        }""",
+        timeout=120_000,
+    )
