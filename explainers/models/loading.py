@@ -121,7 +121,7 @@ def _timm_from_folder(folder: Path, name: str, place: torch.device) -> Model:
 
     try:
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
-    except (RuntimeError, OSError, ValueError, TypeError, KeyError) as problem:
+    except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
     return wrap(module.eval(), name=name, device=place)
 
@@ -136,7 +136,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, p
     with _quiet():
         try:
             module, told = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
-        except (OSError, ValueError, RuntimeError, KeyError) as problem:
+        except Exception as problem:  # each format of weights has errors of its own
             raise ExplainerError(f"transformers cannot load {folder}: {problem}") from problem
     if told["missing_keys"]:
         raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(told['missing_keys'])[:3])}: not a finished classifier")
@@ -152,7 +152,7 @@ def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: A
         raise ExplainerError(f"{folder} lacks {files[0]}; save it there with the model's {auto_class.__name__.removeprefix('Auto')}")
     try:
         return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
-    except (OSError, ValueError, KeyError, ImportError) as problem:
+    except Exception as problem:  # tokenizers have errors of their own
         raise ExplainerError(f"{folder}: {auto_class.__name__} cannot read {files[0]}: {problem}") from problem
 
 
