@@ -16,7 +16,7 @@ export class Bench {
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods, given: null });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -74,7 +74,7 @@ export class Bench {
     this.methods = this.methods.filter((spec) => can.has(spec) || spec.includes("?"));
     this.chooser.setVariants(variants);
     this.page.changed(model, detail);
-    this.#hang(stored ? [...new Set(stored.maps.map((map) => map.method))] : []);
+    this.#hang(stored?.methods ?? []);
   }
 
   /** The user chose another model: explain the same input with it. */
@@ -117,10 +117,16 @@ export class Bench {
     showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
   }
 
+  /** The methods that a page shows unless others are asked for. */
+  #usual() {
+    return this.variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
+  }
+
+  /** Hang plates for these methods, else for the chosen ones, else for the usual ones, in the fixed order. */
   #hang(specs) {
     const byPlace = new Map(this.variants.map((variant, i) => [variant.spec, [i, variant]]));
     const known = (spec) => byPlace.get(spec) ?? byPlace.get(spec.split("?")[0]);
-    const wanted = specs.length ? specs : this.methods.length ? this.methods : this.variants.filter((v) => v.default && !v.reason).map((v) => v.spec);
+    const wanted = specs.length ? specs : this.methods.length ? this.methods : this.#usual();
     const hung = wanted.filter(known).map((spec) => ({ spec, at: known(spec)[0], variant: known(spec)[1] }));
     hung.sort((a, b) => a.at - b.at);
     this.chooser.setChosen(hung.map(({ spec }) => spec));
@@ -128,10 +134,13 @@ export class Bench {
   }
 
   #started(info, job) {
-    this.#hang(info.expected ?? []);
+    this.#hang(info.expected);
+    const usual = this.#usual();
+    const isUsual = usual.length === info.expected.length && usual.every((spec) => info.expected.includes(spec));
+    this.methods = isUsual ? [] : info.expected;
     const isNew = this.isNew ?? true;
     if (isNew) this.wall.clear();
-    this.page.started(info, job, isNew);
+    Promise.resolve(this.page.started(info, job, isNew)).catch((problem) => this.report(problem, byId("case-problem")));
     say("status", `0 of ${this.wall.all.length} maps`);
   }
 

@@ -51,11 +51,12 @@ byId("controls").append(...mapControls(bench.view));
 
 const explain = (given, label, place, isNew = true) => bench.explain(given, { target: label }, place, isNew);
 
-const openSample = (sample, label = sample.target) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, label, problems);
+// a sample names a class of the model that it was made for; another model is asked for its own top class
+const openSample = (sample, label = sample.model === bench.models.current.name ? sample.target : null) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, label, problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
-  if (first) openSample(first, bench.asked.target ?? first.target);
+  if (first) openSample(first, bench.asked.target ?? undefined);
 }
 
 bench.open();

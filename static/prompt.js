@@ -58,7 +58,7 @@ byId("prompts").addEventListener("submit", (event) => {
 addRow("");
 
 /** The cosine of image and prompt: as the server gives it, else the logit over the model's scale. */
-const cosine = (target) => target.cosine ?? (details.logit_scale ? target.logit / details.logit_scale : null);
+const cosine = (target) => target.cosine ?? (details.logit_scale ? (target.logit - (details.logit_bias ?? 0)) / details.logit_scale : null);
 
 function told(target) {
   const near = cosine(target);

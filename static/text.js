@@ -74,7 +74,7 @@ const explain = (given, label, place, isNew = true) => bench.explain(given, { ta
 
 function openSample(sample) {
   field.value = sample.text;
-  explain({ text: sample.text, sample: sample.id }, sample.target, problems);
+  explain({ text: sample.text, sample: sample.id }, null, problems);
 }
 
 function openExample() {
@@ -82,7 +82,7 @@ function openExample() {
   if (!first) return;
   bench.wall.setBase({ text: first.text, units: [] });
   field.value = first.text;
-  explain({ text: first.text, sample: first.id }, bench.asked.target ?? first.target, problems);
+  explain({ text: first.text, sample: first.id }, bench.asked.target, problems);
 }
 
 bench.open();

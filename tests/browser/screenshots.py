@@ -50,8 +50,8 @@ class Shot:
 
 def shots() -> Iterator[Shot]:
     """Every page, wide and narrow, light and dark."""
-    pages = {"home": ("/", _doors), "image": ("/image", _hold_strongest), "prompt": ("/prompt", _hold_strongest), "text": ("/text", _hold_strongest)}
-    pages |= {name: (f"/{name}", _stay) for name in ("methods", "models")}
+    pages = {"home": ("/", _doors), "methods": ("/methods", _stay), "models": ("/models", _stay)}
+    pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
             yield Shot(f"{name}-{scheme}", path, DESK, scheme, before)
