@@ -51,7 +51,7 @@ test: lint chromium
 
 # Debian's package where it can be installed and runs, Playwright's own download elsewhere.
 chromium: $(VENV)/installed-test
-	@for name in chromium chromium-browser google-chrome; do \
+	@for name in $$VITRINE_CHROMIUM chromium chromium-browser google-chrome; do \
 		$$name --version >/dev/null 2>&1 && exit 0; \
 	done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

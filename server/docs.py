@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from server import settings
+from server.commands.listing import source
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -26,12 +27,11 @@ def methods_markdown() -> str:
 
     rows = []
     for one in explainers.METHODS.values():
-        source = ", ".join(part for part in (one.by, str(one.year or "")) if part)
         scores = "signed" if one.signed else "unsigned"
         if not one.class_specific:
             scores += ", the same for every class"
         rules = ", ".join(f"`{rule}`" for rule in one.rules)
-        rows.append((f"`{one.name}`", one.title, source, rules or "none", scores, one.description))
+        rows.append((f"`{one.name}`", one.title, source(one.by, one.year), rules or "none", scores, one.description))
     return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
@@ -41,9 +41,8 @@ def rules_markdown() -> str:
 
     rows = []
     for one in explainers.RULES.values():
-        source = ", ".join(part for part in (one.by, str(one.year or "")) if part)
         choices = (one.attention, one.norm, one.activation, one.product, one.linear)
-        rows.append((f"`{one.name}`", source, *(choice.replace("_", " ") for choice in choices)))
+        rows.append((f"`{one.name}`", source(one.by, one.year), *(choice.replace("_", " ") for choice in choices)))
     return markdown_table(("rule", "source", "attention", "normalisation", "activation", "product", "linear, add"), rows)
 
 
@@ -51,7 +50,7 @@ def models_markdown() -> str:
     """One row a model of the catalogue."""
     from explainers.models.catalogue import CATALOGUE
 
-    rows = [(f"`{one.name}`", one.kind, "inside" if one.embedded else "hub", one.title) for one in CATALOGUE]
+    rows = [(f"`{one.name}`", one.kind, "inside" if one.embedded else "hub", one.description) for one in CATALOGUE]
     return markdown_table(("model", "kind", "from", "what it is"), rows)
 
 

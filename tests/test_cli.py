@@ -68,7 +68,7 @@ def test_explain_writes_maps_and_numbers(photo: Path, tmp_path: Path, capsys: py
             assert min(image.size) >= 200
         scores = np.load(out / numbers)
         assert list(scores.shape) == one["grid"]
-        np.testing.assert_allclose(scores, expected[one["method"]].patches, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(scores, expected[one["method"]].scores[expected[one["method"]].content].view(scores.shape), rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(scores.reshape(-1), one["scores"], rtol=1e-4, atol=1e-6)
     for target in result["top"]:
         assert f"{target['probability']:.1%}" in printed

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from server.commands import CommandError, Commands
 from server.commands.listing import text_table
+from server.commands.progress import Loading, Maps
 
 if TYPE_CHECKING:
     from explainers import Attribution, Explanation
@@ -66,12 +67,13 @@ def run(args: argparse.Namespace) -> None:
     name = args.model or default_model(args)
     import explainers  # after the cheap checks: this imports torch
 
-    model = explainers.load(name, device=args.device)
+    with Loading() as loading:
+        model = explainers.load(name, device=args.device, progress=loading)
     check_kind(args, model)
-    methods = args.methods or explainers.default_methods(model)
+    methods = args.methods or defaults(model, args.probability)
     target = the_target(args, model)
     expected = len(methods) * (len(target) if isinstance(target, list) else 1)
-    with Progress(expected) as progress:
+    with Maps(expected) as progress:
         result = explainers.explain(model, inputs, target, methods, seed=args.seed, observer=progress)
     files = write(result, args.out) if args.out else {}
     if args.json:
@@ -140,27 +142,16 @@ def the_target(args: argparse.Namespace, model: Model) -> Any:
     return names or None
 
 
-class Progress:
-    """An observer of ``explain`` that moves a bar on stderr, one step a map; silent where stderr is no terminal."""
+def defaults(model: Model, probability: bool) -> list[str]:
+    """The default methods; for a probability those without relevance rules, which start from one class and know no probability."""
+    import explainers
+    from explainers.methods import parse
 
-    def __init__(self, maps: int) -> None:
-        from tqdm import tqdm
-
-        self.bar = tqdm(total=maps, unit="map", leave=False, disable=None)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-    def on_prediction(self, explanation: Explanation) -> None:
-        """Name what is being explained."""
-        self.bar.set_description(", ".join(target.label for target in explanation.targets)[:40])
-
-    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """Move on by one map."""
-        self.bar.update()
+    specs = explainers.default_methods(model)
+    if not probability:
+        return specs
+    rules = {spec: parse(spec).rule for spec in specs}
+    return [spec for spec, rule in rules.items() if rule is None or not rule.is_relevance]
 
 
 def file_stem(spec: str) -> str:
@@ -203,7 +194,7 @@ def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
         stem = Path(folders[one.target], file_stem(one.method))
         (out / stem.parent).mkdir(parents=True, exist_ok=True)
         render_overlay(result, one).save(out / f"{stem}.png")
-        scores = one.scores if one.patches is None else one.patches
+        scores = one.scores if one.patches is None else one.scores[one.content].view(one.patches)
         np.save(out / f"{stem}.npy", scores.numpy())
         files[one.target, one.method] = [f"{stem}.png", f"{stem}.npy"]
     text = json.dumps(as_json(result, files), ensure_ascii=False, indent=1)
@@ -222,7 +213,7 @@ def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dic
 
 def table(result: Explanation) -> str:
     """What the model says, and one line a map, for people."""
-    says = [(target.label, f"{target.probability:.1%}", f"{target.logit:+.3f}") for target in result.top(5)]
+    says = [(target.label, f"{target.probability or 0:.1%}", f"{target.logit:+.3f}") for target in result.top(5)]
     parts = [f"{result.model} says", text_table(("class", "probability", "logit"), says)]
     for target in result.targets:
         maps = [one for one in result.maps if one.target == target.label]
@@ -232,9 +223,9 @@ def table(result: Explanation) -> str:
     return "\n".join(parts)
 
 
-def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Headings, and one row a map: its range, how far its sum misses the logit, its time, where its evidence lies."""
-    headings = ("method", "from", "to", "missing", "seconds", "where", "")
+    headings = ("method", "from", "to", "completeness error", "seconds", "where", "")
     where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
     rows = [
         (
@@ -254,7 +245,7 @@ def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], list[Sequence[
 def strongest_patch(one: Attribution) -> str:
     """Where the largest score lies, counted from 1 at the top left."""
     assert one.patches is not None
-    row, column = divmod(int(one.patches.argmax()), one.patches.shape[1])
+    row, column = divmod(int(one.scores[one.content].argmax()), one.patches[1])
     return f"row {row + 1}, column {column + 1}"
 
 

@@ -31,7 +31,7 @@ def run_models(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps([asdict(entry) for entry in CATALOGUE], indent=1, ensure_ascii=False))
         return
-    rows = [(entry.name, entry.kind, "embedded" if entry.embedded else "hub", entry.title) for entry in CATALOGUE]
+    rows = [(entry.name, entry.kind, "embedded" if entry.embedded else "hub", entry.description) for entry in CATALOGUE]
     print(text_table(("model", "kind", "from", "what it is"), rows))
     print("\nAny other model of timm or transformers: timm/<name>, hf/<organisation>/<name>, or a folder.")
 
@@ -51,7 +51,7 @@ def run_methods(args: argparse.Namespace) -> None:
     rows = [
         (
             variant.spec,
-            f"{variant.title} ({variant.by}, {variant.year})",
+            f"{variant.title} ({source(variant.by, variant.year)})",
             "signed" if variant.signed else "",
             "" if variant.class_specific else "same for every class",
             "default" if variant.default else "",
@@ -60,6 +60,11 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "", f"not for {args.model}" if args.model else ""), rows))
+
+
+def source(by: str, year: int | None) -> str:
+    """Who published it and when, as far as there is an answer."""
+    return ", ".join(part for part in (by, str(year or "")) if part)
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
