@@ -18,7 +18,7 @@ Progress = Callable[[str, float | None], None]
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
 PATIENCE = 4.0
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-_SIDE_FILES = (".json", ".txt", ".model", ".jinja")
+_SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 
 def fetch(repository: str, progress: Progress | None = None) -> Path:
@@ -66,7 +66,7 @@ def _download(repository: str, progress: Progress | None) -> Path:
         raise ExplainerError(f"{repository} is not in the local cache and offline mode is on (HF_HUB_OFFLINE); unset it, or load a folder")
     tell = progress or (lambda text, fraction: None)
     tell(f"asking the hub for {repository}", None)
-    revision, sizes = _listing(repository)
+    sizes = _listing(repository)
     wanted = _wanted(sizes)
     if not any(name in wanted for name in _WEIGHTS):
         raise ExplainerError(f"{repository} holds no weights that can be read here (safetensors or PyTorch); send another model")
@@ -74,7 +74,7 @@ def _download(repository: str, progress: Progress | None) -> Path:
     path = ""
     try:
         for name in wanted:
-            path = str(hf_hub_download(repository, name, revision=revision, tqdm_class=bar))
+            path = str(hf_hub_download(repository, name, tqdm_class=bar))  # by branch: only then does the cache know where it points
             if name == "config.json":
                 folder = Path(path).parent
     except (HfHubHTTPError, OSError, RuntimeError) as problem:
@@ -94,8 +94,8 @@ def _wanted(sizes: dict[str, int]) -> list[str]:
     return [*side, *([index_or_weights, *shards] if index_or_weights.endswith(".json") else [index_or_weights])]
 
 
-def _listing(repository: str) -> tuple[str, dict[str, int]]:
-    """The commit and the sizes of the files of ``repository``; the one question that is asked with little patience."""
+def _listing(repository: str) -> dict[str, int]:
+    """Sizes of the files of ``repository``; the one question that is asked with little patience."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -120,7 +120,7 @@ def _listing(repository: str) -> tuple[str, dict[str, int]]:
             f"{repository} is not in the local cache and {constants.ENDPOINT} cannot be reached ({type(found).__name__}: {found}); "
             "check the network, or send the path of a folder that holds the model"
         ) from found
-    return str(found.sha), {file.rfilename: file.size or 0 for file in found.siblings or ()}
+    return {file.rfilename: file.size or 0 for file in found.siblings or ()}
 
 
 def _bar(tell: Progress, repository: str, total: int) -> type[tqdm[Any]]:

@@ -13,9 +13,10 @@ import torch
 
 import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
+from explainers.models import hub
 from explainers.models.base import Model
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
-from explainers.models.hub import Progress, fetch, missing_weights
+from explainers.models.hub import Progress, missing_weights
 from explainers.models.wrapping import wrap
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
@@ -36,10 +37,10 @@ def load(name: str | Path, device: str | torch.device | None = None, *, progress
     text = str(name)
     if text in embedded_names():
         return _from_folder(embedded_path(text), text, place)
-    if text.startswith("timm/") and not Path(text).is_dir():
-        return _timm_from_hub(text, place, progress)
-    if text.startswith("hf/") and not Path(text).is_dir():
-        return _from_folder(fetch(text.removeprefix("hf/"), progress), text, place)
+    repository = _repository(text)
+    if repository is not None:
+        folder = hub.fetch(repository, progress)
+        return _timm_from_hub(text, folder, place) if text.startswith("timm/") else _from_folder(folder, text, place)
     folder = Path(text).expanduser()
     if folder.is_dir():
         return _from_folder(folder, folder.resolve().name, place)
@@ -76,7 +77,38 @@ def _unknown(name: str) -> str:
     )
 
 
-def _timm_from_hub(name: str, place: torch.device, progress: Progress | None) -> Model:
+def fetch(name: str, progress: Progress | None = None) -> None:
+    """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>") into the local cache; other names need nothing.
+
+    Raises ExplainerError as ``load`` does.
+    """
+    repository = _repository(name)
+    if repository is not None:
+        hub.fetch(repository, progress)
+
+
+def card(name: str) -> str | None:
+    """The model card (Markdown) of an embedded model, a folder, or a hub model in the local cache; None if it has none."""
+    repository = _repository(name)
+    if name in embedded_names():
+        folder: Path | None = embedded_path(name)
+    else:
+        folder = Path(name).expanduser() if repository is None else hub.cached(repository)
+    path = folder / "README.md" if folder is not None else None
+    return path.read_text("utf-8") if path is not None and path.is_file() else None
+
+
+def _repository(name: str) -> str | None:
+    """The hub's name of the files of ``name``; None if they are not on the hub."""
+    if name in embedded_names() or Path(name).is_dir():
+        return None
+    if name.startswith("hf/"):
+        return name.removeprefix("hf/")
+    return str(_timm_config(name).hf_hub_id) if name.startswith("timm/") else None
+
+
+def _timm_config(name: str) -> Any:
+    """timm's own configuration of "timm/<name>". Raises ExplainerError for a name that has no weights, or no classes."""
     import timm
 
     bare = name.removeprefix("timm/")
@@ -87,9 +119,18 @@ def _timm_from_hub(name: str, place: torch.device, progress: Progress | None) ->
         raise ExplainerError(f"timm has no pretrained model {bare!r}.{meant} Embedded models: {', '.join(embedded_names())}.")
     if not config.num_classes:
         raise ExplainerError(f"{name} gives features, not classes; send a model with a classification head")
-    folder = fetch(config.hf_hub_id, progress)
+    return config
+
+
+def _timm_from_hub(name: str, folder: Path, place: torch.device) -> Model:
+    import timm
+
     weights = next(folder / file for file in ("model.safetensors", "pytorch_model.bin") if (folder / file).is_file())
-    module = timm.create_model(bare, pretrained=True, pretrained_cfg_overlay={"file": str(weights), "custom_load": False})
+    overlay = {"file": str(weights), "custom_load": False}
+    try:
+        module = timm.create_model(name.removeprefix("timm/"), pretrained=True, pretrained_cfg_overlay=overlay)
+    except Exception as problem:  # each format of weights has errors of its own
+        raise ExplainerError(f"timm cannot load {weights}: {problem}") from problem
     return wrap(module.eval(), name=name, device=place)
 
 

@@ -27,7 +27,7 @@ import transformers
 from explainers.errors import ExplainerError
 from explainers.models import hub
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
-from explainers.models.loading import load
+from explainers.models.loading import card, fetch, load
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
 
@@ -229,7 +229,7 @@ def test_offline_mode_by_the_environment(tmp_path: Path) -> None:
     script = """
 import explainers.torchvision_ops
 from explainers.errors import ExplainerError
-from explainers.models.loading import load
+from explainers.models.loading import card, fetch, load
 print(load("hf/someone/tiny-bert", "cpu").labels)
 try:
     load("hf/someone/other")
@@ -274,7 +274,7 @@ class Hub(BaseHTTPRequestHandler):
         if path.startswith("/api/models/someone/tiny"):
             siblings = [{"rfilename": name, "size": len(data)} for name, data in self.files.items()]
             content = json.dumps({"id": "someone/tiny", "sha": COMMIT, "siblings": siblings, "tags": [], "private": False}).encode()
-        elif path.startswith(f"/someone/tiny/resolve/{COMMIT}/"):
+        elif path.startswith("/someone/tiny/resolve/main/"):
             content = self.files.get(path.rsplit("/", 1)[1])
         if self.refused is not None or content is None:
             status, code = self.refused or (404, "RepoNotFound")
@@ -313,6 +313,8 @@ def test_downloads_what_is_needed_and_tells_how_far_it_is(small_hub: type[Hub], 
     told: list[tuple[str, float | None]] = []
     model = load("hf/someone/tiny", "cpu", progress=lambda text, fraction: told.append((text, fraction)))
     assert list(model.labels) == ["bad", "middling", "good"]
+    small_hub.refused = (500, "")  # from now on the cache must do
+    assert load("hf/someone/tiny", "cpu").weights_digest == model.weights_digest
     fractions = [fraction for _, fraction in told if fraction is not None]
     assert told[0] == ("asking the hub for someone/tiny", None)
     assert fractions == sorted(fractions)
@@ -320,6 +322,20 @@ def test_downloads_what_is_needed_and_tells_how_far_it_is(small_hub: type[Hub], 
     kept = {path.name for path in (cache / "models--someone--tiny" / "snapshots" / COMMIT).iterdir()}
     assert "pytorch_model.bin" not in kept  # the safetensors are enough
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= kept
+
+
+def test_fetches_files_and_finds_the_card(small_hub: type[Hub], cache: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    assert card("hf/someone/tiny") is None
+    fetch("hf/someone/tiny", lambda text, fraction: told.append(text))
+    assert "downloading someone/tiny" in told
+    assert card("hf/someone/tiny") == "card"
+    small_hub.refused = (404, "RepoNotFound")  # no longer asked
+    fetch("hf/someone/tiny")
+    (tmp_path / "made" / "README.md").write_text("of the folder")
+    fetch(str(tmp_path / "made"))
+    assert card(str(tmp_path / "made")) == "of the folder"
+    assert card(str(tmp_path / "nothing")) is None
 
 
 @pytest.mark.parametrize(
