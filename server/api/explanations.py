@@ -1,0 +1,232 @@
+"""Ask for an explanation, follow it, read it, take its maps away, cancel or forget it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import anyio.to_thread
+import numpy as np
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import JSONResponse, Response
+from PIL import Image
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from server import documents, problems
+from server.feed import Event, Feed
+from server.intake import Asked, plan, read_asked
+from server.jobs import Job
+from server.problems import Problem
+from server.registry import Entry
+from server.services import Services, Use
+from server.uploads import encoded, open_image, read_form
+
+router = APIRouter(prefix="/api/explanations", tags=["explanations"])
+ORIGINAL_SIDE = 1024  # longest side of the picture of the upload
+OVERLAY_SIDE = 448
+
+_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["model"],
+                    "properties": {
+                        "model": {"type": "string", "description": "A name from /api/models."},
+                        "image": {"type": "string", "format": "binary", "description": "An image file; or send text."},
+                        "text": {"type": "string", "description": "A text; or send image."},
+                        "target": {"type": "array", "items": {"type": "string"}, "description": "Labels or indices; none: the top class."},
+                        "prompt": {"type": "array", "items": {"type": "string"}, "description": "For CLIP models: what to look for."},
+                        "methods": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "Specs: read-out[:rule][?option=value]; none: the model's default ones.",
+                        },
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post("", status_code=202, openapi_extra=_FORM)
+async def ask(request: Request, services: Use, wait: bool = False) -> Response:
+    """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation."""
+    asked = await read_asked(await read_form(request, services.settings), services.settings)
+    entry = services.registry.find(asked.model)
+    original = {} if asked.image is None else {"original.jpg": await _original(asked.image, services)}
+    job = await run_in_threadpool(_submit, asked, entry, original, services)
+    one = job if isinstance(job, str) else job.id
+    url = f"/api/explanations/{one}"
+    if not wait:
+        content = {"id": one, "url": url, "events": f"{url}/events"}
+        return JSONResponse(content, 202, {"Location": url})
+    if isinstance(job, Job):
+        await _until_done(job, request, services)
+    document = await run_in_threadpool(_document, one, services)
+    if document["state"] == "cancelled":
+        raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
+    if "problem" in document:
+        raise problems.from_json(document["problem"])
+    return JSONResponse(document, 200, {"Location": url})
+
+
+async def _original(data: bytes, services: Services) -> bytes:
+    def reencode() -> bytes:
+        return encoded(open_image(data, services.settings), "JPEG", ORIGINAL_SIDE)
+
+    return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
+
+
+def _submit(asked: Asked, entry: Entry, images: dict[str, bytes], services: Services) -> Job | str:
+    """Queue the explanation; or the id of a finished one that answers the same question."""
+    if entry.state == "failed" and entry.problem is not None:
+        raise entry.problem
+    if entry.state == "available":
+        services.registry.ask(entry.name, services.worker.load)
+    if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
+        key = plan(asked, facts, services.engine, services.settings).key
+        if (known := services.store.finished(key)) is not None:
+            return known
+    job = Job(asked, entry, images)
+    services.worker.submit(job)
+    return job
+
+
+async def _until_done(job: Job, request: Request, services: Services) -> None:
+    """Wait for the end of ``job``; whoever hangs up meanwhile cancels it."""
+
+    async def end() -> None:
+        async for _ in job.feed.follow():
+            pass
+
+    async def hang_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.create_task(end()), asyncio.create_task(hang_up())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            await run_in_threadpool(services.worker.cancel, job.id)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _document(one: str, services: Services) -> dict[str, Any]:
+    """The explanation ``one`` as it stands; raises Problem 404."""
+    job = services.worker.find(one)
+    document = job.document() if job is not None else services.store.document(one)
+    if document is None:
+        send = "POST /api/explanations makes one; the oldest ones are forgotten in time."
+        raise Problem(404, "no-such-explanation", f"There is no explanation {one!r}.", send=send)
+    return document
+
+
+@router.get("/{one}")
+def read(one: str, services: Use) -> JSONResponse:
+    """The explanation as JSON; while it is made, with the maps that are there."""
+    return JSONResponse(_document(one, services))
+
+
+@router.delete("/{one}", status_code=204)
+def delete(one: str, services: Use) -> Response:
+    """Cancel an explanation that is not finished, forget one that is."""
+    if not services.worker.cancel(one):
+        _document(one, services)
+        services.store.delete(one)
+        services.worker.forget(one)
+    return Response(status_code=204)
+
+
+@router.get("/{one}/events", response_class=EventSourceResponse)
+async def events(one: str, services: Use, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
+    """Server-sent events from the first one (or after ``Last-Event-ID``) to the end of the explanation."""
+    job = services.worker.find(one)
+    if job is not None:
+        feed = job.feed
+    else:
+        feed = Feed()
+        feed.publish(*documents.story(await run_in_threadpool(_document, one, services)))
+        feed.close()
+    return stream(feed, last_event_id)
+
+
+def stream(feed: Feed, last_event_id: str | None) -> EventSourceResponse:
+    """``feed`` as server-sent events, those up to ``last_event_id`` left out."""
+    after = int(last_event_id) if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit() else -1
+    return EventSourceResponse(_messages(feed.follow(after)), sep="\n")
+
+
+async def _messages(following: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
+    async for one in following:
+        yield ServerSentEvent(data=one.data, event=one.name, id=str(one.id))
+
+
+@router.get("/{one}/{name}.png", response_class=Response)
+def seen(one: str, name: str, services: Use) -> Response:
+    """``input.png``: the part of the image that the model saw, upright."""
+    return _picture(one, f"{name}.png", "image/png", services)
+
+
+@router.get("/{one}/{name}.jpg", response_class=Response)
+def original(one: str, name: str, services: Use) -> Response:
+    """``original.jpg``: the upload, upright."""
+    return _picture(one, f"{name}.jpg", "image/jpeg", services)
+
+
+def _stored_picture(one: str, name: str, services: Services) -> bytes | None:
+    job = services.worker.find(one)
+    return (job.images.get(name) if job is not None else None) or services.store.image(one, name)
+
+
+def _picture(one: str, name: str, media: str, services: Services) -> Response:
+    document = _document(one, services)
+    data = _stored_picture(one, name, services)
+    if data is None:
+        send = f"Read it once the state is done; it is {document['state']} now. Texts have no pictures of their input."
+        raise Problem(404, "no-such-picture", f"The explanation has no {name}.", send=send)
+    return Response(data, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
+
+
+@router.get("/{one}/maps/{spec:path}.png", response_class=Response)
+def map_picture(
+    one: str, spec: str, services: Use, target: str | None = None, size: Annotated[int, Query(ge=64, le=2048)] = OVERLAY_SIDE
+) -> Response:
+    """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
+    document, found = _map(one, spec, target, services)
+    stored = _stored_picture(one, "input.png", services)
+    base = None if stored is None else Image.open(io.BytesIO(stored), formats=("PNG",))
+    buffer = io.BytesIO()
+    services.engine.overlay(document, found, base, size).save(buffer, "PNG")
+    return Response(buffer.getvalue(), media_type="image/png")
+
+
+@router.get("/{one}/maps/{spec:path}.npy", response_class=Response)
+def map_numbers(one: str, spec: str, services: Use, target: str | None = None) -> Response:
+    """The numbers of one map as a NumPy file, float32: (rows, columns) of patches, or one a token."""
+    _, found = _map(one, spec, target, services)
+    scores = np.asarray(found["scores"], dtype=np.float32)
+    buffer = io.BytesIO()
+    np.save(buffer, scores.reshape(found["grid"]) if found.get("grid") else scores)
+    return Response(buffer.getvalue(), media_type="application/octet-stream")
+
+
+def _map(one: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
+    document = _document(one, services)
+    targets = [found["label"] for found in document.get("targets", ())]
+    if target is not None and target not in targets:
+        raise Problem(404, "no-such-target", f"{target!r} was not explained.", send=f"Explained: {', '.join(targets) or 'nothing'}.")
+    for found in document["maps"]:
+        if found["method"] == spec and (target is None or found["target"] == target):
+            return document, found
+    specs = dict.fromkeys(found["method"] for found in document["maps"])
+    raise Problem(404, "no-such-map", f"The explanation has no map {spec!r}.", send=f"It has: {', '.join(specs) or 'none yet'}.")

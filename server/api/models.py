@@ -1,0 +1,90 @@
+"""The registries: models and how to load more, methods, rules, samples."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from fastapi.responses import FileResponse, JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse
+
+from server.api.explanations import stream
+from server.problems import Problem, suggestion
+from server.services import Use
+
+router = APIRouter(prefix="/api", tags=["registries"])
+
+
+class Wanted(BaseModel):
+    """A model to load."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=200)
+
+
+@router.get("/models")
+def models(services: Use) -> dict[str, Any]:
+    """Every model: the embedded ones, some of the hub, and those that were loaded by name."""
+    return {"models": [entry.to_json() for entry in services.registry.all()]}
+
+
+@router.post("/models", status_code=202)
+def load(wanted: Wanted, services: Use) -> JSONResponse:
+    """Load a model in the background: a name of the list, ``timm/<name>`` or ``hf/<organisation>/<name>``."""
+    entry = services.registry.ask(wanted.name.strip(), services.worker.load)
+    events = f"/api/models/events?name={entry.name}"
+    return JSONResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
+
+
+@router.get("/models/events", response_class=EventSourceResponse)
+async def loading(name: str, services: Use, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
+    """Server-sent events of a model's loading: progress, then loaded or failed."""
+    entry = services.registry.find(name)
+    if entry.state == "available":
+        raise Problem(409, "not-loading", f"{name} is not being loaded.", send=f'POST /api/models {{"name": "{name}"}} first.')
+    return stream(entry.feed, last_event_id)
+
+
+@router.get("/models/{name:path}")
+def model(name: str, services: Use) -> dict[str, Any]:
+    """One model with its labels, its card and, once it is loaded, its variants with the reason where one cannot run."""
+    entry = services.registry.find(name)
+    document = {**entry.to_json(), "labels": [], "card": services.engine.card(name)}
+    if entry.facts is not None:
+        document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
+    return document
+
+
+@router.get("/methods")
+def methods(services: Use, model: str | None = None) -> dict[str, Any]:
+    """The methods, and the variants (a method with a rule) in the order of the pages; ``model`` adds what it cannot run and why."""
+    listed = {"methods": services.engine.methods()}
+    if model is None:
+        return {**listed, "variants": services.engine.variants(None)}
+    entry = services.registry.find(model)
+    if entry.facts is None:
+        raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
+    return {**listed, "variants": entry.facts.variants}
+
+
+@router.get("/rules")
+def rules(services: Use) -> dict[str, Any]:
+    """The backward rules: what each does with every kind of operator."""
+    return {"rules": services.engine.rules()}
+
+
+@router.get("/samples")
+def samples(services: Use) -> dict[str, Any]:
+    """Inputs to try."""
+    return {"samples": [sample.to_json() for sample in services.samples.values()]}
+
+
+@router.get("/samples/{one}/image", response_class=FileResponse)
+def sample_image(one: str, services: Use) -> FileResponse:
+    """The image of a sample."""
+    sample = services.samples.get(one)
+    if sample is None or sample.image is None:
+        near = suggestion(one, services.samples)
+        raise Problem(404, "no-such-sample", f"There is no sample image {one!r}.", send=f"{near}GET /api/samples lists them.")
+    return FileResponse(sample.image, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})

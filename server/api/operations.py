@@ -1,0 +1,44 @@
+"""For whoever runs the server: is it alive, is it ready, what is it doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from server.metrics import MEDIA_TYPE
+from server.problems import Problem
+from server.services import Use
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The event loop answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", response_model=None)
+def readyz(services: Use) -> dict[str, Any] | JSONResponse:
+    """The embedded models are loaded and the worker beats; 503 until then. Hub models do not count."""
+    states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
+    waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
+    if not services.worker.healthy:
+        waiting.append("the worker does not beat")
+    if waiting:
+        return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
+    return {"status": "ready", "models": states}
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(services: Use) -> PlainTextResponse:
+    """Counters in the text format of Prometheus."""
+    loaded = sum(entry.state == "loaded" for entry in services.registry.all())
+    gauges = {
+        "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
+        "models_loaded": ("Models in memory.", float(loaded)),
+        "worker_up": ("Whether the worker beats.", float(services.worker.healthy)),
+    }
+    return PlainTextResponse(services.metrics.text(gauges), media_type=MEDIA_TYPE)

@@ -1,0 +1,70 @@
+"""The application: the calls, the pages, and the worker behind them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from server import explaining
+from server.api import explanations, models, operations
+from server.engine import Engine
+from server.metrics import Metrics
+from server.middleware import Surroundings
+from server.pages import add_pages
+from server.problems import add_handlers
+from server.registry import Registry
+from server.samples import read_samples
+from server.services import Services
+from server.settings import Settings
+from server.store import Store
+from server.uploads import forbid_bombs
+from server.worker import Worker
+
+_DECODERS = 2  # uploads decoded at once
+
+
+def create_app(settings: Settings, engine: Engine | None = None, samples: Iterable[Path] | None = None) -> FastAPI:
+    """The application. ``engine`` is ``explainers`` unless a test brings its own, ``samples`` the folders of the embedded samples.
+
+    The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there.
+    Raises ExplainerError where ``settings.device`` is not there.
+    """
+    engine = explaining.engine() if engine is None else engine
+    engine.check_device(None if settings.device == "auto" else settings.device)
+    metrics = Metrics()
+    known_samples = read_samples(explaining.sample_folders() if samples is None else samples)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        forbid_bombs()
+        logging.getLogger("server").setLevel(settings.log_level.upper())
+        store = Store(settings.home, settings.keep)
+        registry = Registry(engine.catalogue, settings.max_hub_models)
+        worker = Worker(engine, registry, store, settings, metrics)
+        decoders = anyio.CapacityLimiter(_DECODERS)
+        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders)
+        worker.start()
+        try:
+            for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
+                registry.ask(name, worker.load, trusted=True)
+            yield
+        finally:
+            await run_in_threadpool(worker.stop)
+            store.close()
+
+    # FastAPI's own documentation pages load scripts from elsewhere, which the content security policy forbids
+    app = FastAPI(
+        title="Vitrine", version=engine.version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
+    )
+    app.add_middleware(Surroundings, metrics=metrics)
+    add_handlers(app)
+    for module in (explanations, models, operations):
+        app.include_router(module.router)
+    add_pages(app, settings)
+    return app

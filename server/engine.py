@@ -1,0 +1,46 @@
+"""What the server needs of the engine, as one plain record, so that a test can put a small stand-in in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+#: Tells how far a download is: a line for a person, and the fraction done where it is known.
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The functions of ``explainers`` that the server calls, and its registries.
+
+    catalogue        known models, embedded ones first: objects with name, kind, title, description, embedded
+    check_device     raises ExplainerError for a device that is not there; None is the engine's own choice
+    fetch            gets the files of a hub model into the local cache; needs no device, so it may run beside the worker
+    load             name, device -> Model
+    explain          as ``explainers.explain``
+    default_methods  Model -> specs
+    variants         Model or None -> variants as JSON objects, in the order of the pages
+    readout_of       spec -> name of its read-out; raises ExplainerError where the spec is not well formed
+    methods, rules   the registries as JSON objects
+    card             name -> the model card in Markdown, or None
+    overlay          explanation as JSON, one of its maps, the input image or None, longest side -> picture
+    cancelled        the exception that ``explain`` raises when its ``cancelled`` says so
+    """
+
+    version: str
+    catalogue: Sequence[Any]
+    check_device: Callable[[str | None], None]
+    fetch: Callable[[str, Progress], None]
+    load: Callable[[str, str | None], Any]
+    explain: Callable[..., Any]
+    default_methods: Callable[[Any], list[str]]
+    variants: Callable[[Any], list[dict[str, Any]]]
+    readout_of: Callable[[str], str]
+    methods: Callable[[], list[dict[str, Any]]]
+    rules: Callable[[], list[dict[str, Any]]]
+    card: Callable[[str], str | None]
+    overlay: Callable[[Mapping[str, Any], Mapping[str, Any], Image.Image | None, int], Image.Image]
+    cancelled: type[Exception]

@@ -1,0 +1,158 @@
+"""From a form to what the engine is asked: everything that can be wrong with a request is found here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import FormData, UploadFile
+
+from explainers.errors import ExplainerError
+from explainers.targets import find_class
+from server.engine import Engine
+from server.problems import Problem, suggestion
+from server.registry import Facts
+from server.settings import Settings
+
+_MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
+FIELDS = ("model", "image", "text", "target", "prompt", "methods")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person sent: exactly one of ``image`` (the bytes of a file) and ``text``; ``methods`` None for the default ones."""
+
+    model: str
+    image: bytes | None
+    text: str | None
+    targets: tuple[str, ...]
+    prompts: tuple[str, ...]
+    methods: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the engine is asked, and the key under which the same question is found again."""
+
+    targets: list[int] | list[str] | None
+    methods: list[str]
+    key: str
+
+
+def _bad(slug: str, detail: str, send: str) -> Problem:
+    return Problem(422, slug, detail, send=send)
+
+
+async def read_asked(form: FormData, settings: Settings) -> Asked:
+    """Read the form; raises Problem 422 (413 for a text that is too long) for what is wrong whatever the model."""
+    for name in form:
+        if name not in FIELDS:
+            raise _bad("unknown-field", f"There is no field {name!r}.", f"{suggestion(name, FIELDS)}Fields: {', '.join(FIELDS)}.")
+    values = {name: _texts(form, name) for name in FIELDS if name != "image"}
+    for name in ("model", "text"):
+        if len(values[name]) > 1:
+            raise _bad("repeated-field", f"The field {name} was sent {len(values[name])} times.", f"Send {name} once.")
+    if not values["model"]:
+        raise _bad("no-model", "The field model is missing.", "Send the name of a model; GET /api/models lists them.")
+    image, text = await _image(form), _text(values["text"], settings)
+    if (image is None) == (text is None):
+        which = "neither an image nor a text" if image is None else "both an image and a text"
+        raise _bad("one-input", f"The form has {which}.", "Send one of image (a file) and text.")
+    targets, prompts = (_unique(values[name]) for name in ("target", "prompt"))
+    for name, some in (("target", targets), ("prompt", prompts)):
+        if len(some) > settings.max_targets:
+            raise _bad("too-many", f"There are {len(some)} values of {name}.", f"Send at most {settings.max_targets}.")
+        if any(len(one) > _MOST_CHARS_OF_A_NAME for one in some):
+            raise _bad("too-long", f"A {name} is too long.", f"Send at most {_MOST_CHARS_OF_A_NAME} characters.")
+    methods = _unique(values["methods"])
+    if len(methods) > settings.max_methods or any(len(one) > _MOST_CHARS_OF_A_NAME for one in methods):
+        raise _bad("too-many", f"There are {len(methods)} methods.", f"Send at most {settings.max_methods}.")
+    return Asked(values["model"][0].strip(), image, text, targets, prompts, methods or None)
+
+
+def _texts(form: FormData, name: str) -> list[str]:
+    values = form.getlist(name)
+    if any(isinstance(value, UploadFile) for value in values):
+        raise _bad("not-text", f"The field {name} is a file.", f"Send {name} as text.")
+    return [str(value) for value in values]
+
+
+async def _image(form: FormData) -> bytes | None:
+    sent = form.getlist("image")
+    if not sent:
+        return None
+    if len(sent) > 1 or not isinstance(sent[0], UploadFile):
+        what = "was sent several times" if len(sent) > 1 else "is text"
+        raise _bad("not-a-file", f"The field image {what}.", "Send image as one file of the form; addresses are not fetched.")
+    return await sent[0].read()
+
+
+def _text(values: Sequence[str], settings: Settings) -> str | None:
+    if not values:
+        return None
+    text = values[0]
+    if not text.strip():
+        raise _bad("empty-text", "The text is empty.", "Send at least one word.")
+    if len(text) > settings.max_text_chars:
+        limit = f"{settings.max_text_chars} characters"
+        raise Problem(413, "text-too-long", f"The text has {len(text)} characters.", send=f"Send at most {limit}.")
+    return text
+
+
+def _unique(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
+
+
+def plan(asked: Asked, facts: Facts, engine: Engine, settings: Settings) -> Plan:
+    """What to ask the engine of this model; raises Problem 422 for what does not fit the model."""
+    _check_kind(asked, facts)
+    targets: list[int] | list[str] | None
+    if facts.kind == "clip":
+        targets = list(asked.prompts)
+    else:
+        targets = list(dict.fromkeys(class_index(one, facts.labels) for one in asked.targets)) or None
+    methods = list(asked.methods or facts.default_methods)
+    for spec in methods:
+        check_method(spec, facts, engine)
+    payload = asked.image if asked.image is not None else (asked.text or "").encode()
+    content = [engine.version, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), targets, methods]
+    return Plan(targets, methods, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+
+
+def _check_kind(asked: Asked, facts: Facts) -> None:
+    name = asked.model
+    if facts.kind == "text" and asked.text is None:
+        raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
+    if facts.kind != "text" and asked.image is None:
+        raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
+    if facts.kind == "clip":
+        if asked.targets:
+            raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
+        if not asked.prompts:
+            raise _bad("no-prompt", f"{name} compares an image with prompts, and there is none.", "Send prompt, such as 'a zebra'.")
+    elif asked.prompts:
+        raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
+
+
+def class_index(text: str, labels: Sequence[str]) -> int:
+    """The class called ``text``, else, where ``text`` is a whole number, the class of that index; raises Problem 422."""
+    name = int(text) if text not in labels and text.isascii() and text.isdigit() else text
+    try:
+        return find_class(name, labels, len(labels))
+    except ExplainerError as error:
+        send = f"Send a label of the model, or an index from 0 to {len(labels) - 1}."
+        raise _bad("unknown-class", str(error), send) from None
+
+
+def check_method(spec: str, facts: Facts, engine: Engine) -> None:
+    """Raise Problem 422 unless the model can be explained by the method ``spec``."""
+    try:
+        readout = engine.readout_of(spec)
+    except ExplainerError as error:
+        raise _bad("unknown-method", str(error), "Send a method of GET /api/methods.") from None
+    reason = next((one["reason"] for one in facts.variants if one["readout"] == readout and one["reason"]), None)
+    if reason:
+        able = [one["spec"] for one in facts.variants if not one["reason"]]
+        raise _bad("method-cannot-run", f"{spec} cannot run here. {reason}", f"These can: {', '.join(able)}.")

@@ -1,0 +1,86 @@
+"""One explanation on its way: what was asked, what is there so far, and its events."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+from server import documents
+from server.feed import Feed
+from server.intake import Asked, Plan
+from server.problems import Problem
+from server.registry import Entry, Facts
+
+
+class Job:
+    """The worker writes it, web threads read ``document()``; ``feed`` carries its events."""
+
+    def __init__(self, asked: Asked, entry: Entry, images: dict[str, bytes]) -> None:
+        self.id = secrets.token_hex(8)
+        self.asked, self.entry, self.images = asked, entry, images
+        self.key: str | None = None
+        self.feed = Feed()
+        self.cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._mapped: set[tuple[str, str | None]] = set()
+        self._document: dict[str, Any] = {
+            "id": self.id,
+            "state": "queued",
+            "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "model": entry.name,
+        }
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen."""
+        return self._document["state"] in documents.FINAL
+
+    def document(self) -> dict[str, Any]:
+        """The explanation as it stands."""
+        with self._lock:
+            return copy.copy(self._document) | {"maps": list(self._document.get("maps", ()))}
+
+    def running(self, facts: Facts, plan: Plan) -> dict[str, Any]:
+        """The worker has taken it."""
+        with self._lock:
+            self._document |= {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods)}
+        return self.document()
+
+    def predicted(self, explanation: dict[str, Any]) -> None:
+        """The model has answered. A second call (after memory ran out) changes nothing."""
+        with self._lock:
+            if "targets" in self._document:
+                return
+            self._document |= {**explanation, "model": self.entry.name, "maps": []}
+            self.feed.publish(documents.started(self._document))
+
+    def mapped(self, one: dict[str, Any]) -> None:
+        """One map is there. Raises ValueError where it holds a NaN or an infinity."""
+        with self._lock:
+            if (one["method"], one["target"]) in self._mapped:
+                return
+            self._mapped.add((one["method"], one["target"]))
+            self._document["maps"].append(one)
+            try:
+                self.feed.publish(documents.method(self._document, len(self._document["maps"]) - 1))
+            except ValueError:
+                self._document["maps"].pop()
+                raise
+
+    def finished(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
+        """Nothing more will happen; the document to store."""
+        with self._lock:
+            self._document["state"] = state
+            if seconds is not None:
+                self._document["seconds"] = seconds
+            if problem is not None:
+                self._document["problem"] = problem.to_json()
+        return self.document()
+
+    def end(self) -> None:
+        """Tell the followers."""
+        self.feed.publish(documents.ended(self.document()))
+        self.feed.close()

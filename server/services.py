@@ -1,0 +1,41 @@
+"""What the calls work with: one record, made once per application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import anyio
+from fastapi import Depends, Request
+
+from server.engine import Engine
+from server.metrics import Metrics
+from server.registry import Registry
+from server.samples import Sample
+from server.settings import Settings
+from server.store import Store
+from server.worker import Worker
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts of one running application. ``decoders`` bounds how many uploads are decoded at once, as each takes memory."""
+
+    settings: Settings
+    engine: Engine
+    registry: Registry
+    store: Store
+    worker: Worker
+    metrics: Metrics
+    samples: dict[str, Sample]
+    decoders: anyio.CapacityLimiter
+
+
+def _services(request: Request) -> Services:
+    services = request.app.state.services
+    assert isinstance(services, Services)
+    return services
+
+
+#: The parameter of a call that gives it the services.
+Use = Annotated[Services, Depends(_services)]

@@ -1,0 +1,111 @@
+"""Every setting of the server, declared once: name, default and what it does. From the environment, the command line or a test."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+log = logging.getLogger(__name__)
+PREFIX = "VITRINE_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _setting(default: Any, text: str, minimum: float | None = None, maximum: float | None = None) -> Any:
+    """A field with its default, its one-line help and its bounds."""
+    bounds = {"help": text, "minimum": minimum, "maximum": maximum}
+    return field(default_factory=default, metadata=bounds) if callable(default) else field(default=default, metadata=bounds)
+
+
+def _default_home() -> Path:
+    return platformdirs.user_data_path("vitrine")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the server runs with. Raises ValueError, naming the setting, where a value is out of bounds."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on; `0.0.0.0` lets other machines in.")
+    port: int = _setting(8000, "Port to listen on.", 0, 65535)
+    device: str = _setting("auto", "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one.")
+    home: Path = _setting(_default_home, "Folder of the stored explanations.")
+    models: tuple[str, ...] = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
+    max_upload_mb: float = _setting(20.0, "Largest upload, in megabytes (10^6 bytes).", 0.001)
+    max_megapixels: float = _setting(40.0, "Largest image, in millions of pixels.", 0.001)
+    max_text_chars: int = _setting(20_000, "Longest text, in characters.", 1)
+    max_methods: int = _setting(64, "Most methods in one request.", 1)
+    max_targets: int = _setting(8, "Most targets or prompts in one request.", 1)
+    queue_size: int = _setting(32, "Explanations that may wait; one more is answered 429.", 1)
+    max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest makes room.", 1)
+    keep: int = _setting(1000, "Explanations kept in the store; the oldest make room.", 1)
+    log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, low, high = getattr(self, one.name), one.metadata["minimum"], one.metadata["maximum"]
+            if low is not None and not value >= low:
+                raise ValueError(f"{one.name} is {value}; it must be at least {low}")
+            if high is not None and not value <= high:
+                raise ValueError(f"{one.name} is {value}; it must be at most {high}")
+        if self.log_level not in LOG_LEVELS:
+            raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+
+    @property
+    def max_upload_bytes(self) -> int:
+        """The upload limit in bytes."""
+        return int(self.max_upload_mb * 1_000_000)
+
+    @property
+    def max_pixels(self) -> int:
+        """The pixel limit of one image."""
+        return int(self.max_megapixels * 1_000_000)
+
+
+def environment_name(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def _parse(one: Field[Any], value: Any) -> Any:
+    """``value`` (text from the environment, or already typed) as the type of the setting."""
+    kinds: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": lambda v: Path(v).expanduser()}
+    if str(one.type).startswith("tuple"):
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip())
+    try:
+        return kinds[str(one.type)](value)
+    except ValueError:
+        raise ValueError(f"{one.name} is {value!r}; it must be {'a whole number' if one.type == 'int' else 'a number'}") from None
+
+
+def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from their defaults, then ``environ`` (the process's by default), then ``overrides``; None overrides nothing.
+
+    Raises ValueError for an unknown override and for a value of the wrong type or out of bounds; an unknown ``VITRINE_...``
+    variable is a warning in the log.
+    """
+    environ = os.environ if environ is None else environ
+    overrides = {name: value for name, value in (overrides or {}).items() if value is not None}
+    known = {one.name: one for one in fields(Settings)}
+    given = {name: environ[environment_name(name)] for name in known if environ.get(environment_name(name))}
+    strange = [name for name in overrides if name not in known]
+    if strange:
+        raise ValueError(f"unknown setting {', '.join(strange)}; known: {', '.join(known)}")
+    ignored = [name for name in environ if name.startswith(PREFIX) and name[len(PREFIX) :].lower() not in known]
+    if ignored:
+        log.warning("no such setting: %s; known: %s", ", ".join(sorted(ignored)), ", ".join(map(environment_name, known)))
+    return Settings(**{name: _parse(known[name], value) for name, value in {**given, **overrides}.items()})
+
+
+def table() -> str:
+    """The settings as a Markdown table, for the README and the documentation."""
+    lines = ["| environment | default | what it does |", "|---|---|---|"]
+    for one in fields(Settings):
+        shown = "`~/.local/share/vitrine`" if one.name == "home" else f"`{one.default}`" if one.default != () else "none"
+        lines.append(f"| `{environment_name(one.name)}` | {shown} | {one.metadata['help']} |")
+    return "\n".join(lines)

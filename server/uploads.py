@@ -1,0 +1,123 @@
+"""Uploads that cannot hurt: a byte limit while reading, a list of formats, a pixel limit before decoding, and a fresh encoding."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+from fastapi import Request
+from PIL import Image, ImageOps, UnidentifiedImageError
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.types import Message
+
+from explainers.models.images import to_rgb
+from server.problems import Problem
+from server.settings import Settings
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+_FORM_ROOM = 1_000_000  # bytes of a request beside its image: names, targets, a text, boundaries
+_DRAIN = 10  # a body this many times over the limit is read and dropped, so that the client gets to read the answer
+SEND_IMAGE = f"Send a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file."
+
+
+def forbid_bombs() -> None:
+    """Make Pillow's decompression-bomb warning an error, for the whole process."""
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+
+
+def _too_large(settings: Settings) -> Problem:
+    limit = f"{settings.max_upload_mb:g} MB"
+    return Problem(413, "upload-too-large", f"The upload is larger than {limit}.", send=f"Send at most {limit}; a smaller copy will do.")
+
+
+async def read_form(request: Request, settings: Settings) -> FormData:
+    """The form of ``request``, its bytes counted as they arrive.
+
+    Raises Problem 413 where they pass the limit, 415 where the body is no form, 400 where it is a broken one.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in {"multipart/form-data", "application/x-www-form-urlencoded"}:
+        raise Problem(415, "not-a-form", f"The body is {kind or 'of no stated type'}.", send="Send a multipart/form-data form.")
+    limit = settings.max_upload_bytes + _FORM_ROOM
+    count = 0
+
+    async def counted() -> Message:
+        nonlocal count
+        message = await request.receive()
+        count += len(message.get("body", b""))
+        if count > limit:
+            while message.get("more_body") and count < limit * _DRAIN:
+                message = await request.receive()
+                count += len(message.get("body", b""))
+            raise _too_large(settings)
+        return message
+
+    try:
+        return await Request(request.scope, counted).form(max_files=4, max_fields=200, max_part_size=limit)
+    except (HTTPException, UnicodeDecodeError) as error:
+        why = error.detail if isinstance(error, HTTPException) else error
+        raise Problem(400, "broken-form", f"The form cannot be read: {why}.", send="Send a multipart/form-data form in UTF-8.") from error
+
+
+def open_image(data: bytes, settings: Settings) -> Image.Image:
+    """The first frame of an image file, upright, RGB, 8 bit; transparency on white.
+
+    Raises Problem 413 over the byte or pixel limit, 415 for another format, 422 for a file that cannot be decoded.
+    """
+    if len(data) > settings.max_upload_bytes:
+        raise _too_large(settings)
+    if not data:
+        raise Problem(422, "empty-file", "The image file is empty.", send=SEND_IMAGE)
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except UnidentifiedImageError:
+        svg = b"<svg" in data[:4096].lower()
+        detail = "SVG is not accepted." if svg else "The file is not an image of a known format."
+        raise Problem(415, "unknown-image-format", detail, send=SEND_IMAGE) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_many_pixels(settings) from None
+    except Exception as error:
+        raise _broken(error) from error
+    if image.width * image.height > settings.max_pixels:  # known from the header: nothing is decoded yet
+        raise _too_many_pixels(settings)
+    try:
+        image.load()
+        return to_rgb(ImageOps.exif_transpose(image))
+    except Exception as error:  # decoders raise whatever they like on broken data
+        raise _broken(error) from error
+
+
+def _too_many_pixels(settings: Settings) -> Problem:
+    limit = f"{settings.max_megapixels:g} megapixels"
+    return Problem(413, "too-many-pixels", f"The image has more than {limit}.", send=f"Send at most {limit}; a smaller copy will do.")
+
+
+def _broken(error: Exception) -> Problem:
+    detail = f"The image cannot be decoded: {error or type(error).__name__}."
+    return Problem(422, "broken-image", detail, send="Send a complete image file; saving it again in an image editor helps.")
+
+
+def cut(image: Image.Image, box: tuple[int, int, int, int], longest: int) -> Image.Image:
+    """The part ``box`` of ``image``, its longest side at most ``longest`` pixels; black where the box reaches beyond the image.
+
+    The image is scaled before it is cut: a padded box around a very long image would not fit in memory.
+    """
+    factor = min(1.0, longest / max(box[2] - box[0], box[3] - box[1]))
+    if factor < 1:
+        size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
+        image = image.resize(size, Image.Resampling.LANCZOS)
+    left, top = round(box[0] * factor), round(box[1] * factor)
+    width, height = max(1, round((box[2] - box[0]) * factor)), max(1, round((box[3] - box[1]) * factor))
+    return image.crop((left, top, left + width, top + height))
+
+
+def encoded(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
+    """``image`` as a fresh ``PNG`` or ``JPEG`` file with no metadata, its longest side at most ``longest`` pixels."""
+    plain = image.copy()
+    if longest is not None:
+        plain.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    plain.info.clear()
+    buffer = io.BytesIO()
+    plain.save(buffer, kind, **({"quality": 90} if kind == "JPEG" else {}))
+    return buffer.getvalue()

@@ -1,0 +1,309 @@
+"""One thread that owns the device: it loads models and explains, one thing at a time, behind a bounded queue."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from PIL import Image
+
+from explainers.errors import ExplainerError
+from server.engine import Engine
+from server.feed import event
+from server.intake import plan
+from server.jobs import Job
+from server.metrics import Metrics
+from server.problems import Problem
+from server.registry import Entry, Facts, Registry
+from server.settings import Settings
+from server.store import Store
+from server.uploads import cut, encoded, open_image
+
+log = logging.getLogger(__name__)
+SEEN_SIDE = 672  # longest side of the picture of what the model saw
+_IDLE_BEAT = 5.0  # seconds between heart-beats with nothing to do
+_MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer without one means that the worker hangs
+
+
+class Worker(threading.Thread):
+    """The owner of one device. Web threads call ``submit``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
+
+    def __init__(self, engine: Engine, registry: Registry, store: Store, settings: Settings, metrics: Metrics) -> None:
+        super().__init__(name="worker", daemon=True)
+        self._engine, self._registry, self._store, self._settings, self._metrics = engine, registry, store, settings, metrics
+        self._device = None if settings.device == "auto" else settings.device
+        self._change = threading.Condition(threading.RLock())
+        self._loads: list[Entry] = []
+        self._queue: list[Job] = []
+        self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
+        self._running: Job | None = None
+        self._stopping = False
+        self._beat = time.monotonic()
+
+    # --- for the web threads ---------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; raises Problem 429 where the queue is full."""
+        with self._change:
+            if self._stopping:
+                raise _interrupted()
+            if len(self._queue) >= self._settings.queue_size:
+                raise Problem(
+                    429,
+                    "queue-full",
+                    f"{len(self._queue)} explanations are waiting already.",
+                    send="Send the same request again in a moment.",
+                    headers={"Retry-After": str(self._retry_after())},
+                )
+            self._store.add(job.document(), job.images)
+            self._live[job.id] = job
+            self._queue.append(job)
+            self._tell_position(job, len(self._queue) - 1)
+            self._change.notify_all()
+
+    def load(self, entry: Entry) -> None:
+        """Fetch the files of ``entry`` in a thread of their own (embedded ones are there), then load it in this thread."""
+        if entry.embedded:
+            self._load_soon(entry)
+        else:
+            threading.Thread(target=self._fetch, args=(entry,), name=f"fetch {entry.name}", daemon=True).start()
+
+    def find(self, one: str) -> Job | None:
+        """The job with this id, unless it has gone to the store."""
+        with self._change:
+            return self._live.get(one)
+
+    def cancel(self, one: str) -> bool:
+        """Drop a waiting job, or ask a running one to stop at the next pass; False where neither is there."""
+        with self._change:
+            job = self._live.get(one)
+            if job is None or job.final:
+                return False
+            job.cancelled.set()
+            if job not in self._queue:
+                return True
+            self._queue.remove(job)
+            self._tell_positions()
+        self._finish(job, "cancelled")
+        return True
+
+    def forget(self, one: str) -> bool:
+        """Drop a finished job that the store would not take."""
+        with self._change:
+            return self._live.pop(one, None) is not None
+
+    @property
+    def depth(self) -> int:
+        """How many explanations wait."""
+        with self._change:
+            return len(self._queue)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the thread is alive and has been heard of lately."""
+        return self.is_alive() and time.monotonic() - self._beat < _MOST_SECONDS_OF_A_PASS
+
+    def stop(self) -> None:
+        """End after the current pass; what is unfinished is marked as interrupted."""
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        self.join()
+
+    # --- the thread ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Load and explain until stopped."""
+        while (task := self._take()) is not None:
+            if isinstance(task, Entry):
+                self._load(task)
+            else:
+                self._explain(task)
+        with self._change:
+            left, self._queue = self._queue, []
+        for job in left:
+            self._finish(job, "failed", _interrupted())
+
+    def _take(self) -> Entry | Job | None:
+        """Wait for something to do; None when the server stops."""
+        with self._change:
+            while True:
+                self._beat = time.monotonic()
+                if self._stopping:
+                    return None
+                if (task := self._next()) is not None:
+                    return task
+                self._change.wait(_IDLE_BEAT)
+
+    def _next(self) -> Entry | Job | None:
+        """Loads first, then the first job whose model is not on its way."""
+        if self._loads:
+            return self._loads.pop(0)
+        for job in self._queue:
+            if job.entry.state == "available":  # another model took its room while it waited
+                self.load(self._registry.again(job.entry))
+            elif job.entry.state != "loading":
+                self._queue.remove(job)
+                self._running = job
+                self._tell_positions()
+                return job
+        return None
+
+    def _fetch(self, entry: Entry) -> None:
+        def progress(text: str, fraction: float | None = None) -> None:
+            self._registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
+
+        try:
+            self._engine.fetch(entry.name, progress)
+        except Exception as error:
+            self._load_failed(entry, error)
+        else:
+            self._load_soon(entry)
+
+    def _load_soon(self, entry: Entry) -> None:
+        self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        with self._change:
+            self._loads.append(entry)
+            self._change.notify_all()
+
+    def _load(self, entry: Entry) -> None:
+        try:
+            model = self._engine.load(entry.name, self._device)
+            facts = Facts(
+                kind=model.kind,
+                device=str(model.device),
+                labels=tuple(model.labels),
+                details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "abilities"}},
+                weights_digest=model.weights_digest,
+                variants=tuple(self._engine.variants(model)),
+                default_methods=tuple(self._engine.default_methods(model)),
+            )
+        except Exception as error:
+            self._load_failed(entry, error)
+        else:
+            log.info("loaded %s on %s", entry.name, facts.device)
+            self._registry.loaded(entry, model, facts)
+
+    def _load_failed(self, entry: Entry, error: Exception) -> None:
+        known = isinstance(error, ExplainerError | OSError)
+        log.warning("%s could not be loaded: %s", entry.name, error, exc_info=None if known else error)
+        detail = str(error) if known else f"{entry.name} could not be loaded: {type(error).__name__}: {error}"
+        self._registry.failed(entry, Problem(422, "model-failed", detail, send="Choose another model, or try again."))
+        with self._change:
+            self._change.notify_all()  # the jobs that wait for it fail now
+
+    def _explain(self, job: Job) -> None:
+        began = time.monotonic()
+        try:
+            if job.entry.state == "failed" and job.entry.problem is not None:
+                raise job.entry.problem
+            self._run(job)
+        except self._engine.cancelled:
+            outcome: tuple[str, Problem | None] = ("failed", _interrupted()) if self._stopping else ("cancelled", None)
+        except Problem as problem:
+            outcome = ("failed", problem)
+        except ExplainerError as error:
+            outcome = ("failed", Problem(422, "cannot-explain", str(error)))
+        except Exception as error:
+            log.error("explanation %s failed", job.id, exc_info=error)
+            detail = f"The explanation failed: {type(error).__name__}: {error}"
+            outcome = ("failed", Problem(500, "explanation-failed", detail))
+        else:
+            outcome = ("done", None)
+        self._metrics.job(outcome[0], time.monotonic() - began)
+        self._finish(job, *outcome, seconds=time.monotonic() - began)
+
+    def _run(self, job: Job) -> None:
+        model, facts = self._registry.take(job.entry)
+        wanted = plan(job.asked, facts, self._engine, self._settings)
+        job.key = wanted.key
+        self._store.save(job.running(facts, wanted), key=job.key)
+        source: Image.Image | str = job.asked.text or ""
+        if job.asked.image is not None:
+            source = open_image(job.asked.image, self._settings)
+
+        def on_prediction(explanation: Any) -> None:
+            if isinstance(source, Image.Image):
+                job.images["input.png"] = encoded(cut(source, explanation.input.crop, SEEN_SIDE), "PNG")
+            job.predicted(explanation.to_json())
+
+        def on_map(explanation: Any, attribution: Any) -> None:
+            job.mapped(attribution.to_json())
+
+        def cancelled() -> bool:
+            self._beat = time.monotonic()
+            return job.cancelled.is_set() or self._stopping
+
+        observer = Observer(on_prediction, on_map)
+
+        def explain() -> None:
+            self._engine.explain(model, source, wanted.targets, wanted.methods, observer=observer, cancelled=cancelled)
+
+        if not _fits(explain):
+            _free()
+            if not _fits(explain):
+                _free()
+                raise Problem(
+                    503,
+                    "out-of-memory",
+                    f"{job.entry.name} needs more memory than {facts.device} has for these methods.",
+                    send="Ask for fewer methods at once, for fewer targets, or for a shorter text.",
+                )
+
+    def _finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
+        document = job.finished(state, problem, seconds)
+        kept = True
+        try:
+            self._store.save(document, job.images, job.key)
+        except (sqlite3.Error, OSError) as error:
+            log.error("explanation %s could not be stored", job.id, exc_info=error)
+            kept = False  # it stays in memory until the server stops
+        with self._change:
+            if self._running is job:
+                self._running = None
+            if kept:
+                self._live.pop(job.id, None)
+        job.end()
+
+    def _tell_position(self, job: Job, place: int) -> None:
+        job.feed.publish(event(0, "queued", {"position": place + (self._running is not None)}))
+
+    def _tell_positions(self) -> None:
+        for place, job in enumerate(self._queue):
+            self._tell_position(job, place)
+
+    def _retry_after(self) -> int:
+        """Seconds until there is likely to be room: what one explanation has taken so far."""
+        return max(1, round(self._metrics.mean_job_seconds()))
+
+
+class Observer:
+    """The two calls that the engine makes while it explains."""
+
+    def __init__(self, on_prediction: Callable[[Any], None], on_map: Callable[[Any, Any], None]) -> None:
+        self.on_prediction, self.on_map = on_prediction, on_map
+
+
+def _fits(work: Callable[[], None]) -> bool:
+    """Run ``work``; False where memory ran out. On return the failed attempt's frames, and so its tensors, are gone."""
+    try:
+        work()
+    except (torch.OutOfMemoryError, MemoryError):
+        return False
+    return True
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _interrupted() -> Problem:
+    return Problem(503, "interrupted", "The server is stopping.", send="Ask again when it is back.")
