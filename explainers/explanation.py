@@ -17,9 +17,12 @@ from explainers.methods import METHODS, Request, Variant, parse, variants_of
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, TextInput
 from explainers.recording import Recording
 from explainers.result import Attribution, Explanation, TargetInfo
-from explainers.rules import GRADIENT_RULES, RULES
+from explainers.rules import GRADIENT_RULES, RULES, Rule
 from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of
-from explainers.trace import Trace
+from explainers.trace import Rerun, Trace
+
+
+Methods = Sequence[str | tuple[str, Rule]]
 
 
 class Cancelled(Exception):
@@ -100,7 +103,7 @@ def explain(
     model: Model,
     inputs: Input,
     target: Target | Sequence[Target] = None,
-    methods: Sequence[str] | str | None = None,
+    methods: Methods | str | None = None,
     *,
     seed: int = 0,
     observer: Observer | None = None,
@@ -112,7 +115,8 @@ def explain(
     inputs    PIL image, path, text, a list of these (a batch), or a dict of tensors as ``model.tensors`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``; None: those that make sense for the model
+    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own; None: those that make
+              sense for the model
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
@@ -130,7 +134,7 @@ def explain(
     check = _checker(cancelled)
     check()
     with torch.inference_mode(False), torch.enable_grad():
-        recording = Recording(model, tensors, pixels=any(r.method.pixels for r in requests))
+        recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
         lacks = _lacks(recording)
         for request in requests:
             reason = reason_against(request, lacks)
@@ -150,7 +154,7 @@ def explain(
         for one in chosen:
             for request in requests:
                 check()
-                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, len(logits), check))
+                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, check))
                 for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):
                     explanation.maps.append(attribution)
                     if observer is not None:
@@ -160,11 +164,12 @@ def explain(
     return explanations if several else explanations[0]
 
 
-def _requests(methods: Sequence[str] | str) -> list[Request]:
+def _requests(methods: Methods | str) -> list[Request]:
     specs = [methods] if isinstance(methods, str) else list(methods)
     if not specs:
         raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
-    return [parse(spec) for spec in dict.fromkeys(s.strip() for s in specs)]
+    requests = [parse(spec) if isinstance(spec, str) else parse(*spec) for spec in specs]
+    return list({request.spec: request for request in reversed(requests)}.values())[::-1]
 
 
 def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
@@ -175,11 +180,13 @@ def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
     return check
 
 
-def _rerunner(model: Model, tensors: dict[str, Tensor], batch: int, check: Callable[[], None]) -> Callable[[Tensor], Recording]:
-    def rerun(scale: Tensor) -> Recording:
+def _rerunner(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Rerun:
+    def rerun(repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, **how: Any) -> Recording:
         check()
-        own = {k: v.repeat_interleave(len(scale), 0) if _of_batch(model, k) else v for k, v in tensors.items()}
-        return Recording(model, own, entry_scale=scale.repeat(batch))
+        own = {k: v.repeat_interleave(repeats, 0) if _of_batch(model, k) else v for k, v in tensors.items()}
+        if change is not None:
+            own = {k: change(k, v) for k, v in own.items()}
+        return Recording(model, own, **how)
 
     return rerun
 
@@ -240,7 +247,7 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(labels)
         with torch.inference_mode(False), torch.enable_grad():
             trace = Trace(Recording(model, {**tensors, **prompts}), alone, RULES[rule])
-            terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.signals.unplaced
+            terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.unplaced
         return float((trace.value() - terms).abs())
 
     return completeness
@@ -296,7 +303,7 @@ def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
         return trace.error
     total = scores.sum(1)
     if request.method.name == "fullgrad":
-        total = total + trace.signals.unplaced
+        total = total + trace.unplaced
     return (trace.value() - total).abs()
 
 

@@ -376,6 +376,10 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
     query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
     A query that may attend nothing gives zeros.
     """
+    heads = query.shape[-3]
+    if rec.single_head:
+        query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
+        scale = None
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores: Tensor = run(Scale, run(MatMul, query, key.mT, rec), factor, rec)
     if mask is not None:
@@ -390,4 +394,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
     weights: Tensor = run(Softmax, scores, -1, None, rec)
     rec.saw_attention(weights)
     out: Tensor = run(MatMul, weights, value, rec)
+    rec.saw_parts(query, key, value, weights, out)
+    if rec.single_head:
+        out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)
     return out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0)

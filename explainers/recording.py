@@ -44,6 +44,20 @@ class Signals:
     seconds: float
 
 
+@dataclass(frozen=True)
+class AttentionParts:
+    """What one attention was made of: queries, keys, values and outputs (B, H, S, d), and weights (B, H, S, S)."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    weights: Tensor
+    output: Tensor
+
+
+Change = Callable[[Tensor], Tensor]
+
+
 class _Mode(TorchFunctionMode):
     """Sends every torch call of the forward pass through the operators."""
 
@@ -75,13 +89,28 @@ def _constant(value: Any) -> Any:
 class Recording:
     """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
 
-    After construction: ``logits`` (B, C), ``block_inputs``, ``block_outputs`` (B, S, D) and ``attentions`` (B, H, S, S)
-    per block, ``layout``, ``mask`` (B, S).
-    ``entry_scale`` (B,) multiplies x^1 (the path of Integrated Gradients). ``pixels`` starts the graph at ``pixel_values`` instead of x^1.
+    After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), and per block ``block_inputs``, ``block_outputs`` and
+    ``middles`` (the residual stream after attention), all (B, S, D), ``attentions`` (B, H, S, S) and ``parts``.
+
+    pixels        start the graph at ``pixel_values`` instead of x^1
+    entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
+    exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
+    single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
+
     The model is as it was afterwards, also when it raises: hooks gone, modes restored, ``requires_grad`` never touched.
     """
 
-    def __init__(self, model: Model, tensors: Mapping[str, Tensor], *, pixels: bool = False, entry_scale: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        tensors: Mapping[str, Tensor],
+        *,
+        pixels: bool = False,
+        entry: Change | None = None,
+        exit_block: int | None = None,
+        exit_through: Change | None = None,
+        single_head: bool = False,
+    ) -> None:
         self.model = model
         self.layout: Layout = model.layout_of(tensors)
         self.block_inputs: list[Tensor] = []
@@ -89,7 +118,11 @@ class Recording:
         self.attentions: list[Tensor | None] = []
         self.rule = Rule()
         self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
-        self._entry_scale = entry_scale
+        self.parts: list[AttentionParts | None] = []
+        self.middles: list[Tensor | None] = []
+        self._entry = entry
+        self._exit = (exit_block, exit_through)
+        self._single_head = single_head
         self._inside = False
         self._last_attention: Tensor | None = None
         self._bias: Tensor | None = None
@@ -99,9 +132,9 @@ class Recording:
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
 
         tensors = dict(tensors)
-        self._pixels: Tensor | None = None
+        self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors:
-            self._pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
+            self.pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = model.forward(tensors)
@@ -140,10 +173,10 @@ class Recording:
         if self.entered:
             return None
         x = _tokens(args, kwargs)
-        if self._pixels is None:
+        if self.pixels is None:
             x = x.detach()
-        if self._entry_scale is not None:
-            x = x * self._entry_scale.view(-1, *[1] * (x.dim() - 1)).to(x.dtype)
+        if self._entry is not None:
+            x = self._entry(x)
         if not x.requires_grad:
             x = x.requires_grad_()
         self.entered = True
@@ -154,11 +187,19 @@ class Recording:
         first = not self.block_inputs
         self.block_inputs.append(self._x1 if first and self.entered else _tokens(args, kwargs))
         self.attentions.append(None)
+        self.parts.append(None)
+        self.middles.append(None)
         self._inside = True
 
-    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
         self.block_outputs.append(output if isinstance(output, Tensor) else output[0])
+        block, through = self._exit
+        if block is None or len(self.block_outputs) < len(self.model.blocks):
+            return None
+        shown = self.block_outputs[block]
+        shown = shown if through is None else through(shown)
+        return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def saw_attention(self, weights: Tensor) -> None:
         """Called by the operators with every softmax over keys: (B, H, queries, keys)."""
@@ -168,6 +209,23 @@ class Recording:
         tokens = self.block_inputs[-1].shape[1]
         if weights.shape[-1] == weights.shape[-2] == tokens and weights.shape[0] == self.block_inputs[-1].shape[0]:
             self.attentions[-1] = weights
+
+    def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
+        """Called by the operators with what one attention was made of."""
+        if self._inside and self.attentions[-1] is weights:
+            self.parts[-1] = AttentionParts(query, key, value, weights, output)
+
+    def saw_sum(self, total: Tensor) -> None:
+        """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
+        stream after attention.
+        """
+        if self._inside and self.middles[-1] is None and total.shape == self.block_inputs[-1].shape:
+            self.middles[-1] = total
+
+    @property
+    def single_head(self) -> bool:
+        """Whether the attention computed now is to have one head."""
+        return self._single_head and self._inside and len(self.block_inputs) == len(self.model.blocks)
 
     @property
     def last_attention(self) -> Tensor:
@@ -225,7 +283,7 @@ class Recording:
         self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
         self._unruled = set()
         attentions = [a for a in self.attentions if a is not None]
-        wanted = [*self.block_inputs, *self.block_outputs, *attentions] + ([self._pixels] if self._pixels is not None else [])
+        wanted = [*self.block_inputs, *self.block_outputs, *attentions] + ([self.pixels] if self.pixels is not None else [])
         found = torch.autograd.grad(self.logits, wanted, seed.to(self.logits.dtype), retain_graph=True, allow_unused=True)
         filled = [torch.zeros_like(w) if f is None else f for w, f in zip(wanted, found, strict=True)]
         blocks = len(self.block_inputs)
@@ -236,7 +294,7 @@ class Recording:
             attentions=tuple(None if a is None else next(maps) for a in self.attentions),
             bias=self._bias,
             unplaced=self._unplaced,
-            pixels=filled[-1] if self._pixels is not None else None,
+            pixels=filled[-1] if self.pixels is not None else None,
             unruled=frozenset(self._unruled),
             seconds=self._now() - started,
         )

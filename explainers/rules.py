@@ -7,7 +7,7 @@ by the tensor and starts as one-hot at the target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from explainers.errors import ExplainerError
@@ -23,9 +23,10 @@ class Rule:
                 ``identity``: the signal passes unchanged
     activation  ``jacobian``; ``gate``: act(x) is x times the constant act(x)/x; ``identity``
     product     element-wise product of two paths. ``jacobian``; ``half``: half to each factor; ``relevance``: half the relevance to each
-    linear      linear maps and sums of two paths. ``jacobian``; ``z_plus``: contributions of positive sign share the
-                relevance (deep Taylor,
-                sums normalised); ``z_plus_each``: positive and negative inputs each get it all (the LRP baseline, sums not normalised)
+    linear      linear maps and sums of two paths. ``jacobian``; ``z_plus``: contributions of positive sign share the relevance (deep
+                Taylor, sums normalised); ``z_plus_each``: positive and negative inputs each get it all (the LRP baseline, sums not
+                normalised)
+    bias        whether FullGrad's read-outs count the bias terms
     """
 
     attention: Literal["jacobian", "constant", "half", "relevance"] = "jacobian"
@@ -33,6 +34,7 @@ class Rule:
     activation: Literal["jacobian", "gate", "identity"] = "jacobian"
     product: Literal["jacobian", "half", "relevance"] = "jacobian"
     linear: Literal["jacobian", "z_plus", "z_plus_each"] = "jacobian"
+    bias: bool = True
     name: str = "custom"
     title: str = "custom rule"
     by: str = ""
@@ -118,6 +120,20 @@ RULES: dict[str, Rule] = {
             linear="z_plus_each",
         ),
     )
+}
+#: LibraGrad's ablation (its Table 5): Libra with one of its choices taken back. Any read-out that takes Libra takes them.
+LIBRA_WITHOUT = {
+    "attention": {"attention": "jacobian"},
+    "norm": {"norm": "jacobian"},
+    "activation": {"activation": "jacobian"},
+    "product": {"product": "jacobian"},
+    "bias": {"bias": False},
+}
+RULES |= {
+    f"libra-{part}": replace(
+        RULES["libra"], name=f"libra-{part}", title="Libra without " + ("biases" if part == "bias" else f"its {part} rule"), **change
+    )  # type: ignore[arg-type]
+    for part, change in LIBRA_WITHOUT.items()
 }
 GRADIENT_RULES = tuple(name for name, rule in RULES.items() if not rule.is_relevance)
 RELEVANCE_RULES = tuple(name for name, rule in RULES.items() if rule.is_relevance)

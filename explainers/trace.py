@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.recording import Recording, Signals
 from explainers.rules import RULES, Rule
 from explainers.targets import Chosen
+
+
+class Rerun(Protocol):
+    """Records the model again."""
+
+    def __call__(self, repeats: int = 1, **how: Any) -> Recording:
+        """Each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes."""
 
 
 class Trace:
@@ -31,7 +39,7 @@ class Trace:
         rule: Rule | None,
         *,
         seeds: tuple[int, ...] = (0,),
-        rerun: Callable[[Tensor], Recording] | None = None,
+        rerun: Rerun | None = None,
     ) -> None:
         self.recording = recording
         self.chosen = chosen
@@ -84,9 +92,44 @@ class Trace:
         return signals
 
     @property
+    def middles(self) -> list[Tensor]:
+        """Per block (B, S, D): the residual stream after attention. Raises ExplainerError where a block has none."""
+        found = self.recording.middles
+        if any(m is None for m in found):
+            raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+        return [m.detach() for m in found if m is not None]
+
+    @property
     def block_input_grads(self) -> tuple[Tensor, ...]:
         """Signal at each block's input, (B, S, D)."""
         return self.signals.block_inputs
+
+    @property
+    def bias(self) -> Tensor:
+        """FullGrad's bias terms by token (B, S); zero under a rule that leaves them out."""
+        assert self.rule is not None
+        return self.signals.bias if self.rule.bias else torch.zeros_like(self.signals.bias)
+
+    @property
+    def unplaced(self) -> Tensor:
+        """Bias terms that belong to no token (B,)."""
+        assert self.rule is not None
+        return self.signals.unplaced if self.rule.bias else torch.zeros_like(self.signals.unplaced)
+
+    @property
+    def pixel_values(self) -> Tensor:
+        """The pixels that the model saw (B, C, height, width). Raises ExplainerError for a text."""
+        if self.recording.pixels is None:
+            raise ExplainerError("There are no pixels here: at=pixels is for images.")
+        return self.recording.pixels.detach()
+
+    @property
+    def pixel_grads(self) -> Tensor:
+        """Signal at the pixels (B, C, height, width)."""
+        found = self.signals.pixels
+        if found is None:
+            raise ExplainerError("There are no pixels here: at=pixels is for images.")
+        return found
 
     @property
     def block_output_grads(self) -> tuple[Tensor, ...]:
@@ -115,10 +158,12 @@ class Trace:
             raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
         return matrix[:, self.layout.class_token]
 
-    def rerun(self, scale: Tensor) -> Recording:
-        """Record the model again with x^1 of every sample multiplied by each of ``scale`` (K,): a batch of K * B, sample-major."""
+    def rerun(self, repeats: int = 1, **how: Any) -> Recording:
+        """Record the model again, each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may
+        replace an input tensor (already repeated).
+        """
         assert self._rerun is not None
-        return self._rerun(scale)
+        return self._rerun(repeats, **how)
 
     def value(self, logits: Tensor | None = None) -> Tensor:
         """f(x) (B,), the number that is explained."""
@@ -134,3 +179,20 @@ def _present(attention: Tensor | None, block: int) -> Tensor:
     if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
     return attention
+
+
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Tensor:
+    """Scores (B, S) from a map of the pixels (B, height, width), summed over each patch. Prefix tokens get ``prefix`` (B, S), else 0.
+
+    The map itself is kept as ``trace.pixels``. Raises ExplainerError where there is no grid of patches.
+    """
+    grid = trace.layout.grid
+    if grid is None:
+        raise ExplainerError("There are no patches to sum pixels over: at=pixels is for images.")
+    trace.pixels = pixels
+    height, width = pixels.shape[-2:]
+    sums = F.adaptive_avg_pool2d(pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
+    scores = torch.zeros_like(trace.recording.block_inputs[0][..., 0]) if prefix is None else prefix.clone()
+    first = trace.layout.prefix
+    scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
+    return scores

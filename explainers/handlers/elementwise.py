@@ -94,7 +94,10 @@ def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: f
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     kept = None if active(a) and active(b) else role(tensor)
-    return give_role(op.run(op.Add, a, b, kept == "turned", rec), kept)
+    total = op.run(op.Add, a, b, kept == "turned", rec)
+    if active(a) and active(b):
+        rec.saw_sum(total)
+    return give_role(total, kept)
 
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__isub__, torch.subtract, Tensor.subtract)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from explainers.methods.registry import Name, method
 from explainers.specs import Option
-from explainers.trace import Trace
+from explainers.trace import Trace, from_pixels
 
 LIBRA = "LibraGrad, CVPR 2025, arXiv 2411.16760"
 ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
 ATTNLRP = "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML 2024, arXiv 2402.05602"
+AT = Option(
+    str,
+    "tokens",
+    "where input and gradient meet: at the embedded tokens, or at the pixels, then summed over each patch",
+    choices=("tokens", "pixels"),
+)
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
@@ -32,53 +37,13 @@ GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
         "conservative": Name("Conservative LRP", "Ali et al.", 2022, ALI, default=True),
         "attnlrp": Name("AttnLRP", "Achtibat et al.", 2024, ATTNLRP, default=True),
     },
+    options={"at": AT},
 )
-def input_x_gradient(trace: Trace) -> Tensor:
-    """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1."""
+def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor:
+    """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
+    if at == "pixels":
+        return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
     return (trace.block_inputs[0] * trace.block_input_grads[0]).sum(-1)
-
-
-@method(
-    "integrated_gradients",
-    title="Integrated Gradients",
-    by="Sundararajan et al.",
-    year=2017,
-    paper="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365",
-    rule="gradient",
-    also=("libra",),
-    signed=True,
-    complete=True,
-    dear=True,
-    passes="steps forward, steps backward",
-    options={"steps": Option(int, 50, "points on the path from the zero baseline to the embedded tokens", minimum=1, maximum=1000)},
-)
-def integrated_gradients(trace: Trace, steps: int = 50) -> Tensor:
-    """Input times the mean gradient along the straight path from zero to the embedded tokens.
-
-    sum_d x^1 * int_0^1 grad f(a x^1) da, by Gauss-Legendre quadrature; baseline zero for the whole of x^1 (position
-    embedding and classification token included).
-    The error reported is |f(x) - f(0) - sum of the scores|.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(steps)
-    x = trace.block_inputs[0]
-    batch = len(x)
-    assert trace.rule is not None
-    total = torch.zeros_like(x)
-    inner = max(1, INNER_BATCH // batch)
-    for first in range(0, steps, inner):
-        alphas = torch.tensor((nodes[first : first + inner] + 1) / 2, dtype=x.dtype, device=x.device)
-        share = torch.tensor(weights[first : first + inner] / 2, dtype=x.dtype, device=x.device)
-        recording = trace.rerun(alphas)
-        chosen = trace.chosen.repeat(len(alphas))
-        gradient = recording.signals(trace.rule, chosen.seed(recording.logits, trace.rule)).block_inputs[0]
-        total += (gradient.unflatten(0, (batch, len(alphas))) * share[None, :, None, None]).sum(1)
-    scores = (x * total).sum(-1)
-    at_baseline = trace.value(trace.rerun(torch.zeros(1, dtype=x.dtype, device=x.device)).logits)
-    trace.error = (trace.value() - at_baseline - scores.sum(1)).abs()
-    return scores
-
-
-INNER_BATCH = 16  # inputs in one forward pass of the path: bounds memory
 
 
 @method(
@@ -97,6 +62,24 @@ def hirescam(trace: Trace) -> Tensor:
 
 
 @method(
+    "saliency",
+    title="Saliency",
+    by="Simonyan et al.",
+    year=2014,
+    paper="Deep Inside Convolutional Networks, ICLR workshop 2014, arXiv 1312.6034",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    options={"at": AT},
+)
+def saliency(trace: Trace, at: str = "tokens") -> Tensor:
+    """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
+    if at == "pixels":
+        return from_pixels(trace, trace.pixel_grads.abs().sum(1))
+    return trace.block_input_grads[0].abs().sum(-1)
+
+
+@method(
     "gradcam_plus",
     title="GradCAM+",
     by="Mehri et al.",
@@ -110,6 +93,30 @@ def gradcam_plus(trace: Trace) -> Tensor:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
     return torch.stack([(x * trace.token_mean(g)).sum(-1) for x, g in pairs]).sum(0)
+
+
+@method(
+    "xgradcam_plus",
+    title="XGradCAM+",
+    by="Mehri et al.",
+    year=2025,
+    paper=LIBRA + " (XGrad-CAM of Fu et al. 2020, arXiv 2008.02312, with absolute activations, summed over all blocks)",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+)
+def xgradcam_plus(trace: Trace) -> Tensor:
+    """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
+
+    w_d = sum_S g |x| / (sum_S |x| + 1e-7) over the real tokens; score sum_l sum_d x w, as LibraGrad's code computes it.
+    """
+    real = trace.mask[..., None].to(trace.block_inputs[0].dtype)
+    maps = []
+    for x, g in zip(trace.block_inputs, trace.block_input_grads, strict=True):
+        size = x.abs() * real
+        weight = (g * size).sum(1, keepdim=True) / (size.sum(1, keepdim=True) + 1e-7)
+        maps.append((x * weight).sum(-1))
+    return torch.stack(maps).sum(0)
 
 
 @method(
@@ -131,7 +138,7 @@ def fullgrad(trace: Trace) -> Tensor:
     without a token (of the head)
     go to the first prefix token; where there is none they stay outside the map, and are counted only in the completeness error.
     """
-    return input_x_gradient(trace) + trace.signals.bias
+    return input_x_gradient(trace) + trace.bias
 
 
 @method(
@@ -148,4 +155,4 @@ def fullgrad(trace: Trace) -> Tensor:
 def fullgrad_plus(trace: Trace) -> Tensor:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return torch.stack([(x * g).sum(-1) for x, g in pairs]).sum(0) + trace.signals.bias
+    return torch.stack([(x * g).sum(-1) for x, g in pairs]).sum(0) + trace.bias

@@ -61,8 +61,25 @@ class Method:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """All rules it can be read with, the default first."""
+        """All rules it can be read with, the default first; with Libra also LibraGrad's ablations of it."""
         return () if self.rule is None else (self.rule, *self.also)
+
+    def refusal(self, rule: Rule) -> str | None:
+        """Why this read-out makes no sense with a rule, or None."""
+        if self.rule is None:
+            return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
+        if rule.name in self.rules or (rule.name.startswith("libra-") and "libra" in self.rules):
+            return None
+        carried = {RULES[name].is_relevance for name in self.rules}
+        if rule.name == "custom" and rule.is_relevance in carried:
+            return None
+        if rule.is_relevance and True not in carried:
+            why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
+        elif not rule.is_relevance and False not in carried:
+            why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
+        else:
+            why = "nobody has given that pair a meaning"
+        return f"{self.name} makes no sense with the rule {rule.name}: {why}. Choose one of {', '.join(self.rules)}."
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,11 @@ class Request:
     def name(self) -> Name:
         """Title, authors, year and paper of this pair of read-out and rule."""
         return name_of(self.method, self.rule)
+
+    @property
+    def pixels(self) -> bool:
+        """Whether it goes back to the pixels of an image."""
+        return self.method.pixels or self.options.get("at") == "pixels"
 
     def read(self, trace: Trace) -> Tensor:
         """Scores (B, S)."""
@@ -175,8 +197,11 @@ def name_of(what: Method, rule: Rule | None) -> Name:
     return Name(f"{what.title} · {rule.title}", rule.by or what.by, rule.year or what.year or 0, rule.paper or what.paper)
 
 
-def parse(spec: str) -> Request:
-    """Read ``read-out[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists."""
+def parse(spec: str, custom: Rule | None = None) -> Request:
+    """Read ``read-out[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
+
+    ``custom`` is a rule made in Python, in place of one with a name; the spec then names none.
+    """
     readout, rule_name, given = split_spec(spec)
     if readout not in METHODS:
         near = difflib.get_close_matches(readout, METHODS, n=3)
@@ -185,15 +210,19 @@ def parse(spec: str) -> Request:
     found = METHODS[readout]
     if rule_name is not None and rule_name not in RULES:
         raise ExplainerError(f"There is no rule {rule_name!r}; there are {', '.join(RULES)}.")
-    if rule_name is not None and found.rule is None:
-        raise ExplainerError(f"{readout} reads no backward signal, so it has no rule: write {readout} without :{rule_name}.")
-    if rule_name is not None and rule_name not in found.rules:
-        raise ExplainerError(f"{readout} makes no sense with the rule {rule_name}: choose one of {', '.join(found.rules)}.")
+    refusal = None if rule_name is None else found.refusal(RULES[rule_name])
+    if refusal is not None:
+        raise ExplainerError(refusal)
     unknown = sorted(set(given) - set(found.options))
     if unknown:
         known = ", ".join(found.options) or "none"
         raise ExplainerError(f"{readout} has no option {unknown[0]!r}; its options: {known}.")
     options = {name: found.options[name].parse(name, text) for name, text in given.items()}
+    if custom is not None:
+        refusal = found.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
+        if refusal is not None:
+            raise ExplainerError(refusal)
+        return Request(f"{readout}:{custom.name}" + spec.strip()[len(readout) :], found, custom, options)
     rule = RULES[rule_name or found.rule] if found.rule is not None else None
     return Request(spec.strip(), found, rule, options)
 

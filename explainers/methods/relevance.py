@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from explainers.methods.attention import product, without_class_token
 from explainers.methods.registry import method
 from explainers.specs import Option
-from explainers.trace import Trace
+from explainers.trace import Trace, from_pixels
 
 CHEFER = "Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838"
 
@@ -98,11 +97,7 @@ def lrp(trace: Trace) -> Tensor:
     summed over its width.
     """
     tokens = trace.block_input_grads[0].sum(-1)
-    pixels, grid = trace.signals.pixels, trace.layout.grid
-    if pixels is None or grid is None:
+    pixels = trace.signals.pixels
+    if pixels is None:
         return tokens
-    trace.pixels = pixels.sum(1)
-    height, width = trace.pixels.shape[-2:]
-    cells = F.adaptive_avg_pool2d(trace.pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
-    first, count = trace.layout.prefix, grid[0] * grid[1]
-    return torch.cat([tokens[:, :first], cells.flatten(1).to(tokens.dtype), tokens[:, first + count :]], 1)
+    return from_pixels(trace, pixels.sum(1), tokens)
