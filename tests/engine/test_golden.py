@@ -168,7 +168,8 @@ def test_bert_tokens(bert: Case, spec: str) -> None:
 
 def test_bert_gradcam_up_to_the_scale_of_the_whole_map(bert: Case) -> None:
     """Their min-max runs over the whole map of attention, whose smallest entry is 0: a factor."""
-    scores = explainers.explain(bert.model, bert.inputs, target=bert.target, methods="gradcam_attention")["gradcam_attention"].scores.double()
+    result = explainers.explain(bert.model, bert.inputs, target=bert.target, methods="gradcam_attention")
+    scores = result["gradcam_attention"].scores.double()
     theirs = bert.published["gradcam"][0]
     factor = theirs.max() / scores.max()
     assert bert.difference(scores * factor, "gradcam") < TOLERANCE
