@@ -2,13 +2,13 @@
 
 Nothing here knows a class name. A block is one of a row of alike modules that each take tokens (batch, tokens, width) and give
 back tokens of the same shape; the longest such row is the Transformer. Prefix tokens are those that do not change with the image.
-A classification token is one that the head reads and that cannot change places with a patch. The module is left as it was.
+A classification token is one that the head reads in another way than the patches. The module is left as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,16 +191,21 @@ def _entry(names: Mapping[str, nn.Module], row: _Row, first: nn.Module, entry: A
     return first
 
 
+class _Enough(Exception):
+    """Ends a trial pass early."""
+
+
 def changing_tokens(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
     """bool (S,): which tokens of x^1 differ between the two images in ``tensors``: the patches, not the prefix."""
     seen: list[Tensor] = []
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
         tokens = first_tensor(args) if args else first_tensor(kwargs)
-        if tokens is not None and not seen:
+        if tokens is not None:
             seen.append(tokens)
+            raise _Enough
 
-    with _hooks([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module):
+    with _hooks([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
         run(tensors)
     return (seen[0][0] != seen[0][1]).any(-1).cpu()
 
@@ -208,39 +213,35 @@ def changing_tokens(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapp
 def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
     """Index of the classification token, or None where the head pools.
 
-    ``tensors`` holds one sample. What leaves the last block is doubled; in the copy, token 0 changes places with the first token that is no
-    prefix. Token 0 is a classification token if the output hears it and tells the two apart: a mean, and attention pooling, do not.
-    ``prefix`` is None for text, where token 0 may be one, and 0 where there can be none.
+    All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
+    that reads a classification token hears token 0 and, in another way or not at all, the first token that is no prefix.
+    ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one, and 0 where there can be none.
     """
     if prefix == 0:
         return None
     last = structure.blocks[-1]
-    repeats = structure.blocks.count(last)  # a shared block runs several times; the last time counts
-    calls = 0
-    hooked: list[Tensor] = []
+    calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
+    leaf: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
-        nonlocal calls
-        calls += 1
+        nonlocal calls_left, leaf
+        calls_left -= 1
         tokens = first_tensor(output)
-        if calls < repeats or tokens is None:
+        if calls_left or tokens is None:
             return None
-        other = tokens.shape[1] - 1 if prefix is None else prefix
-        order = torch.arange(tokens.shape[1], device=tokens.device)
-        order[0], order[other] = other, 0
-        swapped = torch.stack([tokens[0], tokens[1, order]])
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
-        hooked.append(swapped.detach().requires_grad_())
-        return _with_first_tensor(output, hooked[-1])
+        leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
+        return _with_first_tensor(output, leaf)
 
-    double = {name: torch.cat([t, t]) for name, t in tensors.items()}
     with _hooks([last.register_forward_hook(hook)]), trial(module):
-        logits = run(double)
-        weights = torch.linspace(1, 2, logits.shape[-1], dtype=logits.dtype, device=logits.device)
-        (gradient,) = torch.autograd.grad((logits[0] * weights).sum(), hooked[-1])
-    heard = gradient[0].abs().amax(-1) > 0
-    differ = (logits[0] - logits[1]).abs().max() > 1e-4 * logits.abs().max().clamp(min=1e-6)
-    return 0 if bool(heard[0]) and bool(differ) else None
+        logits = run(tensors)[0]
+        assert leaf is not None
+        weights = torch.linspace(1, 2, len(logits), dtype=logits.dtype, device=logits.device)
+        (gradient,) = torch.autograd.grad((logits * weights).sum(), leaf)
+    first, other = gradient[0, 0], gradient[0, -1 if prefix is None else prefix]
+    scale = gradient.abs().max()
+    heard, alike = first.abs().max() > 1e-6 * scale, (first - other).abs().max() <= 1e-3 * scale
+    return 0 if bool(heard) and not bool(alike) else None
 
 
 def _with_first_tensor(output: Any, tensor: Tensor) -> Any:
