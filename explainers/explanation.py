@@ -21,7 +21,6 @@ from explainers.rules import GRADIENT_RULES, RULES, Rule
 from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of
 from explainers.trace import Rerun, Trace
 
-
 Methods = Sequence[str | tuple[str, Rule]]
 
 
@@ -52,7 +51,7 @@ def versions() -> dict[str, str]:
 
 
 def abilities(model: Model) -> dict[str, str]:
-    """What the model lacks that a method may need, with the reason: keys among ``attention``, ``class_token``. Found
+    """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
     once, by one forward pass.
     """
     if "abilities" not in model.details:
@@ -76,6 +75,13 @@ def _lacks(recording: Recording) -> dict[str, str]:
     if recording.layout.class_token is None:
         lacks["class_token"] = (
             f"{recording.model.name} has no classification token whose attention could be read: its head pools all tokens."
+        )
+    if any(m is None for m in recording.middles):
+        lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
+    if recording.parts[-1] is None or recording.projections[-1] is None:
+        lacks["parts"] = (
+            f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
+            "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
     return lacks
 
@@ -115,8 +121,8 @@ def explain(
     inputs    PIL image, path, text, a list of these (a batch), or a dict of tensors as ``model.tensors`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own; None: those that make
-              sense for the model
+    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
+              None: those that make sense for the model
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
@@ -135,26 +141,20 @@ def explain(
     check()
     with torch.inference_mode(False), torch.enable_grad():
         recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
-        lacks = _lacks(recording)
-        for request in requests:
-            reason = reason_against(request, lacks)
-            if reason is not None:
-                raise ExplainerError(f"{request.spec} cannot run here. {reason}")
-        logits = recording.logits.detach()
-        chosen = [choose(t, labels, logits) for t in targets]
-        for one in chosen:
-            for request in requests:
-                if request.rule is not None:
-                    one.seed(logits, request.rule)  # refuses what makes no sense before any work is done
+        chosen = [choose(t, labels, recording.logits.detach()) for t in targets]
+        _refuse(requests, recording, chosen)
         explanations = _predictions(model, prepared, labels, recording, chosen, requests)
         if observer is not None:
             for explanation in explanations:
                 observer.on_prediction(explanation)
         seeds = tuple(seed + i for i in range(len(explanations)))
+        content = torch.zeros_like(recording.mask)
+        for own, mask, record in zip(content, recording.mask, prepared.inputs, strict=True):
+            own[mask] = _content(record, recording.layout, int(mask.sum())).to(own.device)
         for one in chosen:
             for request in requests:
                 check()
-                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, check))
+                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, check), content=content)
                 for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):
                     explanation.maps.append(attribution)
                     if observer is not None:
@@ -170,6 +170,18 @@ def _requests(methods: Methods | str) -> list[Request]:
         raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
     requests = [parse(spec) if isinstance(spec, str) else parse(*spec) for spec in specs]
     return list({request.spec: request for request in reversed(requests)}.values())[::-1]
+
+
+def _refuse(requests: list[Request], recording: Recording, chosen: list[Chosen]) -> None:
+    """Raise ExplainerError for what makes no sense, before any work is done on what does."""
+    lacks = _lacks(recording)
+    for request in requests:
+        reason = reason_against(request, lacks)
+        if reason is not None:
+            raise ExplainerError(f"{request.spec} cannot run here. {reason}")
+        for one in chosen:
+            if request.rule is not None:
+                one.seed(recording.logits.detach(), request.rule)
 
 
 def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:

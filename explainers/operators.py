@@ -367,6 +367,7 @@ def run(operator: type[Function], *arguments: Any) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording) -> Tensor:
     """x W^T + b."""
+    rec.saw_linear(x, weight, bias)
     return run(LinearMap, x, weight, bias, F.linear, torch.matmul, False, rec)
 
 

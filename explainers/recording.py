@@ -27,6 +27,7 @@ class Signals:
     block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
     block_outputs per block (B, S, D)
     attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
+    contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
     bias          (B, S): FullGrad's bias terms by token (zero under a relevance rule)
     unplaced      (B,): bias terms that belong to no token
     pixels        (B, C, height, width), or None where the recording did not start at the pixels
@@ -37,6 +38,7 @@ class Signals:
     block_inputs: tuple[Tensor, ...]
     block_outputs: tuple[Tensor, ...]
     attentions: tuple[Tensor | None, ...]
+    contexts: tuple[Tensor | None, ...]
     bias: Tensor
     unplaced: Tensor
     pixels: Tensor | None
@@ -120,6 +122,7 @@ class Recording:
         self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
         self.parts: list[AttentionParts | None] = []
         self.middles: list[Tensor | None] = []
+        self.projections: list[tuple[Tensor, Tensor | None] | None] = []
         self._entry = entry
         self._exit = (exit_block, exit_through)
         self._single_head = single_head
@@ -189,6 +192,7 @@ class Recording:
         self.attentions.append(None)
         self.parts.append(None)
         self.middles.append(None)
+        self.projections.append(None)
         self._inside = True
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
@@ -214,6 +218,12 @@ class Recording:
         """Called by the operators with what one attention was made of."""
         if self._inside and self.attentions[-1] is weights:
             self.parts[-1] = AttentionParts(query, key, value, weights, output)
+
+    def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        """Called by the operators with every linear layer: the first after attention is its output projection."""
+        parts = self.parts[-1] if self._inside else None
+        if parts is not None and self.projections[-1] is None and x.shape[-1] == parts.output.shape[1] * parts.output.shape[3]:
+            self.projections[-1] = (weight, bias)
 
     def saw_sum(self, total: Tensor) -> None:
         """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
@@ -283,15 +293,17 @@ class Recording:
         self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
         self._unruled = set()
         attentions = [a for a in self.attentions if a is not None]
-        wanted = [*self.block_inputs, *self.block_outputs, *attentions] + ([self.pixels] if self.pixels is not None else [])
+        contexts = [p.output for p in self.parts if p is not None]
+        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts] + ([self.pixels] if self.pixels is not None else [])
         found = torch.autograd.grad(self.logits, wanted, seed.to(self.logits.dtype), retain_graph=True, allow_unused=True)
         filled = [torch.zeros_like(w) if f is None else f for w, f in zip(wanted, found, strict=True)]
         blocks = len(self.block_inputs)
-        maps = iter(filled[2 * blocks : 2 * blocks + len(attentions)])
+        maps = iter(filled[2 * blocks :])
         return Signals(
             block_inputs=tuple(filled[:blocks]),
             block_outputs=tuple(filled[blocks : 2 * blocks]),
             attentions=tuple(None if a is None else next(maps) for a in self.attentions),
+            contexts=tuple(None if p is None else next(maps) for p in self.parts),
             bias=self._bias,
             unplaced=self._unplaced,
             pixels=filled[-1] if self.pixels is not None else None,

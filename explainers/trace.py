@@ -40,12 +40,14 @@ class Trace:
         *,
         seeds: tuple[int, ...] = (0,),
         rerun: Rerun | None = None,
+        content: Tensor | None = None,
     ) -> None:
         self.recording = recording
         self.chosen = chosen
         self.rule = rule
         self.seeds = seeds  # one for each sample, for read-outs that draw at random
         self._rerun = rerun
+        self._content = content
         self.waited = 0.0  # seconds that passes shared with other read-outs took
         self.notes: list[str] = []
         self.error: Tensor | None = None  # (B,): completeness error, where the read-out promises completeness
@@ -60,6 +62,15 @@ class Trace:
     def mask(self) -> Tensor:
         """(B, S): which tokens are real, not padding."""
         return self.recording.mask
+
+    @property
+    def content(self) -> Tensor:
+        """(B, S): which tokens stand for patches or words; where nothing is known of the text, all but padding and prefix."""
+        if self._content is not None:
+            return self._content
+        content = self.mask.clone()
+        content[:, : self.layout.prefix] = False
+        return content
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -143,7 +154,7 @@ class Trace:
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
-        other = Trace(self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun)
+        other = Trace(self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, content=self._content)
         other.notes = self.notes
         return other
 
@@ -159,8 +170,9 @@ class Trace:
         return matrix[:, self.layout.class_token]
 
     def rerun(self, repeats: int = 1, **how: Any) -> Recording:
-        """Record the model again, each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may
-        replace an input tensor (already repeated).
+        """Record the model again, each sample ``repeats`` times in a row.
+
+        ``how`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
         """
         assert self._rerun is not None
         return self._rerun(repeats, **how)

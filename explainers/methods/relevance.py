@@ -5,12 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explainers.methods.attention import product, without_class_token
+from explainers.methods.attention import START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.specs import Option
 from explainers.trace import Trace, from_pixels
 
 CHEFER = "Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838"
+
+
+def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
+    """Per block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
+    gradients = trace.under("gradient").attention_grads
+    return [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 
 
 @method(
@@ -47,8 +53,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp
     is taken in each head.
     """
-    gradients = trace.under("gradient").attention_grads
-    maps = [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
+    maps = _gradient_times_relevance(trace)
     if not published_code:
         return trace.class_row(product(trace.identity(), maps, start_layer or 0))
     eye = trace.identity()
@@ -58,6 +63,65 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     assert token is not None
     lowest = row.masked_fill(~trace.mask, float("inf")).amin(1)
     return row.index_copy(1, torch.tensor([token], device=row.device), lowest[:, None])
+
+
+@method(
+    "transformer_attribution_without_gradient",
+    title="Transformer Attribution without gradient",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation i)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    class_specific=True,
+    needs=("attention", "class_token"),
+    options={
+        "start_layer": START_LAYER,
+        "published_code": Option(bool, False, "relevance alone, as the published code has it, instead of attention times relevance"),
+    },
+)
+def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = False) -> Tensor:
+    """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks."""
+    relevance = trace.attention_grads
+    if not published_code:
+        relevance = [a * r for a, r in zip(trace.attentions, relevance, strict=True)]
+    return trace.class_row(product(trace.identity(), [r.clamp(min=0).mean(1) for r in relevance], start_layer))
+
+
+@method(
+    "transformer_attribution_last_block",
+    title="Transformer Attribution, last block only",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation ii)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+)
+def last_block(trace: Trace) -> Tensor:
+    """Attention relevance times attention gradient of the block nearest the output, positive part, mean of the heads."""
+    return trace.class_row(_gradient_times_relevance(trace)[-1])
+
+
+@method(
+    "transformer_attribution_second_block",
+    title="Transformer Attribution, second block only",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation iii)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+)
+def second_block(trace: Trace) -> Tensor:
+    """The same for the second block from the input, which the paper counts as block B-1 from the output."""
+    maps = _gradient_times_relevance(trace)
+    return trace.class_row(maps[min(1, len(maps) - 1)])
 
 
 @method(
