@@ -196,6 +196,8 @@ def call_through(rec: Recording, func: Callable[..., Any], args: tuple[Any, ...]
     """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
     out = func(*args, **kwargs)
     name = getattr(func, "__name__", str(func))
+    if not name.endswith("__"):
+        name = name.rstrip("_")  # in place or not
     if name in _ROLE_KEEPING:
         inherited = role(args[0]) if args else None
         if inherited == "turned":

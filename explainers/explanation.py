@@ -15,11 +15,11 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, Variant, parse, variants_of
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, TextInput
-from explainers.recording import Recording
+from explainers.recording import Recording, evaluating
 from explainers.result import Attribution, Explanation, TargetInfo
 from explainers.rules import GRADIENT_RULES, RULES, Rule
 from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of
-from explainers.trace import Rerun, Trace
+from explainers.trace import Answer, Rerun, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
 
@@ -102,7 +102,11 @@ def variants(model: Model | None = None) -> list[Variant]:
 
 def default_methods(model: Model) -> list[str]:
     """The specs that a page shows at first for this model."""
-    return [v.spec for v in variants(model) if v.default and v.reason is None]
+    return _defaults(abilities(model))
+
+
+def _defaults(lacks: dict[str, str]) -> list[str]:
+    return [v.spec for v in variants() if v.default and reason_against(parse(v.spec), lacks) is None]
 
 
 def explain(
@@ -130,7 +134,7 @@ def explain(
     The model runs forward once, and backward once for each rule and target that the methods need. Raises ExplainerError
     for what cannot be done.
     """
-    requests = _requests(methods if methods is not None else default_methods(model))
+    requests = [] if methods is None else _requests(methods)
     targets = as_list(target)
     prepared = model.prepare(inputs)
     tensors, labels = prepared.tensors, list(model.labels)
@@ -141,8 +145,10 @@ def explain(
     check()
     with torch.inference_mode(False), torch.enable_grad():
         recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
+        lacks = _lacks(recording)
+        requests = requests or [parse(spec) for spec in _defaults(lacks)]
         chosen = [choose(t, labels, recording.logits.detach()) for t in targets]
-        _refuse(requests, recording, chosen)
+        _refuse(requests, lacks, recording.logits.detach(), chosen)
         explanations = _predictions(model, prepared, labels, recording, chosen, requests)
         if observer is not None:
             for explanation in explanations:
@@ -154,7 +160,15 @@ def explain(
         for one in chosen:
             for request in requests:
                 check()
-                trace = Trace(recording, one, request.rule, seeds=seeds, rerun=_rerunner(model, tensors, check), content=content)
+                trace = Trace(
+                    recording,
+                    one,
+                    request.rule,
+                    seeds=seeds,
+                    rerun=_rerunner(model, tensors, check),
+                    answer=_answerer(model, tensors, check),
+                    content=content,
+                )
                 for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):
                     explanation.maps.append(attribution)
                     if observer is not None:
@@ -172,16 +186,15 @@ def _requests(methods: Methods | str) -> list[Request]:
     return list({request.spec: request for request in reversed(requests)}.values())[::-1]
 
 
-def _refuse(requests: list[Request], recording: Recording, chosen: list[Chosen]) -> None:
+def _refuse(requests: list[Request], lacks: dict[str, str], logits: Tensor, chosen: list[Chosen]) -> None:
     """Raise ExplainerError for what makes no sense, before any work is done on what does."""
-    lacks = _lacks(recording)
     for request in requests:
         reason = reason_against(request, lacks)
         if reason is not None:
             raise ExplainerError(f"{request.spec} cannot run here. {reason}")
         for one in chosen:
             if request.rule is not None:
-                one.seed(recording.logits.detach(), request.rule)
+                one.seed(logits, request.rule)
 
 
 def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
@@ -193,14 +206,26 @@ def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
 
 
 def _rerunner(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Rerun:
-    def rerun(repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, **how: Any) -> Recording:
+    def rerun(
+        repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **how: Any
+    ) -> Recording:
         check()
         own = {k: v.repeat_interleave(repeats, 0) if _of_batch(model, k) else v for k, v in tensors.items()}
         if change is not None:
             own = {k: change(k, v) for k, v in own.items()}
-        return Recording(model, own, **how)
+        return kind(model, own, **how)
 
     return rerun
+
+
+def _answerer(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Answer:
+    def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        check()
+        own = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if _of_batch(model, k) else v for k, v in tensors.items()}
+        with torch.no_grad(), evaluating(model.module):
+            return model.forward({k: change(k, v) for k, v in own.items()})
+
+    return answer
 
 
 def _of_batch(model: Model, name: str) -> bool:
@@ -246,12 +271,7 @@ def _target_info(explanation: Explanation, one: Chosen, sample: int) -> TargetIn
 def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], one: Chosen) -> Callable[[str], float]:
     """A function that records the sample again and adds up its FullGrad terms; it holds the tensors, not the graph."""
     tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
-    alone = Chosen(
-        one.labels[sample : sample + 1],
-        one.index[sample : sample + 1],
-        None if one.against is None else one.against[sample : sample + 1],
-        one.probability,
-    )
+    alone = one.only(sample)
 
     def completeness(rule: str) -> float:
         if rule not in GRADIENT_RULES:

@@ -189,11 +189,11 @@ class Activation(Function):
         if choice == "gate":
             near = x.abs() < TINY
             gate = y / torch.where(near, 1.0, x)
-            return g * (torch.where(near, _slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None
-        return g * _slope(ctx.act, x), None, None
+            return g * (torch.where(near, slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None
+        return g * slope(ctx.act, x), None, None
 
 
-def _slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Derivative of an element-wise function."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
@@ -225,7 +225,7 @@ class Gate(Function):
         if choice == "gate":
             return None, None, None
         (x,) = ctx.saved_tensors
-        return g * _slope(ctx.act, x), None, None
+        return g * slope(ctx.act, x), None, None
 
 
 class Add(Function):
@@ -290,7 +290,8 @@ class Mul(Function):
         if rule.is_relevance:
             g_a = g_b = g / 2 if both else g
         else:
-            share = 0.5 if both and rule.product == "half" else 1.0
+            # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
+            share = 0.5 if both and rule.product == "half" and "scale" not in ctx.roles else 1.0
             g_a, g_b = share * g * b, share * g * a
         return _reduce(g_a, a) if want_a else None, _reduce(g_b, b) if want_b else None, None, None
 
@@ -359,16 +360,10 @@ class Scale(Function):
         return out.sum_to_size(ctx.shape), None, None
 
 
-def run(operator: type[Function], *arguments: Any) -> Tensor:
-    """Apply an operator."""
-    out: Tensor = operator.apply(*arguments)
-    return out
-
-
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording) -> Tensor:
     """x W^T + b."""
     rec.saw_linear(x, weight, bias)
-    return run(LinearMap, x, weight, bias, F.linear, torch.matmul, False, rec)
+    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, False)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recording) -> Tensor:
@@ -382,7 +377,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
         scale = None
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores: Tensor = run(Scale, run(MatMul, query, key.mT, rec), factor, rec)
+    scores: Tensor = rec.run(Scale, rec.run(MatMul, query, key.mT), factor)
     if mask is not None:
         additive = (
             torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)
@@ -392,9 +387,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         scores = scores + torch.where(closed, 0.0, additive)
     else:
         closed = None
-    weights: Tensor = run(Softmax, scores, -1, None, rec)
+    weights: Tensor = rec.run(Softmax, scores, -1, None)
     rec.saw_attention(weights)
-    out: Tensor = run(MatMul, weights, value, rec)
+    out: Tensor = rec.run(MatMul, weights, value)
     rec.saw_parts(query, key, value, weights, out)
     if rec.single_head:
         out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
 from explainers import handlers  # noqa: F401  registers what dispatch knows
@@ -70,7 +71,8 @@ class _Mode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__get__":
-            return func(*args, **(kwargs or {}))
+            value = func(*args, **(kwargs or {}))
+            return value.detach() if isinstance(args[0], nn.Parameter) and isinstance(value, Tensor) else value
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
         args = tuple(_constant(a) for a in args)
         kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
@@ -184,9 +186,9 @@ class Recording:
             x = x.requires_grad_()
         self.entered = True
         self._x1: Tensor = x
-        return _with_tokens(args, kwargs, x)
+        return with_tokens(args, kwargs, x)
 
-    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first = not self.block_inputs
         self.block_inputs.append(self._x1 if first and self.entered else _tokens(args, kwargs))
         self.attentions.append(None)
@@ -242,6 +244,11 @@ class Recording:
         """The attention map computed last."""
         assert self._last_attention is not None
         return self._last_attention
+
+    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+        """Apply an operator, whose backward will ask this recording for the rule."""
+        out: Tensor = operator.apply(*arguments, self)
+        return out
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
@@ -340,7 +347,8 @@ def _tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     )
 
 
-def _with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+def with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+    """The arguments of a block with other tokens."""
     for i, value in enumerate(args):
         if isinstance(value, Tensor) and value.is_floating_point():
             return (*args[:i], x, *args[i + 1 :]), kwargs

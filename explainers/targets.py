@@ -47,6 +47,11 @@ class Chosen:
         against = None if self.against is None else self.against.repeat_interleave(times)
         return Chosen(labels, self.index.repeat_interleave(times), against, self.probability)
 
+    def only(self, sample: int) -> Chosen:
+        """The target of one sample of the batch."""
+        own = slice(sample, sample + 1)
+        return Chosen(self.labels[own], self.index[own], None if self.against is None else self.against[own], self.probability)
+
     def value(self, logits: Tensor) -> Tensor:
         """f(x) (B,) from the logits (B, C): what the scores explain."""
         rows = torch.arange(len(logits), device=logits.device)

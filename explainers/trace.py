@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -24,6 +25,13 @@ class Rerun(Protocol):
         """Each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes."""
 
 
+class Answer(Protocol):
+    """Asks the model without recording."""
+
+    def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
+
+
 class Trace:
     """Values and, under one rule, signals. Shapes: B batch, S tokens, D width, H heads.
 
@@ -40,6 +48,7 @@ class Trace:
         *,
         seeds: tuple[int, ...] = (0,),
         rerun: Rerun | None = None,
+        answer: Answer | None = None,
         content: Tensor | None = None,
     ) -> None:
         self.recording = recording
@@ -47,6 +56,7 @@ class Trace:
         self.rule = rule
         self.seeds = seeds  # one for each sample, for read-outs that draw at random
         self._rerun = rerun
+        self._answer = answer
         self._content = content
         self.waited = 0.0  # seconds that passes shared with other read-outs took
         self.notes: list[str] = []
@@ -154,7 +164,9 @@ class Trace:
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
-        other = Trace(self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, content=self._content)
+        other = Trace(
+            self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, answer=self._answer, content=self._content
+        )
         other.notes = self.notes
         return other
 
@@ -176,6 +188,11 @@ class Trace:
         """
         assert self._rerun is not None
         return self._rerun(repeats, **how)
+
+    def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
+        assert self._answer is not None
+        return self._answer(sample, repeats, change)
 
     def value(self, logits: Tensor | None = None) -> Tensor:
         """f(x) (B,), the number that is explained."""

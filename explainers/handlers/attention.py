@@ -114,6 +114,6 @@ def _softmax(
 ) -> Tensor:
     if not active(input):
         return torch.softmax(input, dim, dtype=dtype)
-    weights: Tensor = op.run(op.Softmax, input, dim, dtype, rec)
+    weights: Tensor = rec.run(op.Softmax, input, dim, dtype)
     rec.saw_attention(weights)
     return weights

@@ -20,9 +20,10 @@ def activation(rec: Recording, func: TorchFunction, input: Tensor, *args: Any, *
     """An element-wise function with act(0) = 0."""
     if not active(input):
         return func(input, *args, **kwargs)
-    kwargs.pop("inplace", None)  # recorded values must survive; the caller reads the returned tensor
+    in_place = kwargs.pop("inplace", False) or func in _OUT_OF_PLACE
     act = _OUT_OF_PLACE.get(func, func)
-    return op.run(op.Activation, input, lambda x: act(x, *args, **kwargs), rec)
+    out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs))
+    return input.copy_(out) if in_place else out
 
 
 _OUT_OF_PLACE: dict[Any, Any] = {
@@ -71,7 +72,7 @@ def gate(rec: Recording, func: TorchFunction, input: Tensor, **kwargs: Any) -> T
     """A bounded gate."""
     if not active(input):
         return func(input)
-    return give_role(op.run(op.Gate, input, func, rec), "gate")
+    return give_role(rec.run(op.Gate, input, func), "gate")
 
 
 @handles(F.glu)
@@ -94,7 +95,7 @@ def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: f
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     kept = None if active(a) and active(b) else role(tensor)
-    total = op.run(op.Add, a, b, kept == "turned", rec)
+    total = rec.run(op.Add, a, b, kept == "turned")
     if active(a) and active(b):
         rec.saw_sum(total)
     return give_role(total, kept)
@@ -118,11 +119,11 @@ def _rsub(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha:
 def mul(rec: Recording, func: TorchFunction, input: Any, other: Any) -> Any:
     """a b, element-wise."""
     if active(input) and active(other):
-        return op.run(op.Mul, input, other, (role(input), role(other)), rec)
+        return rec.run(op.Mul, input, other, (role(input), role(other)))
     if not (active(input) or active(other)):
         return input * other
     x, c = (input, other) if active(input) else (other, input)
-    return give_role(op.run(op.Scale, x, c, rec), role(x))
+    return give_role(rec.run(op.Scale, x, c), role(x))
 
 
 @handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
@@ -136,10 +137,10 @@ def div(rec: Recording, func: TorchFunction, input: Any, other: Any, *, rounding
     if rounding_mode is not None or not (active(input) or active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not active(other):
-        return give_role(op.run(op.Scale, input, 1 / other, rec), role(input))
+        return give_role(rec.run(op.Scale, input, 1 / other), role(input))
     if not active(input):
         return give_role(input / other, "scale")
-    return op.run(op.Div, input, other, rec)
+    return rec.run(op.Div, input, other)
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)
@@ -149,11 +150,12 @@ def _rdiv(rec: Recording, func: TorchFunction, input: Tensor, other: Any) -> Any
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
+    dim = kwargs.pop("axis", dim)
     if kwargs.get("dtype") is not None or not active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
     dims = tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     scale = 1 / math.prod(input.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
-    return op.run(op.Mean, input, dims, keepdim, scale, rec)
+    return rec.run(op.Mean, input, dims, keepdim, scale)
 
 
 def _in_place(handler: Handler, func: TorchFunction) -> Handler:

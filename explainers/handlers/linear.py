@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @handles(F.linear)
 def _linear(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if active(weight):
-        out = op.run(op.MatMul, input, weight.mT, rec)
+        out = rec.run(op.MatMul, input, weight.mT)
         return out if bias is None else add(rec, torch.add, out, bias)
     return op.linear(input, weight, bias, rec) if active(input) else func(input, weight, bias)
 
@@ -46,10 +46,10 @@ def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor, **
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
-        return op.run(op.MatMul, input, other, rec)
+        return rec.run(op.MatMul, input, other)
     if active(input):
-        return op.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False, rec)
-    out = op.run(op.LinearMap, other, input, None, _swapped, _unmatmul_right(other), False, rec)
+        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False)
+    out = rec.run(op.LinearMap, other, input, None, _swapped, _unmatmul_right(other), False)
     return give_role(out, "turned" if out.dim() == 2 else None)
 
 
@@ -96,4 +96,4 @@ def _conv(
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
     image = not rec.entered and input.shape[1] in (1, 3)
-    return op.run(op.LinearMap, input, weight, shaped, forward, backward, image, rec)
+    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, image)

@@ -33,7 +33,7 @@ def _layer_norm(
 
     if not active(input):
         return whole(input)
-    return op.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, rec)
+    return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole)
 
 
 @handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
@@ -46,32 +46,47 @@ def _rms_norm(
     if not active(input):
         return whole(input)
     epsilon = torch.finfo(input.dtype).eps if eps is None else eps
-    return op.run(op.Norm, input, weight, None, len(normalized_shape), epsilon, False, whole, rec)
+    return rec.run(op.Norm, input, weight, None, len(normalized_shape), epsilon, False, whole)
 
 
-@handles(F.batch_norm, torch.batch_norm)
+@handles(F.batch_norm)
 def _batch_norm(
     rec: Recording,
     func: TorchFunction,
     input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    *rest: Any,
     training: bool = False,
+    momentum: float = 0.1,
     eps: float = 1e-5,
-    **kwargs: Any,
 ) -> Tensor:
     """In evaluation an affine map for each channel: x * scale + shift."""
-    if rest:  # F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
-        training, eps = rest[0], (rest[2] if len(rest) > 2 else eps)
     if not active(input) or training or running_mean is None or running_var is None:
-        return F.batch_norm(input, running_mean, running_var, weight, bias, training, eps=eps)
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     shape = (1, -1, *[1] * (input.dim() - 2))
     scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
     shift = -running_mean * scale + (0 if bias is None else bias)
     return add(rec, torch.add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape))
+
+
+@handles(torch.batch_norm)
+def _plain_batch_norm(
+    rec: Recording,
+    func: TorchFunction,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """The same, its arguments in another order."""
+    return _batch_norm(rec, F.batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @handles(F.normalize)
@@ -80,7 +95,7 @@ def _normalize(
 ) -> Tensor:
     if not active(input):
         return func(input, p, dim, eps)
-    return op.run(op.Div, input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), rec)
+    return rec.run(op.Div, input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input))
 
 
 @handles(

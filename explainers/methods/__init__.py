@@ -7,7 +7,7 @@ from importlib import import_module
 
 from explainers.methods.registry import METHODS, Method, Request, Variant, method, parse, variants_of
 
-for _family in ("attention", "relevance", "hybrids", "gradients", "paths", "control"):
+for _family in ("attention", "relevance", "hybrids", "decomposition", "gradients", "paths", "flow", "blackbox", "control"):
     import_module(f"explainers.methods.{_family}")
 
 __all__ = ["METHODS", "Method", "Request", "Variant", "method", "parse", "variants_of"]

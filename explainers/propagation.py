@@ -1,0 +1,157 @@
+"""Every source token propagated forward on its own: what each contributes to every later tensor, the non-linearities held.
+
+A batch holds, for each sample, the real input and copies of it in which x^1 (or the input of one block) is zero but at one
+source token. All run through the model together. What is not linear takes its constants from the real one: attention weights,
+the scales of normalisations, gates; biases are added to the real one alone. So each copy carries one source's contribution,
+and the copies of all sources sum to the real one less its biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from explainers import operators as op
+from explainers.models.base import Model
+from explainers.recording import Recording, with_tokens
+from explainers.rules import Rule
+
+
+class Propagation(Recording):
+    """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
+
+    ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
+    None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
+    of that block, which is the last to run.
+    ``rule`` must hold attention and scales and gates constant; ``product`` may be ``half`` or ``jacobian``.
+    """
+
+    def __init__(self, model: Model, tensors: Mapping[str, Tensor], sources: Tensor, rule: Rule, block: int | None = None) -> None:
+        self.copies = 1 + len(sources)
+        self._sources = sources
+        self._share = 0.5 if rule.product == "half" else 1.0
+        self._block = block
+        self.norms: list[
+            tuple[Tensor, Tensor, Tensor]
+        ] = []  # of the last block: input, output, the factor (scale times weight) of the real copy
+        self.sums: list[Tensor] = []
+        self.reached = False
+        try:
+            super().__init__(model, tensors, entry=self._isolate if block is None else None)
+        except _ReachedError:
+            self.reached = True
+
+    def _isolate(self, x: Tensor) -> Tensor:
+        """Keep of the copies their source token alone."""
+        groups = x.detach().unflatten(0, (-1, self.copies)).clone()
+        kept = torch.zeros(self.copies, x.shape[1], dtype=x.dtype, device=x.device)
+        kept[0] = 1
+        kept[torch.arange(1, self.copies), self._sources] = 1
+        alone: Tensor = groups * kept[None, :, :, None]
+        return alone.flatten(0, 1)
+
+    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        super()._before_block(module, args, kwargs)
+        if self._block is None or len(self.block_inputs) - 1 != self._block:
+            return None
+        self.norms, self.sums = [], []
+        x = self._isolate(self.block_inputs[-1]).requires_grad_()
+        self.block_inputs[-1] = x
+        return with_tokens(args, kwargs, x)
+
+    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        super()._after_block(module, args, kwargs, output)
+        if self._block is not None and len(self.block_outputs) - 1 == self._block:
+            raise _ReachedError
+        return None
+
+    def saw_sum(self, total: Tensor) -> None:
+        """Keep every sum of two paths of the block."""
+        super().saw_sum(total)
+        self.sums.append(total)
+
+    # --- the operators, with the constants of the real copy -----------------------------------------------------------
+
+    def real(self, x: Tensor) -> Tensor:
+        """The real copy of each sample at the place of all its copies."""
+        groups = x.detach().unflatten(0, (-1, self.copies))
+        repeated: Tensor = groups[:, :1].expand_as(groups)
+        return repeated.flatten(0, 1)
+
+    def _on_real(self, y: Tensor, constant: Tensor) -> Tensor:
+        """Add a constant to the real copies alone."""
+        keep = torch.zeros(self.copies, dtype=y.dtype, device=y.device)
+        keep[0] = 1
+        return y + constant * keep.repeat(len(y) // self.copies).view(-1, *[1] * (y.dim() - 1))
+
+    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+        """Apply the linear form of an operator."""
+        out: Tensor = getattr(self, f"_{operator.__name__.lower()}")(*arguments)
+        return out
+
+    def _linearmap(self, x: Tensor, w: Tensor, b: Tensor | None, forward: op.Map, backward: op.Map, image: bool) -> Tensor:
+        y = forward(x, w)
+        return y if b is None else self._on_real(y, b)
+
+    def _matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        return a @ b  # a holds the real attention weights; the product of queries and keys is read of the real copy alone
+
+    def _softmax(self, x: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
+        # a constant, but a node of the graph, so that what depends on it is still seen to be on the path
+        return torch.softmax(self.real(x), dim, dtype=dtype).requires_grad_()
+
+    def _norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float, centred: bool, function: Any) -> Tensor:
+        over = tuple(range(-dims, 0))
+        centre = x - x.mean(over, keepdim=True) if centred else x
+        factor = (self.real(centre).square().mean(over, keepdim=True) + eps).rsqrt()
+        factor = factor if weight is None else factor * weight
+        y = centre * factor
+        y = y if bias is None else self._on_real(y, bias)
+        self.norms.append((x, y, factor))
+        return y
+
+    def _activation(self, x: Tensor, act: Any) -> Tensor:
+        real = self.real(x)
+        near = real.abs() < op.TINY
+        return x * torch.where(near, op.slope(act, real), act(real) / torch.where(near, 1.0, real))
+
+    def _gate(self, x: Tensor, act: Any) -> Tensor:
+        return act(self.real(x)).requires_grad_()  # type: ignore[no-any-return]
+
+    def _add(self, a: Tensor, b: Tensor, turned: bool) -> Tensor:
+        if a.requires_grad and b.requires_grad:
+            return a + b
+        path, constant = (a, b) if a.requires_grad else (b, a)
+        if turned:
+            return self._on_real(path.mT, (constant.expand_as(path)).mT).mT
+        if path.dim() == 4 and path.shape[-1] == path.shape[-2]:
+            return path + constant  # a mask or position bias of attention, which softmax reads of the real copy
+        return self._on_real(path, constant)
+
+    def _mul(self, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
+        constant = tuple(role in ("gate", "scale") for role in roles)
+        if constant[1]:
+            return a * self.real(b)
+        if constant[0]:
+            return self.real(a) * b
+        both = self._share * (a * self.real(b) + self.real(a) * b)
+        first = torch.zeros(self.copies, dtype=torch.bool, device=a.device)
+        first[0] = True
+        return torch.where(first.repeat(len(both) // self.copies).view(-1, *[1] * (both.dim() - 1)), a * b, both)
+
+    def _div(self, a: Tensor, b: Tensor) -> Tensor:
+        return a / self.real(b)
+
+    def _mean(self, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
+        return x.sum(dims, keepdim=keepdim) * scale
+
+    def _scale(self, x: Tensor, c: Tensor | float) -> Tensor:
+        return x * c
+
+
+class _ReachedError(Exception):
+    """The last block of interest is done."""
