@@ -100,6 +100,13 @@ def new_model() -> VisionTransformer:
     return model
 
 
+def load(folder: Path) -> VisionTransformer:
+    """A trained one, ready to answer."""
+    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
 def save(model: VisionTransformer, out: Path) -> None:
     """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16."""
     out.mkdir(parents=True, exist_ok=True)
@@ -144,7 +151,7 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     both = _Labelled().to(args.device)
     if args.start is not None:
-        both.vit.load_state_dict(timm.create_model(f"local-dir:{args.start}", pretrained=True).state_dict())
+        both.vit.load_state_dict(load(args.start).state_dict())
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
         rng = np.random.default_rng([args.seed, 1, step])
