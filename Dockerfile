@@ -11,9 +11,9 @@ ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS wheel
 WORKDIR /source
-RUN pip install --no-cache-dir hatchling
 COPY . .
-RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+RUN pip install --no-cache-dir -c constraints.txt hatchling \
+    && pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim
 ARG TORCH_INDEX=""

@@ -33,10 +33,11 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     """The application. ``engine`` is ``explainers`` unless a test brings its own, ``samples`` the folders of the embedded samples.
 
     The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there.
-    Raises ExplainerError where ``settings.device`` is not there.
+    Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
     """
     engine = explaining.engine() if engine is None else engine
     engine.check_device(None if settings.device == "auto" else settings.device)
+    Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
     known_samples = read_samples(explaining.sample_folders() if samples is None else samples)
 

@@ -13,6 +13,7 @@ from server import settings
 from server.commands.listing import source
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -54,10 +55,23 @@ def models_markdown() -> str:
     return markdown_table(("model", "kind", "from", "what it is"), rows)
 
 
+def references_markdown() -> str:
+    """One line a publication that a method or a rule comes from, in the order of the methods."""
+    import explainers
+
+    lines: dict[str, str] = {}
+    for one in (*explainers.variants(), *explainers.RULES.values()):
+        found = _ARXIV.search(one.paper)
+        if one.year:
+            lines.setdefault(found[0] if found else one.paper, f"- {source(one.by, one.year)}: {one.paper}.")
+    return _ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_markdown,
     "rules": rules_markdown,
     "models": models_markdown,
+    "references": references_markdown,
     "settings": settings.table,
 }
 

@@ -20,6 +20,7 @@ class Problem(Exception):
     """One refusal. ``slug`` names its type for machines, ``detail`` says what was wrong, ``send`` what to send instead."""
 
     def __init__(self, status: int, slug: str, detail: str, *, send: str | None = None, headers: Mapping[str, str] | None = None) -> None:
+        detail = detail if detail.endswith((".", "?", "!")) else f"{detail}."
         super().__init__(detail)
         self.status, self.slug, self.detail, self.send, self.headers = status, slug, detail, send, dict(headers or {})
 
@@ -66,12 +67,11 @@ async def _on_problem(_: Request, problem: Exception) -> JSONResponse:
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
     """404, 405 and whatever else the framework raises."""
     assert isinstance(error, HTTPException)
-    slug = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-    said = str(error.detail)
-    detail = f"{request.method} {request.url.path}: {said[:1].lower()}{said[1:]}."
-    allowed = (error.headers or {}).get("Allow")
-    send = f"Use {allowed}." if allowed else "The calls are listed at /api/openapi.json." if error.status_code == 404 else None
-    return Problem(error.status_code, slug, detail, send=send, headers=error.headers).response()
+    path, status = request.url.path, error.status_code
+    slug = HTTPStatus(status).phrase.lower().replace(" ", "-")
+    details = {404: f"There is nothing at {path}.", 405: f"{path} does not take {request.method}."}
+    send = "The calls are listed at /api/openapi.json." if status in details else None
+    return Problem(status, slug, details.get(status, str(error.detail)), send=send, headers=error.headers).response()
 
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:

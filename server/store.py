@@ -31,7 +31,7 @@ CREATE TABLE images (
 """
 
 
-class StoreError(RuntimeError):
+class StoreError(OSError):
     """The store cannot be opened; the message says what to do."""
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fastapi import Request
 from PIL import Image, ImageOps, UnidentifiedImageError
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.types import Message
 
 from explainers.models.images import to_rgb
@@ -31,8 +34,9 @@ def _too_large(settings: Settings) -> Problem:
     return Problem(413, "upload-too-large", f"The upload is larger than {limit}.", send=f"Send at most {limit}; a smaller copy will do.")
 
 
-async def read_form(request: Request, settings: Settings) -> FormData:
-    """The form of ``request``, its bytes counted as they arrive.
+@asynccontextmanager
+async def read_form(request: Request, settings: Settings) -> AsyncIterator[FormData]:
+    """The form of ``request``, its bytes counted as they arrive; its temporary files are gone afterwards.
 
     Raises Problem 413 where they pass the limit, 415 where the body is no form, 400 where it is a broken one.
     """
@@ -50,14 +54,19 @@ async def read_form(request: Request, settings: Settings) -> FormData:
             while message.get("more_body") and count < limit * _DRAIN:
                 message = await request.receive()
                 count += len(message.get("body", b""))
-            raise _too_large(settings)
+            raise MultiPartException("too large")  # the one exception on which the parser drops its temporary files
         return message
 
     try:
-        return await Request(request.scope, counted).form(max_files=4, max_fields=200, max_part_size=limit)
-    except (HTTPException, UnicodeDecodeError) as error:
-        why = error.detail if isinstance(error, HTTPException) else error
-        raise Problem(400, "broken-form", f"The form cannot be read: {why}.", send="Send a multipart/form-data form in UTF-8.") from error
+        form = await Request(request.scope, counted).form(max_files=4, max_fields=200, max_part_size=limit)
+    except HTTPException as error:
+        if count > limit:
+            raise _too_large(settings) from None
+        raise Problem(400, "broken-form", f"The form cannot be read: {error.detail}", send="Send a multipart/form-data form.") from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 def open_image(data: bytes, settings: Settings) -> Image.Image:

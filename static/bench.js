@@ -103,6 +103,7 @@ export class Bench {
       const job = await this.job.start({ model: this.models.current.name, image, text, ...targets, methods: this.methods });
       if (!job) return;
       Object.assign(this, { given: whole, id: job.id, isNew });
+      say("status", "asked");
       showProblem(byId("case-problem"), null);
       showProblem(place, null);
       if (isNew) this.focus.set({ at: -1, locked: false });

@@ -2,7 +2,7 @@
 
 import { byId, el, percent } from "./dom.js";
 
-const ROWS = 6;
+const ROWS = 5;
 const SHOWN = 60; // matches that a list shows at once
 
 /** Labels that match what was typed: those that begin with it, then those with a word that does, then those that contain it. */

@@ -24,14 +24,16 @@ export function quantile(values, q) {
 
 /**
  * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of |score|,
- * from the 1st to the 99th percentile for an unsigned one. `lists` holds the scores of every map that shares the scale.
+ * from the 1st to the 99th percentile for an unsigned one; where so few scores differ from the rest that this leaves nothing,
+ * the largest score takes the place of the percentile. `lists` holds the scores of every map that shares the scale.
  */
 export function limits(lists, signed) {
-  const all = lists.flat();
+  const all = signed ? lists.flat().map(Math.abs) : lists.flat();
   if (all.length === 0) return [0, 0];
-  if (!signed) return [quantile(all, 0.01), quantile(all, 0.99)];
-  const limit = quantile(all.map(Math.abs), 0.99);
-  return [-limit, limit];
+  const low = signed ? 0 : quantile(all, 0.01);
+  const usual = quantile(all, 0.99);
+  const high = usual > low ? usual : all.reduce((most, score) => Math.max(most, score));
+  return [signed ? -high : low, high];
 }
 
 /** A score after the choice of evidence: unsigned maps have none against, so the choice leaves them alone. */

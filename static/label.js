@@ -47,7 +47,7 @@ export class Facts {
   constructor(variant, brief = false) {
     const line = (name, title, text = "–") => {
       const value = el("dd", {}, text);
-      this.rows.push(el("div", { title }, el("dt", {}, name), value));
+      this.rows.push(el("div", { title, class: name === "range" ? "range" : "" }, el("dt", {}, name), value));
       return value;
     };
     this.rows = [];

@@ -12,19 +12,24 @@ const cite = ({ by, year, paper }) => {
   return href ? el("a", { href, title: paper, rel: "noreferrer", target: "_blank" }, text || "paper") : el("span", { title: paper ?? "" }, text || "–");
 };
 
-const yes = (value, word) => (value ? el("span", {}, word) : el("span", { class: "quiet" }, "–"));
+/** What holds for a method whatever its rule. */
+function traits(method) {
+  const sign = method.signed ? "for and against" : "strength only";
+  const scope = method.class_specific ? "specific to the class" : el("span", { class: "warn" }, "the same map for every class");
+  return el("p", { class: "traits" }, sign, " · ", scope, method.passes ? ` · ${method.passes}` : "", method.dear ? " · slow" : "");
+}
+
+/** The name of a pair of read-out and rule, where it says more than the two. */
+const ownName = (method, { title }) => (title === method.title || title.startsWith(`${method.title} ·`) ? null : title);
 
 function family(method, variants) {
   const rows = variants.map((variant, i) =>
     el(
       "tr", { class: i ? "" : "first", data: { spec: variant.spec } },
-      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), el("p", { class: "quiet" }, method.passes ?? "")),
+      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), traits(method)),
       el("td", {}, variant.rule ? ruleName(variant.rule) : el("span", { class: "quiet" }, "none needed")),
-      el("td", {}, variant.title),
+      el("td", {}, ownName(method, variant)),
       el("td", {}, cite(variant)),
-      el("td", {}, variant.signed ? "for and against" : el("span", { class: "quiet" }, "strength only")),
-      el("td", {}, variant.class_specific ? "yes" : el("span", { class: "warn" }, "no: the same map for every class")),
-      el("td", {}, yes(variant.dear, "slow")),
       el("td", {}, el("code", {}, variant.spec)),
     ),
   );
@@ -32,7 +37,7 @@ function family(method, variants) {
 }
 
 function methodsTable(methods, variants) {
-  const heads = ["Method", "Rule", "Known as", "Paper", "Signed", "Class-specific", "Cost", "Write it as"];
+  const heads = ["Method", "Rule", "Then known as", "Paper", "Write it as"];
   const head = el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text))));
   return el("table", {}, head, methods.map((method) => family(method, variants.filter((variant) => variant.readout === method.name))));
 }

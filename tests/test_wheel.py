@@ -15,7 +15,8 @@ from tests.conftest import ROOT
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 # Runs in a fresh interpreter: sys.argv is the folder the wheel is installed in, and the checkout.
-SCRIPT = """
+SCRIPT = r"""
+import re
 import sys
 from pathlib import Path
 
@@ -37,7 +38,9 @@ with TestClient(create_app(load_settings({"home": "home"}))) as client:
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.status_code)
         assert "<html" in answer.text, path
-    assert client.get("/static/vitrine.css").status_code == 200
+        files = re.findall(r'"(/static/[^"#?]+)', answer.text)
+        assert len(files) >= 2, path
+        assert all(client.get(file).status_code == 200 for file in files), path
     samples = client.get("/api/samples").json()["samples"]
     kinds = {sample["kind"]: sample for sample in samples}
     picture = client.get(kinds["image"]["image"]).content

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import timm
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -25,7 +24,7 @@ from transformers import AutoTokenizer, CLIPModel
 import explainers
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_scenes_clip import image_features, text_features
-from embedded.recipes.train_scenes_vit import PATCH, SIZE, encode, tensors
+from embedded.recipes.train_scenes_vit import PATCH, SIZE, encode, load, tensors
 
 SEED = 20_250_101
 MODELS = Path(__file__).parent.parent / "models"
@@ -49,7 +48,7 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept p
 
 def vit_scores(folder: Path) -> Score:
     """The logits of a ``scenes-vit``."""
-    vit = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    vit = load(folder)
     return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
 
 
@@ -88,7 +87,8 @@ def accuracy(score: Score, number: int, batch: int = 100) -> dict[str, float]:
 def coverage(item: SceneObject) -> NDArray[np.float64]:
     """(patches,): the share of each patch that an object covers."""
     side = SIZE // PATCH
-    return item.mask.reshape(side, PATCH, side, PATCH).mean((1, 3)).reshape(-1)
+    shares: NDArray[np.float64] = item.mask.reshape(side, PATCH, side, PATCH).mean((1, 3)).reshape(-1)
+    return shares
 
 
 def localisation(folder: Path, prompt: str, number: int, methods: list[str]) -> dict[str, float]:

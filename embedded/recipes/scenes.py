@@ -97,10 +97,11 @@ def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]]
     sigma = rng.uniform(0, 14) if grain is None else grain
     line = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
     ramp = math.cos(angle) * line[None, :] + math.sin(angle) * line[:, None]  # (size, size), about -0.7 .. 0.7
+    weight: NDArray[np.float32]
     if name == "paper":
         weight = np.zeros((size, size), np.float32)
     elif name == "gradient":
-        weight = np.clip(ramp + 0.5, 0, 1)
+        weight = np.clip(ramp + 0.5, 0, 1).astype(np.float32)
     elif name == "stripes":
         weight = (np.sin(2 * math.pi * periods * ramp + phase) > 0).astype(np.float32)
     elif name == "checker":
@@ -112,13 +113,13 @@ def background(name: str, seed: int, size: int, colours: Sequence[Sequence[int]]
         weight = np.asarray(small.resize((size, size), Image.Resampling.BICUBIC), np.float32) / 255
     else:
         raise ValueError(f"no background is called {name!r}; there are {', '.join(BACKGROUNDS)}")
-    weight = weight.astype(np.float32)
     if weight.ndim == 2:
         weight = weight[..., None]
     picture = first.astype(np.float32) * (1 - weight) + second.astype(np.float32) * weight
     if sigma:
         picture += rng.standard_normal((size, size, 1), np.float32) * np.float32(sigma)
-    return np.clip(picture, 0, 255)
+    clipped: NDArray[np.float32] = np.clip(picture, 0, 255)
+    return clipped
 
 
 def compose(rng: np.random.Generator, kinds: Sequence[str] | None = None, count: int | None = None) -> Composition:
@@ -208,4 +209,5 @@ def patch_labels(scene: Scene, patch: int, least: float = 0.3) -> NDArray[np.int
     shares = [item.mask.reshape(size, patch, size, patch).mean((1, 3)) for item in scene.objects]
     shares.insert(0, np.full((size, size), least))
     classes = np.array([len(KINDS)] + [KINDS.index(item.kind) for item in scene.objects])
-    return classes[np.argmax(shares, 0)]
+    labels: NDArray[np.int64] = classes[np.argmax(shares, 0)]
+    return labels

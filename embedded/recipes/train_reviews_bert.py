@@ -55,7 +55,6 @@ DROPPED_LAYERS = (2,)
 PHRASES, REVIEWS = 48, 8  # in a step
 WINDOWS = ((128, 0.2), (256, 0.5), (384, 0.2), (512, 0.1))  # pieces a review is cut to, and how often
 MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
-RATE = 1.5e-4
 
 
 def encoder_folder(given: Path | None) -> Path:
@@ -151,11 +150,20 @@ def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
     (out / "vocab.txt").write_text("".join(f"{piece}\n" for piece in sorted(numbers, key=numbers.__getitem__)), "utf-8")
 
 
+def load(folder: Path) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
+    """A trained model in float32 and its tokenizer."""
+    model = BertForSequenceClassification.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    return model, PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+
+
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
     reviews = training_reviews(args.data)
-    model, tokenizer = new_model(encoder_folder(args.encoder), reviews, args.vocabulary)
+    if args.start is None:
+        model, tokenizer = new_model(encoder_folder(args.encoder), reviews, args.vocabulary)
+    else:
+        model, tokenizer = load(args.start)
     steps = Steps(reviews, tokenizer, args.seed)
     device = torch.device(args.device)
     model.to(device)  # type: ignore[arg-type]
@@ -178,7 +186,7 @@ def train(args: argparse.Namespace) -> None:
         steps=args.steps,
         minutes=None if args.steps else args.minutes,
         resume=args.resume,
-        rate=RATE,
+        rate=args.rate,
         weight_decay=0.01,
         warm_up=100,
     )
@@ -189,6 +197,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
     add_common_arguments(parser, minutes=27)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sst2, imdb and eraser_movies (.jsonl.xz)")
+    parser.add_argument("--rate", type=float, default=1.5e-4, help="highest learning rate (default 1.5e-4)")
+    parser.add_argument("--start", type=Path, help="folder of a reviews-bert whose weights to go on from; give it another --seed")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 

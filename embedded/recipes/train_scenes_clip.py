@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import timm
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
@@ -30,7 +29,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from embedded.recipes.captions import BOS, EOS, LENGTH, PAD, kind_captions, matches, scene_caption, tokenizer
 from embedded.recipes.scenes import KINDS, render
-from embedded.recipes.train_scenes_vit import BATCH, MODEL_ARGS, PATCH, SIZE, tensors
+from embedded.recipes.train_scenes_vit import BATCH, MODEL_ARGS, PATCH, SIZE, load, tensors
 from embedded.recipes.training import add_common_arguments, fit
 
 WIDTH, TEXT_WIDTH, TEXT_DEPTH, SHARED = MODEL_ARGS["embed_dim"], 128, 3, 128
@@ -160,8 +159,7 @@ def save(clip: CLIPModel, processor: CLIPProcessor, out: Path) -> None:
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
-    vit = timm.create_model(f"local-dir:{args.vit}", pretrained=True)
-    clip, processor = new_model(vit)
+    clip, processor = new_model(load(args.vit))
     clip.to(args.device)
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:

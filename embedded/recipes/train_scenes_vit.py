@@ -100,6 +100,13 @@ def new_model() -> VisionTransformer:
     return model
 
 
+def load(folder: Path) -> VisionTransformer:
+    """A trained one, ready to answer."""
+    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
 def save(model: VisionTransformer, out: Path) -> None:
     """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16."""
     out.mkdir(parents=True, exist_ok=True)
@@ -143,6 +150,8 @@ def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
     both = _Labelled().to(args.device)
+    if args.start is not None:
+        both.vit.load_state_dict(load(args.start).state_dict())
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
         rng = np.random.default_rng([args.seed, 1, step])
@@ -177,6 +186,7 @@ def train(args: argparse.Namespace) -> None:
         steps=args.steps,
         minutes=None if args.steps else args.minutes,
         resume=args.resume,
+        rate=args.rate,
     )
     save(both.vit, args.out)
 
@@ -184,6 +194,8 @@ def train(args: argparse.Namespace) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
     add_common_arguments(parser, minutes=40)
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--start", type=Path, help="folder of a scenes-vit whose weights to go on from")
 
 
 if __name__ == "__main__":

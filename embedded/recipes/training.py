@@ -87,12 +87,10 @@ def fit(
             if progress >= 1:
                 break
             for group in optimizer.param_groups:
-                group["lr"] = (
-                    rate * group["share"] * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
-                )
+                group["lr"] = rate * group["share"] * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
             value, shown = loss(batch, progress, step)
             optimizer.zero_grad()
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             step += 1

@@ -58,7 +58,8 @@ _FORM = {
 @router.post("", status_code=202, openapi_extra=_FORM)
 async def ask(request: Request, services: Use, wait: bool = False) -> Response:
     """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation."""
-    asked = await read_asked(await read_form(request, services.settings), services.settings)
+    async with read_form(request, services.settings) as form:
+        asked = await read_asked(form, services.settings)
     entry = services.registry.find(asked.model)
     original = {} if asked.image is None else {"original.jpg": await _original(asked.image, services)}
     job = await run_in_threadpool(_submit, asked, entry, original, services)

@@ -215,9 +215,9 @@ def table(result: Explanation) -> str:
     """What the model says, and one line a map, for people."""
     says = [(target.label, f"{target.probability or 0:.1%}", f"{target.logit:+.3f}") for target in result.top(5)]
     parts = [f"{result.model} says", text_table(("class", "probability", "logit"), says)]
-    for target in result.targets:
-        maps = [one for one in result.maps if one.target == target.label]
-        parts += [f"\nwhy {target.label}?", text_table(*map_rows(maps))]
+    for label in dict.fromkeys(target.label for target in result.targets):
+        maps = {one.method: one for one in result.maps if one.target == label}
+        parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values())))]
     if result.notes:
         parts += ["", *(f"note: {note}" for note in result.notes)]
     return "\n".join(parts)
@@ -225,7 +225,7 @@ def table(result: Explanation) -> str:
 
 def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Headings, and one row a map: its range, how far its sum misses the logit, its time, where its evidence lies."""
-    headings = ("method", "from", "to", "completeness error", "seconds", "where", "")
+    headings = ("method", "from", "to", "sum off by", "seconds", "where", "")
     where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
     rows = [
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> None:
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
         print("Vitrine is starting ...", flush=True)
         server = the_server(settings)
-        server.run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # uvicorn has put everything away by then
+            server.run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:

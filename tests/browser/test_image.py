@@ -21,9 +21,10 @@ from tests.browser.numbers import percent, shown, shown_range, shown_score
 # The mean colour of each patch of a plate, rows x columns x (red, green, blue), read from its canvas.
 COLOURS = """
 ([spec, rows, columns]) => {
-  const canvas = document.querySelector(`.plate[data-spec="${spec}"] canvas`);
-  const context = canvas.getContext("2d");
-  const height = canvas.height / rows, width = canvas.width / columns;
+  const shown = document.querySelector(`.plate[data-spec="${spec}"] canvas`);
+  const context = new OffscreenCanvas(shown.width, shown.height).getContext("2d", { willReadFrequently: true });
+  context.drawImage(shown, 0, 0);
+  const height = shown.height / rows, width = shown.width / columns;
   return Array.from({ length: rows * columns }, (_, i) => {
     const y = Math.floor(i / columns) * height, x = (i % columns) * width;
     const { data } = context.getImageData(Math.ceil(x), Math.ceil(y), Math.floor(width) - 1, Math.floor(height) - 1);
@@ -50,6 +51,17 @@ def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
     return buffer.getvalue(), tuple(item.kind for item in found.objects)
 
 
+def colour_ends(*maps: dict[str, Any]) -> tuple[float, float]:
+    """The scores at the two ends of the colours of maps that share a scale: 99th percentile of |score|, or 1st and 99th percentile."""
+    scores = np.concatenate([one["scores"] for one in maps])
+    signed = maps[0]["signed"]
+    scores = np.abs(scores) if signed else scores
+    low = 0.0 if signed else float(np.quantile(scores, 0.01))
+    usual = float(np.quantile(scores, 0.99))
+    high = usual if usual > low else float(scores.max())
+    return (-high if signed else low), high
+
+
 def check_plates(desk: Visit, document: dict[str, Any]) -> None:
     """Every plate is there, in the fixed order, and its label says what the API says."""
     variants = desk.get(f"/api/methods?model={document['model']}")["variants"]
@@ -70,12 +82,10 @@ def check_plates(desk: Visit, document: dict[str, Any]) -> None:
 
 
 def check_scale(plate: Any, one: dict[str, Any]) -> None:
-    """The ends of the colours: the 99th percentile of |score|, or the 1st and the 99th percentile."""
-    scores = np.array(one["scores"])
-    high = np.quantile(np.abs(scores), 0.99)
-    ends = (-high, high) if one["signed"] else tuple(np.quantile(scores, (0.01, 0.99)))
+    """The values under the colour bar."""
+    ends = colour_ends(one)
     words = plate.locator(".ends").inner_text().split()
-    assert [words[0], words[-1]] == [shown(float(end), 2) for end in ends]
+    assert [words[0], words[-1]] == [shown(end, 2) for end in ends]
 
 
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
@@ -135,8 +145,7 @@ def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
         families.setdefault(other["readout"], []).append(other)
     assert max(map(len, families.values())) > 1
     for family in families.values():
-        together = np.concatenate([m["scores"] for m in family])
-        high = shown(float(np.quantile(np.abs(together) if family[0]["signed"] else together, 0.99)), 2)
+        high = shown(colour_ends(*family)[1], 2)
         for other in family:
             assert desk.plate(other["method"]).locator(".ends").inner_text().split()[-1] == high
 
@@ -155,10 +164,11 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     rare = next(name for name in reversed(labels) if name not in {one["label"] for one in second["top"]})
     field = desk.page.get_by_role("combobox", name="Another class")
     field.press_sequentially(rare[:-1])
-    expect(desk.page.get_by_role("option").first).to_be_visible()
-    options = desk.page.get_by_role("option").all_inner_texts()
+    found = desk.page.locator("#class-list [role=option]")
+    expect(found.first).to_be_visible()
+    options = found.all_inner_texts()
     assert options == sorted((name for name in labels if rare[:-1].lower() in name.lower()), key=options.index)
-    while desk.page.locator("[role=option][aria-selected=true]").inner_text() != rare:
+    while desk.page.locator("#class-list [aria-selected=true]").inner_text() != rare:
         field.press("ArrowDown")
     field.press("Enter")
     desk.next_maps(second["id"])
@@ -371,7 +381,8 @@ def test_maps_are_taken_away(desk: Visit, tmp_path: Path) -> None:
     with desk.page.expect_download() as waiting:
         links.filter(has_text="PNG").click()
     waiting.value.save_as(tmp_path / "map.png")
-    assert max(Image.open(tmp_path / "map.png").size) == 448
+    with Image.open(tmp_path / "map.png") as picture:
+        assert max(picture.size) == 448
 
 
 @pytest.fixture

@@ -281,6 +281,19 @@ class TestRecipe:
             for name, count in zip([*list(HELD_OUT)[:3], "IMDB, test, random sample"], (1, 1, 8, 1), strict=True)
         ]
 
+    def test_goes_on_from_an_earlier_model(self, data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
+        monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
+        first, second = tmp_path / "first", tmp_path / "second"
+        given = ("--data", data, "--steps", 2, "--device", "cpu", "--encoder", encoder, "--vocabulary", 80)
+        train_reviews_bert.train(arguments(*given, "--out", first))
+        train_reviews_bert.train(arguments(*given, "--out", second, "--start", first, "--rate", 0))
+        (one, its_tokenizer), (two, _) = train_reviews_bert.load(first), train_reviews_bert.load(second)
+        # float32 that was float16 survives another rounding unchanged, and a rate of nothing changes nothing
+        assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
+        assert (second / "tokenizer.json").read_bytes() == (first / "tokenizer.json").read_bytes()
+        assert len(its_tokenizer) == 80
+
     def test_starts_from_the_encoders_weights(self, data: Path, encoder: Path) -> None:
         model, tokenizer = train_reviews_bert.new_model(encoder, training_reviews(data), 80)
         before = BertModel.from_pretrained(encoder)

@@ -1,0 +1,138 @@
+"""A server on the stand-in engine, and helpers to talk to it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from server.app import create_app
+from server.settings import load_settings
+from tests.server.standin import Standin
+
+EMBEDDED = ("scenes-vit", "scenes-clip", "reviews-bert")
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (60, 40)) -> Image.Image:
+    """A small picture that no other seed gives."""
+    values = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(values)
+
+
+def png(seed: int = 0, size: tuple[int, int] = (60, 40)) -> bytes:
+    buffer = io.BytesIO()
+    picture(seed, size).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@dataclass
+class Site:
+    """A running server, its client and its stand-in engine."""
+
+    client: TestClient
+    engine: Standin
+
+    def ask(self, image: bytes | str | None = None, wait: bool = False, **fields: Any) -> Any:
+        """POST /api/explanations for an image (the bytes of a file), by scenes-vit unless said otherwise."""
+        files = {"image": ("photo", image)} if isinstance(image, bytes) else None
+        data = {"model": "scenes-vit", **fields, **({"image": image} if isinstance(image, str) else {})}
+        return self.client.post("/api/explanations", params={"wait": 1} if wait else {}, data=data, files=files)
+
+    def get(self, path: str) -> Any:
+        answer = self.client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def events(self, path: str, last_event_id: int | None = None) -> list[tuple[int, str, Any]]:
+        """Every event of a stream, to its end."""
+        headers = {} if last_event_id is None else {"Last-Event-ID": str(last_event_id)}
+        with self.client.stream("GET", path, headers=headers) as answer:
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            return read_events(answer.iter_lines())
+
+    def events_until(self, path: str, text: str) -> str:
+        """Read a stream until a line holds ``text``; gives that line."""
+        with self.client.stream("GET", path) as answer:
+            return next(line for line in answer.iter_lines() if text in line)
+
+    def finish(self, one: str) -> Any:
+        """Wait for the end of an explanation; its document."""
+        self.events(f"/api/explanations/{one}/events")
+        return self.get(f"/api/explanations/{one}")
+
+    def wait_for_models(self, *names: str) -> None:
+        for name in names:
+            self.events(f"/api/models/events?name={name}")
+
+
+def read_events(lines: Iterator[str]) -> list[tuple[int, str, Any]]:
+    events, current = [], {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line:
+            current[name] = value
+        elif "event" in current:
+            events.append((int(current["id"]), current["event"], json.loads(current["data"])))
+            current = {}
+    return events
+
+
+@dataclass
+class Sites:
+    """Makes servers that share a home."""
+
+    home: Path
+    samples: list[Path] = field(default_factory=list)
+
+    @contextmanager
+    def __call__(self, engine: Standin | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
+        engine = engine or Standin()
+        app = create_app(load_settings({"home": self.home, **settings}), engine.engine(), self.samples)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            site = Site(client, engine)
+            if loaded:
+                site.wait_for_models(*EMBEDDED)
+            yield site
+            for gate in engine.gates.values():
+                gate.open()
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Sites:
+    return Sites(tmp_path / "home")
+
+
+@pytest.fixture
+def site(sites: Sites) -> Iterator[Site]:
+    with sites() as one:
+        yield one
+
+
+Check = Callable[[Any, int, str], Any]
+
+
+@pytest.fixture
+def refused() -> Check:
+    """Assert that an answer is a problem of this status and kind that says what to send; gives the document."""
+
+    def check(answer: Any, status: int, kind: str) -> Any:
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        document = answer.json()
+        assert document["type"] == f"urn:vitrine:problem:{kind}"
+        assert document["status"] == status
+        assert document["title"]
+        assert document["detail"].endswith((".", "?"))
+        return document
+
+    return check

@@ -1,0 +1,175 @@
+"""A stand-in for the engine: real registries and result types, no neural network, and gates at which a test can hold it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from explainers import METHODS, RULES, Attribution, Cancelled, ExplainerError, Explanation
+from explainers.methods import parse
+from explainers.models.base import ImageInput, TextInput, Token, Word
+from explainers.models.catalogue import Entry
+from explainers.result import TargetInfo
+from server import explaining
+from server.engine import Engine, Progress
+
+LABELS = ("zebra", "elephant", "dog", "7")
+METHODS_SHOWN = ["rollout", "fullgrad_plus:libra"]
+CATALOGUE = [
+    Entry("scenes-vit", "image", "Scenes", "", True, ""),
+    Entry("scenes-clip", "clip", "Prompts", "", True, ""),
+    Entry("reviews-bert", "text", "Reviews", "", True, ""),
+    Entry("timm/listed", "image", "Listed", "", False, ""),
+    Entry("timm/other", "image", "Other", "", False, ""),
+]
+KINDS = {"scenes-clip": "clip", "reviews-bert": "text"}
+PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
+
+
+class Gate:
+    """Where the stand-in waits until a test lets it through."""
+
+    def __init__(self) -> None:
+        self._reached, self._open = threading.Event(), threading.Event()
+
+    def pass_through(self) -> None:
+        self._reached.set()
+        assert self._open.wait(PATIENCE), "nobody opened the gate"
+
+    def wait(self) -> None:
+        assert self._reached.wait(PATIENCE), "nothing came to the gate"
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@dataclass
+class Standin:
+    """What the stand-in does and has done. Keys of ``gates`` and ``errors``: a spec, ``load NAME`` or ``fetch NAME``."""
+
+    gates: dict[str, Gate] = field(default_factory=dict)
+    errors: dict[str, list[Exception]] = field(default_factory=dict)  # each is raised once, in order
+    calls: list[str] = field(default_factory=list)
+    value: float | None = None  # in place of every score
+
+    def gate(self, key: str) -> Gate:
+        return self.gates.setdefault(key, Gate())
+
+    def _at(self, key: str) -> None:
+        self.calls.append(key)
+        if key in self.gates:
+            self.gates[key].pass_through()
+        if self.errors.get(key):
+            raise self.errors[key].pop(0)
+
+    def load(self, name: str, device: str | None) -> Any:
+        assert threading.current_thread().name == "worker"
+        self._at(f"load {name}")
+        kind = KINDS.get(name, "image")
+        labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else LABELS
+        details = {"heads": 2, "abilities": {}}
+        return SimpleNamespace(
+            name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
+        )
+
+    def fetch(self, name: str, progress: Progress) -> None:
+        progress("Asking the hub", None)
+        self._at(f"fetch {name}")
+        progress("Downloading", 0.5)
+
+    def variants(self, model: Any) -> list[dict[str, Any]]:
+        listed = explaining.engine().variants(None)
+        if model is None or model.kind != "text":
+            return listed
+        return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
+
+    def explain(
+        self, model: Any, inputs: Any, target: Any, methods: list[str], *, observer: Any, cancelled: Callable[[], bool]
+    ) -> Explanation:
+        assert threading.current_thread().name == "worker"
+        labels = list(target) if model.kind == "clip" else list(model.labels)
+        logits = torch.arange(len(labels), 0, -1, dtype=torch.float32)
+        chosen = list(range(len(labels))) if model.kind == "clip" else [0] if target is None else target
+        prompt = [labels[i] if model.kind == "clip" else None for i in chosen]
+        targets = [TargetInfo(labels[i], i, p, float(logits[i]), 0.5) for i, p in zip(chosen, prompt, strict=True)]
+        record, base = _seen(inputs)
+        explanation = Explanation(
+            model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
+        )
+        observer.on_prediction(explanation)
+        for one in targets:
+            for spec in methods:
+                self._at(spec)
+                if cancelled():
+                    raise Cancelled
+                explanation.maps.append(self._map(spec, one.label, record, base))
+                observer.on_map(explanation, explanation.maps[-1])
+        return explanation
+
+    def _map(self, spec: str, label: str, record: ImageInput | TextInput, base: torch.Tensor) -> Attribution:
+        request = parse(spec)
+        scores = base * (1 + len(label)) / 7 if self.value is None else torch.full_like(base, self.value)
+        text = record if isinstance(record, TextInput) else None
+        content = torch.ones(len(scores), dtype=torch.bool)
+        if text is not None:
+            content = torch.tensor([not token.special for token in text.tokens])
+        return Attribution(
+            method=spec,
+            readout=request.method.name,
+            rule=request.rule.name if request.rule else None,
+            title=spec,
+            by="",
+            year=None,
+            paper="",
+            target=label,
+            scores=scores,
+            content=content,
+            patches=(2, 3) if text is None else None,
+            text=text,
+            signed=request.method.signed,
+            class_specific=request.method.class_specific,
+            seconds=0.25,
+        )
+
+    def engine(self) -> Engine:
+        return replace(
+            explaining.engine(),
+            version="0",
+            catalogue=CATALOGUE,
+            fetch=self.fetch,
+            load=self.load,
+            explain=self.explain,
+            default_methods=lambda model: METHODS_SHOWN,
+            variants=self.variants,
+            card=lambda name: "# A card" if name == "scenes-vit" else None,
+        )
+
+
+def _seen(inputs: Image.Image | str) -> tuple[ImageInput | TextInput, torch.Tensor]:
+    """The record of an input, and numbers that depend on it: means of six parts of the centre square; of a text, lengths of words."""
+    if isinstance(inputs, Image.Image):
+        assert inputs.mode == "RGB"
+        side = min(inputs.size)
+        left, top = (inputs.width - side) // 2, (inputs.height - side) // 2
+        crop = (left, top, left + side, top + side)
+        small = inputs.crop(crop).convert("L").resize((3, 2))
+        return ImageInput(inputs.width, inputs.height, crop, (32, 32), inputs), torch.tensor(np.asarray(small).ravel() / 255.0).float()
+    if inputs == "unreadable":
+        raise ExplainerError("The stand-in refuses this text.")
+    words, place = [], 0
+    for number, word in enumerate(inputs.split()):
+        place = inputs.index(word, place)
+        words.append(Word(word, place, place + len(word), (number + 1,)))
+        place += len(word)
+    tokens = (Token("[CLS]", 0, 0, True), *(Token(w.text, w.start, w.end, False) for w in words))
+    return TextInput(inputs, tokens, tuple(words)), torch.tensor([0.0, *(len(word.text) / 3 for word in words)])
+
+
+__all__ = ["LABELS", "METHODS", "METHODS_SHOWN", "RULES", "Gate", "Standin"]

@@ -1,0 +1,463 @@
+"""The calls around one explanation, on the stand-in engine."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from server.problems import Problem
+from server.store import Store, StoreError
+from tests.server.conftest import Check, Site, Sites, picture, png
+from tests.server.standin import METHODS_SHOWN, Standin
+
+
+def base(seed: int = 0) -> np.ndarray[Any, Any]:
+    """What the stand-in computes from ``picture(seed)``, before the label counts."""
+    small = picture(seed).crop((10, 0, 50, 40)).convert("L").resize((3, 2))
+    return np.asarray(small, np.float32) / 255
+
+
+def test_an_image_is_explained(site: Site) -> None:
+    document = site.ask(png(), wait=True).json()
+    assert document["state"] == "done"
+    assert document["model"] == "scenes-vit"
+    assert document["input"] == {"kind": "image", "width": 60, "height": 40, "crop": [10, 0, 50, 40], "seen": [32, 32]}
+    assert [one["label"] for one in document["targets"]] == ["zebra"]
+    assert [one["label"] for one in document["top"]][:2] == ["zebra", "elephant"]
+    assert [one["method"] for one in document["maps"]] == METHODS_SHOWN
+    assert document["maps"][0]["grid"] == [2, 3]
+    np.testing.assert_allclose(np.reshape(document["maps"][0]["scores"], (2, 3)), base() * 6 / 7, rtol=1e-6)
+    assert document == site.get(f"/api/explanations/{document['id']}")
+
+
+def test_without_waiting_the_answer_says_where_to_look(site: Site) -> None:
+    answer = site.ask(png())
+    assert answer.status_code == 202
+    document = answer.json()
+    assert answer.headers["location"] == document["url"] == f"/api/explanations/{document['id']}"
+    assert document["events"] == document["url"] + "/events"
+    assert site.finish(document["id"])["state"] == "done"
+
+
+def test_a_text_is_explained(site: Site) -> None:
+    document = site.ask(model="reviews-bert", text="a dull film", target="positive", wait=True).json()
+    assert document["input"]["words"][2] == {"text": "film", "start": 7, "end": 11, "tokens": [3]}
+    assert len(document["maps"][0]["scores"]) == len(document["input"]["tokens"]) == 4
+    assert document["targets"][0]["index"] == 1
+
+
+def test_prompts_are_explained(site: Site) -> None:
+    document = site.ask(png(), model="scenes-clip", prompt=["a zebra", "an elephant"], wait=True).json()
+    assert [one["prompt"] for one in document["targets"]] == ["a zebra", "an elephant"]
+    assert [(one["target"], one["method"]) for one in document["maps"]] == [
+        (target, method) for target in ("a zebra", "an elephant") for method in METHODS_SHOWN
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "indices"),
+    [("dog", [2]), ("1", [1]), ("7", [3]), ("DOG", [2]), (["dog", "zebra"], [2, 0]), (["dog", "2", " dog "], [2])],
+    ids=["label", "index", "a label that is a number", "case", "two", "the same thrice"],
+)
+def test_a_class_is_a_label_or_an_index(site: Site, target: Any, indices: list[int]) -> None:
+    document = site.ask(png(), target=target, wait=True).json()
+    assert [one["index"] for one in document["targets"]] == indices
+
+
+def test_methods_are_those_asked_for(site: Site) -> None:
+    wanted = ["rollout?start_layer=1", "random", "rollout?start_layer=1"]
+    document = site.ask(png(), methods=wanted, wait=True).json()
+    assert [one["method"] for one in document["maps"]] == document["methods"] == wanted[:2]
+
+
+BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "no model": ({"model": ""}, 404, "unknown-model", "scenes-vit"),
+    "unknown model": ({"model": "scene-vit"}, 404, "unknown-model", "Did you mean scenes-vit"),
+    "folder as a model": ({"model": "/etc"}, 404, "unknown-model", "Known: "),
+    "unknown class": ({"target": "zebr"}, 422, "unknown-class", "from 0 to 3"),
+    "index too high": ({"target": "4"}, 422, "unknown-class", "from 0 to 3"),
+    "unknown method": ({"methods": "rolout"}, 422, "unknown-method", "GET /api/methods"),
+    "unknown rule": ({"methods": "fullgrad:nothing"}, 422, "unknown-method", "GET /api/methods"),
+    "unknown option": ({"methods": "rollout?colour=red"}, 422, "unknown-method", "GET /api/methods"),
+    "prompt for classes": ({"prompt": "a zebra"}, 422, "wrong-target", "Send target"),
+    "class for prompts": ({"model": "scenes-clip", "target": "zebra"}, 422, "wrong-target", "Send prompt"),
+    "no prompt": ({"model": "scenes-clip"}, 422, "no-prompt", "Send prompt"),
+    "image for text": ({"model": "reviews-bert"}, 422, "wrong-input", "Send text"),
+    "image and text": ({"text": "a film"}, 422, "one-input", "Send one of"),
+    "unknown field": ({"method": "rollout"}, 422, "unknown-field", "Did you mean methods"),
+    "two models": ({"model": ["scenes-vit", "scenes-vit"]}, 422, "repeated-field", "once"),
+    "too many targets": ({"target": [str(i) for i in range(9)]}, 422, "too-many", "at most 8"),
+    "too many methods": ({"methods": [f"random?{i}" for i in range(65)]}, 422, "too-many", "at most 64"),
+    "endless name": ({"target": "z" * 1001}, 422, "too-long", "at most 1000"),
+}
+
+
+@pytest.mark.parametrize("fields, status, kind, send", BAD.values(), ids=BAD)  # noqa: PT006
+def test_a_bad_request_is_told_what_to_send(site: Site, refused: Check, fields: dict[str, Any], status: int, kind: str, send: str) -> None:
+    assert send in refused(site.ask(png(), **fields), status, kind)["send"]
+
+
+BAD_TEXTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "empty": ({"text": " \n"}, 422, "empty-text", "at least one word"),
+    "too long": ({"text": "a" * 20_001}, 413, "text-too-long", "at most 20000"),
+    "text for an image model": ({"text": "a film", "model": "scenes-vit"}, 422, "wrong-input", "Send image"),
+    "nothing": ({}, 422, "one-input", "Send one of"),
+    "image as text": ({"image": "http://example.org/a.png"}, 422, "not-a-file", "not fetched"),
+    "method that cannot run": ({"text": "a film", "methods": "raw_attention"}, 422, "method-cannot-run", "These can: rollout"),
+}
+
+
+@pytest.mark.parametrize("fields, status, kind, send", BAD_TEXTS.values(), ids=BAD_TEXTS)  # noqa: PT006
+def test_a_bad_text_is_told_what_to_send(site: Site, refused: Check, fields: dict[str, Any], status: int, kind: str, send: str) -> None:
+    assert send in refused(site.ask(**{"model": "reviews-bert", **fields}), status, kind)["send"]
+
+
+def test_what_the_engine_refuses_is_told_in_its_words(site: Site, refused: Check) -> None:
+    document = refused(site.ask(model="reviews-bert", text="unreadable", wait=True), 422, "cannot-explain")
+    assert document["detail"] == "The stand-in refuses this text."
+
+
+def test_bodies_that_are_no_form(site: Site, refused: Check) -> None:
+    post = site.client.post
+    refused(post("/api/explanations", json={"model": "scenes-vit"}), 415, "not-a-form")
+    refused(post("/api/explanations", content=b"nonsense", headers={"content-type": "multipart/form-data"}), 400, "broken-form")
+    as_file = {"model": ("a.txt", b"scenes-vit")}
+    refused(post("/api/explanations", files=as_file), 422, "not-text")
+
+
+def test_uploads_are_counted_while_they_arrive(sites: Sites, refused: Check) -> None:
+    with sites(max_upload_mb=0.01, loaded=False) as site:
+        for size in (20_000, 1_100_000, 30_000_000):
+            document = refused(site.ask(bytes(size)), 413, "upload-too-large")
+            assert "at most 0.01 MB" in document["send"]
+
+
+def test_a_broken_file_is_refused_before_it_waits(site: Site, refused: Check) -> None:
+    refused(site.ask(png()[:2000]), 422, "broken-image")
+    refused(site.ask(b"<svg/>"), 415, "unknown-image-format")
+
+
+def test_the_story_is_told_live_and_again(site: Site) -> None:
+    gate = site.engine.gate(METHODS_SHOWN[1])
+    one = site.ask(png()).json()["id"]
+    gate.wait()
+    halfway = site.get(f"/api/explanations/{one}")
+    assert halfway["state"] == "running"
+    assert [found["method"] for found in halfway["maps"]] == METHODS_SHOWN[:1]
+    gate.open()
+    events = site.events(f"/api/explanations/{one}/events")
+    document = site.get(f"/api/explanations/{one}")
+    assert [(number, name) for number, name, _ in events] == [(0, "queued"), (1, "started"), (2, "method"), (3, "method"), (4, "done")]
+    assert events[0][2] == {"position": 0}
+    assert events[1][2] == {"expected": METHODS_SHOWN, **{name: document[name] for name in ("input", "targets", "top", "notes")}}
+    assert [data for _, name, data in events if name == "method"] == document["maps"]
+    assert events[4][2] == {"seconds": document["seconds"]}
+    assert site.events(f"/api/explanations/{one}/events") == events
+    assert site.events(f"/api/explanations/{one}/events", last_event_id=2) == events[3:]
+
+
+def test_the_same_question_has_the_same_answer(site: Site) -> None:
+    first = site.ask(png(), target="dog", wait=True).json()["id"]
+    calls = len(site.engine.calls)
+    assert site.ask(png(), target="2").json()["id"] == first
+    assert site.ask(png(), target="dog", methods=METHODS_SHOWN, wait=True).json()["id"] == first
+    assert len(site.engine.calls) == calls
+    others = [{"target": "zebra"}, {"target": "dog", "methods": "random"}, {}]
+    ids = {site.ask(png(), wait=True, **other).json()["id"] for other in others} | {site.ask(png(1), target="dog", wait=True).json()["id"]}
+    assert len(ids) == 4
+    assert first not in ids
+    assert site.client.delete(f"/api/explanations/{first}").status_code == 204
+    assert site.ask(png(), target="dog", wait=True).json()["id"] != first
+
+
+def test_pictures_and_numbers(site: Site) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    buffer = io.BytesIO()
+    picture(0, (90, 30)).save(buffer, "PNG", exif=exif)
+    document = site.ask(buffer.getvalue(), target=["zebra", "elephant"], wait=True).json()
+    root = f"/api/explanations/{document['id']}"
+
+    def image(path: str) -> Image.Image:
+        answer = site.client.get(root + path)
+        assert answer.status_code == 200, answer.text
+        return Image.open(io.BytesIO(answer.content))
+
+    upright = picture(0, (90, 30)).transpose(Image.Transpose.ROTATE_270)
+    seen = image("/input.png")
+    assert seen.format == "PNG"
+    assert seen.tobytes() == upright.crop(document["input"]["crop"]).tobytes()
+    assert (image("/original.jpg").format, image("/original.jpg").size) == ("JPEG", (30, 90))
+    assert image("/maps/rollout.png").size == (448, 448)
+    first, second = (image(f"/maps/fullgrad_plus%3Alibra.png?target={name}&size=128") for name in ("zebra", "elephant"))
+    assert first.size == second.size == (128, 128)
+    for number, label in enumerate(("zebra", "elephant")):
+        answer = site.client.get(f"{root}/maps/fullgrad_plus%3Alibra.npy", params={"target": label})
+        values = np.load(io.BytesIO(answer.content))
+        assert (values.dtype, values.shape) == (np.float32, (2, 3))
+        assert values.ravel().tolist() == document["maps"][1 + 2 * number]["scores"]
+
+
+def test_a_text_has_pictures_of_its_words(site: Site, refused: Check) -> None:
+    text = "a film, <b>bold</b> & dull"
+    document = site.ask(model="reviews-bert", text=text, methods="rollout?start_layer=1", wait=True).json()
+    root = f"/api/explanations/{document['id']}"
+    answer = site.client.get(f"{root}/maps/rollout%3Fstart_layer%3D1.png")
+    assert Image.open(io.BytesIO(answer.content)).width == 448
+    values = np.load(io.BytesIO(site.client.get(f"{root}/maps/rollout%3Fstart_layer%3D1.npy").content))
+    assert values.tolist() == document["maps"][0]["scores"]
+    refused(site.client.get(f"{root}/input.png"), 404, "no-such-picture")
+
+
+def test_what_is_not_there(site: Site, refused: Check) -> None:
+    one = site.ask(png(), wait=True).json()["id"]
+    for path in ("", "/events", "/input.png", "/original.jpg", "/maps/rollout.png", "/maps/rollout.npy"):
+        refused(site.client.get(f"/api/explanations/nothing{path}"), 404, "no-such-explanation")
+    refused(site.client.delete("/api/explanations/nothing"), 404, "no-such-explanation")
+    assert "rollout" in refused(site.client.get(f"/api/explanations/{one}/maps/random.png"), 404, "no-such-map")["send"]
+    missing = site.client.get(f"/api/explanations/{one}/maps/rollout.npy?target=dog")
+    assert "zebra" in refused(missing, 404, "no-such-target")["send"]
+    refused(site.client.get(f"/api/explanations/{one}/maps/rollout.png?size=9"), 422, "invalid-request")
+    refused(site.client.get(f"/api/explanations/{one}/secret.png"), 404, "no-such-picture")
+
+
+def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
+    gate = site.engine.gate(METHODS_SHOWN[1])
+    one = site.ask(png()).json()["id"]
+    gate.wait()
+    assert site.client.delete(f"/api/explanations/{one}").status_code == 204
+    gate.open()
+    events = site.events(f"/api/explanations/{one}/events")
+    assert [name for _, name, _ in events] == ["queued", "started", "method", "cancelled"]
+    document = site.get(f"/api/explanations/{one}")
+    assert (document["state"], len(document["maps"])) == ("cancelled", 1)
+    assert site.events(f"/api/explanations/{one}/events") == events
+    assert site.client.delete(f"/api/explanations/{one}").status_code == 204
+    refused(site.client.get(f"/api/explanations/{one}"), 404, "no-such-explanation")
+    assert site.ask(png(), wait=True).json()["state"] == "done"
+
+
+def test_a_waiting_explanation_is_dropped(site: Site) -> None:
+    gate = site.engine.gate("rollout")
+    first, second, third = (site.ask(png(seed)).json()["id"] for seed in range(3))
+    gate.wait()
+    assert site.client.delete(f"/api/explanations/{second}").status_code == 204
+    gate.open()
+    assert [name for _, name, _ in site.events(f"/api/explanations/{second}/events")][-1] == "cancelled"
+    assert {site.finish(one)["state"] for one in (first, third)} == {"done"}
+    assert site.engine.calls.count("rollout") == 2
+
+
+def test_places_in_the_queue(site: Site) -> None:
+    gate = site.engine.gate("rollout")
+    site.ask(png(0))
+    gate.wait()
+    second, third = (site.ask(png(seed)).json()["id"] for seed in (1, 2))
+    assert site.get(f"/api/explanations/{third}")["state"] == "queued"
+    gate.open()
+
+    def places(one: str) -> list[int]:
+        return [data["position"] for _, name, data in site.events(f"/api/explanations/{one}/events") if name == "queued"]
+
+    # followed live the story has every place; told again from the store, the last one
+    assert places(third) in ([2, 1], [0])
+    assert places(second) in ([1], [0])
+
+
+def test_a_full_queue_refuses(sites: Sites, refused: Check) -> None:
+    with sites(queue_size=1) as site:
+        gate = site.engine.gate("rollout")
+        first = site.ask(png(0)).json()["id"]
+        gate.wait()
+        second = site.ask(png(1)).json()["id"]
+        answer = site.ask(png(2))
+        refused(answer, 429, "queue-full")
+        assert int(answer.headers["retry-after"]) >= 1
+        gate.open()
+        assert site.finish(first)["state"] == site.finish(second)["state"] == "done"
+        assert site.ask(png(2), wait=True).status_code == 200
+
+
+def test_whoever_hangs_up_cancels(site: Site) -> None:
+    gate = site.engine.gate("rollout")
+    form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nreviews-bert\r\n'
+    form += b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\na dull film\r\n--x--\r\n'
+    scope: Any = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/explanations",
+        "query_string": b"wait=1",
+        "headers": [(b"content-type", b"multipart/form-data; boundary=x")],
+        "app": site.client.app,
+    }
+    messages = [{"type": "http.request", "body": form}]
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await anyio.to_thread.run_sync(gate.wait)
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def serve() -> None:
+        await site.client.app(scope, receive, send)
+
+    async def call() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve)
+            await anyio.to_thread.run_sync(gate.wait)
+            await anyio.to_thread.run_sync(held_until_cancelled)
+
+    def held_until_cancelled() -> None:
+        worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
+        assert worker._running.cancelled.wait(20)
+        gate.open()
+
+    assert site.client.portal is not None
+    site.client.portal.call(call)
+    assert site.ask(model="reviews-bert", text="next", wait=True).json()["state"] == "done"
+    metrics = site.client.get("/metrics").text
+    assert 'vitrine_explanation_seconds_count{state="cancelled"} 1' in metrics
+
+
+def test_an_explanation_opens_again_after_a_restart(sites: Sites) -> None:
+    with sites() as site:
+        before = site.ask(png(), target="dog", wait=True).json()
+        root = f"/api/explanations/{before['id']}"
+        events = site.events(f"{root}/events")
+        paths = [f"{root}/{name}" for name in ("input.png", "original.jpg", "maps/rollout.png", "maps/rollout.npy")]
+        contents = [site.client.get(path).content for path in paths]
+    with sites() as site:
+        assert site.get(root) == before
+        assert site.events(f"{root}/events") == events
+        assert [site.client.get(path).content for path in paths] == contents
+        assert site.ask(png(), target="dog").json()["id"] == before["id"]
+
+
+def test_stopping_ends_what_is_under_way(sites: Sites, refused: Check) -> None:
+    with sites() as site:
+        gate = site.engine.gate("rollout")
+        running, waiting = (site.ask(png(seed)).json()["id"] for seed in range(2))
+        gate.wait()
+        site.client.app.state.services.worker._stopping = True  # type: ignore[attr-defined]
+        gate.open()
+    with sites() as site:
+        for one in (running, waiting):
+            document = site.get(f"/api/explanations/{one}")
+            assert document["state"] == "failed"
+            assert document["problem"]["type"].endswith("interrupted")
+            assert [name for _, name, _ in site.events(f"/api/explanations/{one}/events")][-1] == "failed"
+
+
+def test_what_a_crash_left_behind_is_failed(sites: Sites) -> None:
+    store = Store(sites.home, 10)
+    store.add({"id": "abc", "state": "running", "created": "2026-01-01", "model": "m", "maps": []}, {})
+    store.add({"id": "def", "state": "done", "created": "2026-01-01", "model": "m", "maps": []}, {})
+    store.close()
+    with sites(loaded=False) as site:
+        document = site.get("/api/explanations/abc")
+        assert (document["state"], document["problem"]["status"]) == ("failed", 503)
+        assert site.get("/api/explanations/def")["state"] == "done"
+
+
+def test_out_of_memory_is_tried_once_more(site: Site) -> None:
+    site.engine.errors[METHODS_SHOWN[1]] = [torch.OutOfMemoryError("full")]
+    one = site.ask(png()).json()["id"]
+    assert site.finish(one)["state"] == "done"
+    assert [name for _, name, _ in site.events(f"/api/explanations/{one}/events")] == ["queued", "started", "method", "method", "done"]
+
+
+def test_out_of_memory_twice_is_said(site: Site, refused: Check) -> None:
+    site.engine.errors["rollout"] = [torch.OutOfMemoryError("full"), MemoryError()]
+    document = refused(site.ask(png(), wait=True), 503, "out-of-memory")
+    assert "fewer methods" in document["send"]
+    assert site.ask(png(), wait=True).status_code == 200
+
+
+def test_a_failure_is_told_and_the_worker_goes_on(site: Site, refused: Check) -> None:
+    site.engine.errors["rollout"] = [RuntimeError("a bug")]
+    document = refused(site.ask(png(), wait=True), 500, "explanation-failed")
+    assert "RuntimeError: a bug" in document["detail"]
+    site.engine.value = float("nan")
+    refused(site.ask(png(), wait=True), 500, "explanation-failed")
+    site.engine.value = None
+    assert site.ask(png(), wait=True).status_code == 200
+
+
+def test_a_store_that_fails_does_not_lose_the_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: Store, document: Any, images: Any = None, key: Any = None) -> None:
+        if document["state"] == "done":
+            raise sqlite3.OperationalError("disk full")
+
+    monkeypatch.setattr(Store, "save", save)
+    document = site.ask(png(), wait=True).json()
+    assert (document["state"], len(document["maps"])) == ("done", 2)
+    assert site.client.get(f"/api/explanations/{document['id']}/input.png").status_code == 200
+    assert site.client.delete(f"/api/explanations/{document['id']}").status_code == 204
+    assert site.client.get(f"/api/explanations/{document['id']}").status_code == 404
+
+
+def test_the_oldest_make_room(sites: Sites) -> None:
+    with sites(keep=2) as site:
+        ids = [site.ask(png(seed), wait=True).json()["id"] for seed in range(4)]
+        assert [site.client.get(f"/api/explanations/{one}").status_code for one in ids] == [404, 404, 200, 200]
+
+
+def test_a_store_of_another_version_is_left_alone(sites: Sites) -> None:
+    Store(sites.home, 10).close()
+    with sqlite3.connect(sites.home / "vitrine.sqlite") as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(StoreError, match="schema 99"), sites():
+        pass
+
+
+def test_a_home_that_cannot_be_is_said(sites: Sites) -> None:
+    sites.home.write_text("a file")
+    with pytest.raises(StoreError, match="VITRINE_HOME"), sites():
+        pass
+
+
+def test_questions_before_the_model_is_there_wait(sites: Sites, refused: Check) -> None:
+    engine = Standin()
+    gate = engine.gate("load scenes-vit")
+    with sites(engine, loaded=False) as site:
+        gate.wait()
+        good, bad = site.ask(png(), target="dog").json()["id"], site.ask(png(), target="cow").json()["id"]
+        assert site.get(f"/api/explanations/{good}")["state"] == "queued"
+        gate.open()
+        assert site.finish(good)["state"] == "done"
+        document = site.finish(bad)
+        assert (document["state"], document["problem"]["status"]) == ("failed", 422)
+        assert document["problem"]["type"].endswith("unknown-class")
+        # what was asked while nobody knew the model is found again
+        assert site.ask(png(), target="dog").json()["id"] == good
+
+
+def test_a_model_that_cannot_be_loaded_fails_its_questions(sites: Sites, refused: Check) -> None:
+    engine = Standin(errors={"load scenes-vit": [OSError("no such file")]})
+    gate = engine.gate("load scenes-vit")
+    with sites(engine, loaded=False) as site:
+        gate.wait()
+        one = site.ask(png()).json()["id"]
+        gate.open()
+        assert "no such file" in site.finish(one)["problem"]["detail"]
+        refused(site.ask(png()), 422, "model-failed")
+
+
+def test_problems_survive_their_json() -> None:
+    from server.problems import from_json
+
+    problem = Problem(422, "empty-text", "The text is empty.", send="Send words.")
+    assert from_json(problem.to_json()).to_json() == problem.to_json()

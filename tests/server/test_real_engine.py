@@ -1,0 +1,158 @@
+"""The server on the real engine, with tiny random models: what it sends is what ``explainers`` computes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from PIL import Image
+
+import explainers
+from explainers.models.catalogue import Entry
+from explainers.models.images import Preprocessing
+from explainers.report import render_overlay
+from server import explaining
+from server.app import create_app
+from server.samples import read_samples
+from server.settings import load_settings
+from tests.families import FAMILIES
+from tests.server.conftest import Site, picture, png
+from tests.server.standin import Standin
+from tests.vocabularies import wordpiece
+
+TEXT = "not a bad movie, the plot is well-made!"
+SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
+
+
+def tiny(name: str, device: str | None = None) -> explainers.Model:
+    """A random model of the kind that the embedded model ``name`` is."""
+    if name == "reviews-bert":
+        return explainers.wrap(
+            FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(), labels=["against", "for", "unsure"], device=device
+        )
+    if name == "scenes-clip":
+        square = Preprocessing(resize=(32, 32), crop=(32, 32))
+        return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
+    return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)), device=device)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    names = {"scenes-vit": "image", "scenes-clip": "clip", "reviews-bert": "text"}
+    catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
+    engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
+    settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
+    with TestClient(create_app(settings, engine, [])) as client:
+        one = Site(client, Standin())
+        one.wait_for_models(*names)
+        assert one.get("/readyz")["status"] == "ready"
+        yield one
+
+
+def plain(document: dict[str, Any]) -> dict[str, Any]:
+    """An explanation without what differs from run to run."""
+    own = {name: document[name] for name in ("model", "weights_digest", "versions", "input", "targets", "top", "methods", "notes")}
+    return own | {"maps": [{name: value for name, value in one.items() if name != "seconds"} for one in document["maps"]]}
+
+
+def expected(name: str, source: Any, **arguments: Any) -> explainers.Explanation:
+    found = explainers.explain(tiny(name), source, **arguments)
+    assert isinstance(found, explainers.Explanation)
+    return found
+
+
+def test_an_image(site: Site) -> None:
+    document = site.ask(png(), target=["1", "0"], methods=SOME, wait=True).json()
+    result = expected("scenes-vit", picture(), target=[1, 0], methods=SOME)
+    assert plain(document) == plain(result.to_json())
+    assert document["targets"][0]["index"] == 1
+    root = f"/api/explanations/{document['id']}/maps"
+    label = result.targets[1].label
+    one = result["fullgrad_plus:libra", label]
+    values = np.load(io.BytesIO(site.client.get(f"{root}/fullgrad_plus%3Alibra.npy", params={"target": label}).content))
+    assert one.patches is not None
+    assert np.array_equal(values, one.scores[one.content].reshape(one.patches).numpy())
+    shown = Image.open(io.BytesIO(site.client.get(f"{root}/fullgrad_plus%3Alibra.png", params={"target": label}).content))
+    assert shown.tobytes() == render_overlay(result, one).tobytes()
+
+
+def test_a_text(site: Site) -> None:
+    document = site.ask(model="reviews-bert", text=TEXT, target="for", methods=SOME, wait=True).json()
+    result = expected("reviews-bert", TEXT, target="for", methods=SOME)
+    assert plain(document) == plain(result.to_json())
+    root = f"/api/explanations/{document['id']}/maps"
+    shown = Image.open(io.BytesIO(site.client.get(f"{root}/rollout.png").content))
+    assert shown.tobytes() == render_overlay(result, result["rollout"]).tobytes()
+    values = np.load(io.BytesIO(site.client.get(f"{root}/rollout.npy").content))
+    assert torch.equal(torch.from_numpy(values), result["rollout"].scores)
+
+
+def test_prompts(site: Site) -> None:
+    prompts = ["a good film", "the bad movie"]
+    document = site.ask(png(), model="scenes-clip", prompt=prompts, methods=SOME, wait=True).json()
+    assert plain(document) == plain(expected("scenes-clip", picture(), target=prompts, methods=SOME).to_json())
+    assert [one["prompt"] for one in document["targets"]] == prompts
+
+
+def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
+    answers = [site.ask(png(seed), methods=["random", *SOME[:3]]) for seed in (5, 6)]
+    answers.append(site.ask(model="reviews-bert", text=TEXT, methods=SOME[:2]))
+    ids = [answer.json()["id"] for answer in answers]
+    together = [plain(site.finish(one)) for one in ids]
+    alone = [
+        *(plain(expected("scenes-vit", picture(seed), methods=["random", *SOME[:3]]).to_json()) for seed in (5, 6)),
+        plain(expected("reviews-bert", TEXT, methods=SOME[:2]).to_json()),
+    ]
+    assert together == alone
+
+
+def test_the_default_methods_are_the_models(site: Site) -> None:
+    assert site.ask(png(7), wait=True).json()["methods"] == explainers.default_methods(tiny("scenes-vit"))
+
+
+def test_what_the_model_is(site: Site) -> None:
+    document = site.get("/api/models/scenes-vit")
+    model = tiny("scenes-vit")
+    assert document["labels"] == list(model.labels)
+    assert document["weights_digest"] == model.weights_digest
+    assert document["details"]["blocks"] == len(model.blocks)
+    assert "abilities" not in document["details"]
+    assert [one["spec"] for one in document["variants"]] == [one.spec for one in explainers.variants()]
+
+
+def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
+    mixer = explainers.wrap(FAMILIES["mixer"].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
+    catalogue = [Entry("scenes-vit", "image", "", "", True, "")]
+    engine = replace(explaining.engine(), catalogue=catalogue, load=lambda name, device: mixer)
+    with TestClient(create_app(load_settings({"home": tmp_path}), engine, [])) as client:
+        site = Site(client, Standin())
+        site.wait_for_models("scenes-vit")
+        answer = site.ask(png(), methods="rollout")
+        assert answer.status_code == 422
+        assert "without an attention map" in answer.json()["detail"]
+        able = answer.json()["send"].removeprefix("These can: ").removesuffix(".").split(", ")
+        assert "fullgrad:libra" in able
+        assert "rollout" not in able
+        assert site.ask(png(), methods="input_x_gradient", wait=True).status_code == 200
+
+
+def test_the_samples_that_ship() -> None:
+    """Each names a model of the catalogue and has what its page needs."""
+    samples = read_samples(explaining.sample_folders())
+    kinds = {entry.name: entry.kind for entry in explaining.engine().catalogue if entry.embedded}
+    assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text"}
+    for sample in samples.values():
+        assert kinds[sample.entry["model"]] == sample.entry["kind"]
+        if sample.image is None:
+            assert sample.entry["text"].strip()
+        else:
+            with Image.open(sample.image) as image:
+                assert image.format == "PNG"
+        assert (sample.entry["kind"] == "clip") == bool(sample.entry.get("prompts"))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.settings import Settings, environment_name, load_settings, table
+
+
+def test_every_setting_is_documented() -> None:
+    lines = {line.split("`")[1]: line for line in table().splitlines()[2:]}
+    assert list(lines) == [environment_name(one.name) for one in fields(Settings)]
+    for one in fields(Settings):
+        assert len(one.metadata["help"]) > 10
+        assert one.metadata["help"] in lines[environment_name(one.name)]
+
+
+def test_defaults_are_those_of_the_issue() -> None:
+    settings = load_settings(environ={})
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert settings.max_upload_bytes == 20_000_000
+    assert settings.max_pixels == 40_000_000
+    assert settings.home.name == "vitrine"
+
+
+def test_overrides_win_over_the_environment() -> None:
+    environ = {"VITRINE_PORT": "9000", "VITRINE_HOST": "0.0.0.0", "VITRINE_MODELS": "timm/a, hf/b/c,", "VITRINE_HOME": "~/x"}
+    settings = load_settings({"port": 9001, "device": None}, environ)
+    assert (settings.port, settings.host, settings.models) == (9001, "0.0.0.0", ("timm/a", "hf/b/c"))
+    assert settings.home == Path("~/x").expanduser()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("port", "many", "a whole number"),
+        ("port", "70000", "at most 65535"),
+        ("max_upload_mb", "nan", "at least"),
+        ("max_upload_mb", "0", "at least"),
+        ("queue_size", "0", "at least 1"),
+        ("log_level", "loud", "one of"),
+    ],
+)
+def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is .*{value}.*{said}"):
+        load_settings(environ={environment_name(name): value})
+
+
+def test_a_name_that_is_none_is_not_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    overrides: dict[str, Any] = {"prot": 1}
+    with pytest.raises(ValueError, match="unknown setting prot"):
+        load_settings(overrides, {})
+    load_settings(environ={"VITRINE_PROT": "1"})
+    assert "VITRINE_PROT" in caplog.text
