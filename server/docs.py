@@ -8,9 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server import settings
 from server.commands.listing import source
+
+if TYPE_CHECKING:
+    from explainers import Rule
+    from explainers.methods import Variant
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
@@ -60,7 +65,8 @@ def references_markdown() -> str:
     import explainers
 
     lines: dict[str, str] = {}
-    for one in (*explainers.variants(), *explainers.RULES.values()):
+    listed: list[Variant | Rule] = [*explainers.variants(), *explainers.RULES.values()]
+    for one in listed:
         found = _ARXIV.search(one.paper)
         if one.year:
             lines.setdefault(found[0] if found else one.paper, f"- {source(one.by, one.year)}: {one.paper}.")

@@ -166,6 +166,8 @@ def test_a_contrast_and_a_probability(capsys: pytest.CaptureFixture[str]) -> Non
         (["explain", "photo.jpg", "--device", "nonsense"], "nonsense"),
         (["serve", "--port", "none"], "port"),
         (["serve", "--log-level", "shout"], "log_level"),
+        (["serve", "--port", "0", "--device", "nonsense"], "nonsense"),
+        (["serve", "--port", "0", "--home", "photo.jpg"], "photo.jpg"),
         (["train", "scenes-vat"], "scenes-vit"),
         (["dance"], "explain"),
     ],
@@ -276,4 +278,4 @@ def test_the_server_says_where_it_is_and_stops(tmp_path: Path) -> None:
                 assert answer.status == 200
         finally:
             server.send_signal(signal.SIGINT)
-        assert server.wait(60) == 0
+        assert server.wait(240) == 0

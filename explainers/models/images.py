@@ -51,6 +51,8 @@ def read_image(source: Image.Image | Path | str) -> Image.Image:
             return _upright_rgb(image, str(path))
     except UnidentifiedImageError:
         raise ExplainerError(f"{path} is not an image that can be read; send a JPEG, PNG, WebP, GIF, BMP or TIFF file") from None
+    except (OSError, SyntaxError, EOFError) as problem:  # cut off within its header
+        raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
 
 
 def _opened(path: Path) -> Image.Image:

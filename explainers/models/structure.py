@@ -82,8 +82,8 @@ class _Row:
     norm: nn.Module | None = None  # the normalisation that made the first block's input
 
 
-def find(module: nn.Module, run: Callable[[], Any], blocks: Any = None, entry: Any = None) -> Structure:
-    """Watch one forward pass, ``run()``, and tell where the blocks are.
+def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = None, entry: Any = None) -> Structure:
+    """Watch one forward pass of ``batch`` samples, ``run()``, and tell where the blocks are.
 
     ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
     Raises ExplainerError naming the argument to pass when the blocks cannot be told.
@@ -91,7 +91,7 @@ def find(module: nn.Module, run: Callable[[], Any], blocks: Any = None, entry: A
     names = dict(module.named_modules())
     given = _given_blocks(names, blocks)
     containers = {"the blocks that were passed": given} if given else {name: list(c) for name, c in names.items() if _is_row(c)}
-    rows = _watch(module, containers, run)
+    rows = _watch(module, containers, run, batch)
     if given:
         row = rows[0]
         if not row.keeps or row.shape is None or len(row.shape) != 3:
@@ -114,14 +114,14 @@ def _given_blocks(names: Mapping[str, nn.Module], blocks: Any) -> list[nn.Module
     return list(blocks)
 
 
-def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run: Callable[[], Any]) -> list[_Row]:
+def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run: Callable[[], Any], batch: int) -> list[_Row]:
     rows = [_Row(name, []) for name in containers]
     last_norm: list[Any] = [None, None]  # the normalisation that ran last and its result
 
     def before(row: _Row) -> Callable[..., None]:
         def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
             tokens = first_tensor(args) if args else first_tensor(kwargs)
-            if tokens is None or tokens.dim() != 3 or (row.shape is not None and tokens.shape != row.shape):
+            if tokens is None or tokens.dim() != 3 or len(tokens) != batch or (row.shape is not None and tokens.shape != row.shape):
                 row.keeps = False
                 return
             if row.shape is None:
@@ -167,10 +167,13 @@ def _longest(rows: list[_Row], containers: Mapping[str, Sequence[nn.Module]]) ->
     # of nested rows that run equally often (a group that holds one shared block), the innermost is the block
     chosen = max(fit, key=lambda row: (len(row.calls), row.name.count(".")))
     for other in rows:
-        same = other is not chosen and other.calls and type(containers[other.name][0]) is type(containers[chosen.name][0])
-        if same and other.shape != chosen.shape:
+        alike = other.calls and type(containers[other.name][0]) is type(containers[chosen.name][0]) and other.shape != chosen.shape
+        inside = other.name.startswith(f"{chosen.name}.")
+        larger = not other.keeps and not inside and len(containers[other.name]) > len(containers[chosen.name])
+        if other is not chosen and (alike or larger):
             raise ExplainerError(
-                f"the blocks lie in stages with different tokens ({chosen.name}, {other.name}); pass blocks= (the dotted name of one stage)"
+                f"the blocks lie in stages with different tokens, or not in rows of tokens ({chosen.name}, {other.name}); "
+                "pass blocks= (the dotted name of one stage)"
             )
     return chosen
 

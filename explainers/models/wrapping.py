@@ -140,7 +140,7 @@ def _explored(
         module.get_image_features(pixel_values=one["pixel_values"])  # type: ignore[operator]
 
     try:
-        found = structure.find(module, tower if kind == "clip" else whole, blocks, entry)
+        found = structure.find(module, tower if kind == "clip" else whole, 1, blocks, entry)
     except ExplainerError:
         raise
     except Exception as problem:
