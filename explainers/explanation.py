@@ -155,8 +155,8 @@ def explain(
                 observer.on_prediction(explanation)
         seeds = tuple(seed + i for i in range(len(explanations)))
         content = torch.zeros_like(recording.mask)
-        for own, mask, record in zip(content, recording.mask, prepared.inputs, strict=True):
-            own[mask] = _content(record, recording.layout, int(mask.sum())).to(own.device)
+        for own, mask, explanation in zip(content, recording.mask, explanations, strict=True):
+            own[mask] = _content(explanation.input, recording.layout, int(mask.sum())).to(own.device)
         for one in chosen:
             for request in requests:
                 check()
@@ -243,7 +243,7 @@ def _predictions(
         explanation = Explanation(
             model=model.name,
             weights_digest=model.weights_digest,
-            input=record,
+            input=record.without_padding(recording.mask[i].tolist()) if isinstance(record, TextInput) else record,
             labels=labels,
             logits=logits[i],
             probabilities=probabilities[i],

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from captum._utils.models.linear_model import SkLearnLasso
 from captum.attr import KernelShap, Lime, Occlusion
 from torch import Tensor
 from torch.nn import functional as F
@@ -173,13 +174,16 @@ def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
     signed=True,
     dear=True,
     passes="samples forward",
-    options={"samples": SAMPLES},
+    options={
+        "samples": SAMPLES,
+        "alpha": Option(float, 0.01, "strength of the lasso: the larger, the fewer tokens get a weight", minimum=0, maximum=100),
+    },
 )
-def lime(trace: Trace, samples: int = 400) -> Tensor:
+def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> Tensor:
     """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
-        found: Tensor = Lime(f).attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
+        found: Tensor = Lime(f, interpretable_model=SkLearnLasso(alpha=alpha)).attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
         return found
 
     return _each_sample(trace, attribute)

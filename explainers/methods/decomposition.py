@@ -98,7 +98,7 @@ def _rolled(trace: Trace, weights: list[Tensor]) -> Tensor:
     passes="blocks x tokens forward",
 )
 def globenc(trace: Trace) -> Tensor:
-    """Length of what each token contributes to each other one through a block's attention and residual, rolled out over the blocks."""
+    """Length of what each token gives each other one through a block's attention and residual, rolled out over the blocks."""
     return _rolled(trace, [_after_attention(trace, block).norm(dim=-1) for block in range(len(trace.block_inputs))])
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +60,15 @@ class TextInput:
     text: str | None
     tokens: tuple[Token, ...]
     words: tuple[Word, ...]
+
+    def without_padding(self, mask: Sequence[bool]) -> TextInput:
+        """The same text with the tokens whose ``mask`` is False left out; words then count only the tokens that stay."""
+        if all(mask):
+            return self
+        place = list(accumulate(mask, initial=0))
+        kept = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
+        words = tuple(Word(w.text, w.start, w.end, tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
+        return TextInput(self.text, kept, words)
 
 
 @dataclass(frozen=True)
