@@ -1,0 +1,41 @@
+"""The families of tests/families.py, wrapped once a data type; and small helpers over a recording."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+import explainers
+from explainers.methods import METHODS
+from explainers.models.base import Model
+from explainers.recording import Recording
+from explainers.rules import RULES
+from explainers.targets import Chosen, choose
+from explainers.trace import Trace
+from tests.families import FAMILIES
+
+
+@cache
+def wrapped(name: str, dtype: torch.dtype = torch.float64) -> Model:
+    """The family's model: shared by tests, so never change it."""
+    return explainers.wrap(FAMILIES[name].build().to(dtype))
+
+
+def inputs(name: str, batch: int = 2, dtype: torch.dtype = torch.float64, seed: int = 0) -> dict[str, Tensor]:
+    tensors = FAMILIES[name].inputs(batch, seed)
+    return {key: value.to(dtype) if value.is_floating_point() else value for key, value in tensors.items()}
+
+
+def chosen(recording: Recording, target: int = 1) -> Chosen:
+    return choose(target, [str(i) for i in range(recording.logits.shape[1])], recording.logits)
+
+
+def trace_of(recording: Recording, rule: str | None, target: int = 1) -> Trace:
+    return Trace(recording, chosen(recording, target), None if rule is None else RULES[rule])
+
+
+def read(recording: Recording, method: str, rule: str | None, target: int = 1, **options: object) -> Tensor:
+    """Scores (B, S) of a read-out under a rule."""
+    return METHODS[method].readout(trace_of(recording, rule, target), **options).detach()

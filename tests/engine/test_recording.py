@@ -1,0 +1,472 @@
+"""One recording of every family: its value, its rules, and what it leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import _get_current_function_mode_stack
+
+import explainers
+from explainers import ExplainerError, relevance
+from explainers.models.base import Model
+from explainers.recording import Recording, Signals
+from explainers.rules import GRADIENT_RULES, RULES
+from tests.engine.models import chosen, inputs, read, trace_of, wrapped
+from tests.engine.toys import record, signal, toy
+from tests.families import FAMILIES
+
+NAMES = list(FAMILIES)
+MIXERS = {"mixer", "gmixer"}
+OWN_RULES = tuple(name for name in RULES if "-" not in name)  # those that are not another one with a field changed
+every_family = pytest.mark.parametrize("name", NAMES)
+
+
+def relative(ours: Tensor, theirs: Tensor) -> float:
+    return float((ours - theirs).detach().abs().max() / theirs.detach().abs().max().clamp(min=1e-300))
+
+
+def all_signals(signals: Signals) -> list[Tensor]:
+    maps = [a for a in signals.attentions if a is not None]
+    return [*signals.block_inputs, *signals.block_outputs, *maps, signals.bias, signals.unplaced]
+
+
+def one_hot(recording: Recording, target: int = 1) -> Tensor:
+    return chosen(recording, target).seed(recording.logits, RULES["gradient"])
+
+
+@every_family
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["float32", "float64"])
+def test_logits_are_the_models_own(name: str, dtype: torch.dtype, bound: float) -> None:
+    model, tensors = wrapped(name, dtype), inputs(name, 3, dtype)
+    with torch.no_grad():
+        own = model.forward(tensors)
+    assert relative(Recording(model, tensors).logits, own) < bound
+
+
+@every_family
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.float64, 1e-10)], ids=["float32", "float64"])
+def test_libra_fullgrad_sums_to_the_logit(name: str, dtype: torch.dtype, bound: float) -> None:
+    recording = Recording(wrapped(name, dtype), inputs(name, 3, dtype))
+    logits = recording.logits.detach()
+    for target in range(logits.shape[1]):
+        total = read(recording, "fullgrad", "libra", target).sum(1) + trace_of(recording, "libra", target).signals.unplaced
+        assert float((total - logits[:, target]).abs().max()) < bound * float(logits.abs().max())
+
+
+@every_family
+def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
+    """At x^1 and at every attention map: the gradient by the operators against torch's own of the same model."""
+    model, tensors = wrapped(name), inputs(name, 2)
+    recording = Recording(model, tensors)
+    signals = recording.signals(RULES["gradient"], one_hot(recording))
+    seen: list[Tensor] = []
+
+    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not seen:
+            seen.append(args[0].detach().requires_grad_())
+            return (seen[0], *args[1:]), kwargs
+        return None
+
+    handle = model.entry.register_forward_pre_hook(enter, with_kwargs=True)
+    try:
+        with torch.enable_grad():
+            logits = model.forward(tensors)
+    finally:
+        handle.remove()
+    (expected,) = torch.autograd.grad(logits, seen[0], one_hot(recording))
+    assert relative(signals.block_inputs[0], expected) < 1e-9
+
+
+@every_family
+def test_every_block_accounts_for_the_logit_with_the_biases_after_it(name: str) -> None:
+    """Libra is complete at every depth: input times gradient at block l grows by the biases of the blocks before it alone."""
+    recording = Recording(wrapped(name), inputs(name, 2))
+    signals = trace_of(recording, "libra").signals
+    own = [(x.detach() * g).sum((1, 2)) for x, g in zip(recording.block_inputs, signals.block_inputs, strict=True)]
+    biases = signals.bias.sum(1) + signals.unplaced
+    whole = own[0] + biases
+    assert relative(whole, recording.logits[:, 1].detach()) < 1e-8
+    last = (recording.block_outputs[-1].detach() * signals.block_outputs[-1]).sum((1, 2))
+    assert bool(last.isfinite().all())
+
+
+@every_family
+def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the mixers some outputs of a linear map have no pair of positive product; what they got goes nowhere (so eq. 5), of either sign.
+
+    There the sum may differ from 1, but by no more than that: what such outputs got is counted here and must explain the difference.
+    """
+    lost = [torch.zeros(())]
+    split = relevance.split_linear
+
+    def counting(
+        x: Tensor, weight: Tensor, r: Tensor, forward: Callable[..., Tensor], backward: Callable[..., Tensor], each: bool
+    ) -> Tensor:
+        out = split(x, weight, r, forward, backward, each)
+        lost[0] = lost[0] + r.reshape(2, -1).sum(1) - out.reshape(2, -1).sum(1)
+        none = forward(x.clamp(min=0), weight.clamp(min=0)) + forward(x.clamp(max=0), weight.clamp(max=0)) == 0
+        kept = (r * ~none).reshape(2, -1).sum(1)
+        torch.testing.assert_close(out.reshape(2, -1).sum(1), kept, rtol=1e-4, atol=1e-4)
+        return out
+
+    if name in MIXERS:
+        monkeypatch.setattr(relevance, "split_linear", counting)
+    recording = Recording(wrapped(name), inputs(name, 2))
+    signals = recording.signals(RULES["deep_taylor"], one_hot(recording))
+    sums = torch.stack([x.sum((1, 2)) for x in (*signals.block_inputs, *signals.block_outputs)])
+    if name in MIXERS:
+        assert bool(((sums > 0.95) & (sums < 1.05)).all())
+        torch.testing.assert_close(sums[0] + lost[0], torch.ones(2).double(), rtol=1e-5, atol=1e-5)
+    else:
+        torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
+
+
+@every_family
+def test_a_samples_signals_do_not_depend_on_its_neighbours(name: str) -> None:
+    """Under every rule; padding counts as a neighbour."""
+    model, tensors = wrapped(name), inputs(name, 3)
+    together = Recording(model, tensors)
+    for sample in (1, 2):
+        own = {key: value[sample : sample + 1] for key, value in tensors.items()}
+        if model.kind == "clip":
+            own = {**tensors, "pixel_values": own["pixel_values"]}  # the prompts are the classes
+        elif model.kind == "text":
+            own = {key: value[:, : int(tensors["attention_mask"][sample].sum())] for key, value in own.items()}
+        alone = Recording(model, own)
+        assert relative(alone.logits[0], together.logits[sample]) < 1e-10
+        tokens = alone.block_inputs[0].shape[1]
+        for rule in OWN_RULES:
+            a = alone.signals(RULES[rule], one_hot(alone))
+            b = together.signals(RULES[rule], one_hot(together))
+            for here, there in zip(all_signals(a), all_signals(b), strict=True):
+                piece = there[sample : sample + 1]
+                if piece.dim() == 4:
+                    piece = piece[..., :tokens, :tokens]
+                elif piece.dim() > 1:
+                    padding = piece[:, tokens:]
+                    assert float(padding.abs().max() if padding.numel() else 0) <= 1e-9 * float(there.abs().max()), rule
+                    piece = piece[:, :tokens]
+                scale = float(piece.abs().max())
+                assert float((here - piece).abs().max()) <= 1e-6 * scale + 1e-12, rule
+
+
+@every_family
+def test_the_same_twice(name: str) -> None:
+    model, tensors = wrapped(name), inputs(name, 2)
+    first, second = Recording(model, tensors), Recording(model, tensors)
+    for rule in ("libra", "deep_taylor"):
+        for a, b in zip(
+            all_signals(first.signals(RULES[rule], one_hot(first))), all_signals(second.signals(RULES[rule], one_hot(second))), strict=True
+        ):
+            assert torch.equal(a, b)
+
+
+def test_a_rule_leaves_nothing_behind_for_the_next() -> None:
+    recording = Recording(wrapped("vit"), inputs("vit"))
+    seed = one_hot(recording)
+    before = all_signals(recording.signals(RULES["gradient"], seed))
+    for rule in RULES.values():
+        recording.signals(rule, seed)
+    recording.forget_signals()
+    for a, b in zip(before, all_signals(recording.signals(RULES["gradient"], seed)), strict=True):
+        assert torch.equal(a, b)
+
+
+# --- the model stays as it was --------------------------------------------------------------------------------------
+
+
+def state_of(model: Model) -> Any:
+    """Everything about the module that a recording might touch."""
+    hooks = {
+        name: (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks), "forward" in vars(m))
+        for name, m in model.module.named_modules()
+    }
+    parameters = {n: (p.requires_grad, p.grad is None, p._version, p.data_ptr()) for n, p in model.module.named_parameters()}
+    modes = {n: m.training for n, m in model.module.named_modules()}
+    return hooks, parameters, modes, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), len(_get_current_function_mode_stack())
+
+
+@every_family
+def test_nothing_is_left_behind(name: str) -> None:
+    model = wrapped(name)
+    before = state_of(model)
+    recording = Recording(model, inputs(name))
+    recording.signals(RULES["libra"], one_hot(recording))
+    assert state_of(model) == before
+
+
+class Broken(RuntimeError):
+    pass
+
+
+@pytest.mark.parametrize("name", ["vit", "hf-clip", "bert", "mixer"])
+def test_nothing_is_left_behind_when_the_model_raises_in_the_middle(name: str) -> None:
+    model, tensors = explainers.wrap(FAMILIES[name].build()), inputs(name, dtype=torch.float32)
+    model.module.train()
+    model.module.requires_grad_(False)
+
+    def fail(*_: Any) -> None:
+        raise Broken
+
+    handle = model.blocks[1].register_forward_hook(fail)
+    before = state_of(model)
+    with pytest.raises(Broken):
+        Recording(model, tensors)
+    assert state_of(model) == before
+    handle.remove()
+    Recording(model, tensors)
+
+
+@pytest.mark.parametrize("name", ["vit", "bert"])
+def test_dropout_is_off_in_train_mode_and_every_modules_mode_comes_back(name: str) -> None:
+    quiet, tensors = wrapped(name, torch.float32), inputs(name, dtype=torch.float32)
+    module = FAMILIES[name].build()
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.5
+    model = explainers.wrap(module)
+    module.train()
+    list(module.children())[-1].eval()
+    before = state_of(model)
+    recording = Recording(model, tensors)
+    assert state_of(model) == before
+    assert torch.equal(recording.logits, Recording(quiet, tensors).logits)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", ["vit", "bert", "hf-clip"])
+def test_works_where_gradients_are_off(name: str, context: Any) -> None:
+    model = wrapped(name)
+    methods = ["input_x_gradient:libra", "transformer_attribution", "integrated_gradients?steps=3"]
+    tensors = inputs(name)
+    plain = Recording(model, tensors)
+    expected = plain.signals(RULES["libra"], one_hot(plain)).block_inputs[0]
+    with context():
+        made_here = {key: value.clone() for key, value in tensors.items()}
+        recording = Recording(model, made_here)
+        found = recording.signals(RULES["libra"], one_hot(recording)).block_inputs[0]
+        if model.kind != "clip":
+            explainers.explain(model, made_here, target=0, methods=methods)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["vit", "deit3", "hf-clip", "bert", "albert"])
+def test_threads_at_once_give_the_numbers_of_one_after_another(name: str) -> None:
+    model = wrapped(name)
+    several = [inputs(name, seed=seed) for seed in range(4)]
+    barrier = threading.Barrier(4)
+
+    def run(tensors: dict[str, Tensor], wait: bool) -> list[Tensor]:
+        if wait:
+            barrier.wait()
+        recording = Recording(model, tensors)
+        return [t for rule in OWN_RULES for t in all_signals(recording.signals(RULES[rule], one_hot(recording)))]
+
+    expected = [run(tensors, False) for tensors in several]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda tensors: run(tensors, True), several))
+    for one, other in zip(expected, found, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert torch.equal(a, b)
+
+
+def test_a_recording_in_train_mode_is_not_disturbed_by_another_that_ends_meanwhile() -> None:
+    """The first to end must not switch dropout on again under the second, which began while the model was in eval mode for the first."""
+    module = FAMILIES["vit"].build()
+    model, tensors = explainers.wrap(module), inputs("vit", dtype=torch.float32)
+    expected = Recording(model, tensors).logits
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.5
+    module.train()
+    inside, go_on = threading.Event(), threading.Event()
+    first_thread: list[int] = []
+
+    def pause(*_: Any) -> None:
+        if threading.get_ident() == first_thread[0]:
+            inside.set()  # the first recording is in the middle of the model
+            assert go_on.wait(30)
+
+    def pause_second(*_: Any) -> None:
+        if threading.get_ident() != first_thread[0]:
+            go_on.set()  # the second is in the middle: let the first end, and only then go on
+            first.result(30)
+
+    handles = [model.blocks[0].register_forward_pre_hook(pause), model.blocks[0].register_forward_pre_hook(pause_second)]
+
+    def run_first() -> Tensor:
+        first_thread.append(threading.get_ident())
+        return Recording(model, tensors).logits.detach()
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(run_first)
+        assert inside.wait(30)
+        second = pool.submit(lambda: Recording(model, tensors).logits.detach())
+        assert torch.equal(second.result(60), expected.detach())
+        assert torch.equal(first.result(60), expected.detach())
+    for handle in handles:
+        handle.remove()
+    assert all(part.training for part in module.modules())
+
+
+# --- ways of writing attention --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if FAMILIES[n].library == "transformers"])
+def test_eager_and_fused_attention_of_transformers_give_equal_maps(name: str) -> None:
+    found = []
+    for implementation in ("eager", "sdpa"):
+        module = FAMILIES[name].build().double()
+        module.set_attn_implementation(implementation)
+        found.append(Recording(explainers.wrap(module), inputs(name)))
+    _assert_equal_maps(*found)
+
+
+@pytest.mark.parametrize("name", ["vit", "eva02", "eva02-base", "beitv2", "siglip", "dinov3-token"])
+def test_eager_and_fused_attention_of_timm_give_equal_maps(name: str) -> None:
+    found = []
+    for fused in (False, True):
+        module = FAMILIES[name].build().double()
+        switched = [m for m in module.modules() if hasattr(m, "fused_attn")]
+        assert switched
+        for part in switched:
+            part.fused_attn = fused
+        found.append(Recording(explainers.wrap(module), inputs(name)))
+    _assert_equal_maps(*found)
+
+
+def _assert_equal_maps(eager: Recording, fused: Recording) -> None:
+    """Up to the float32 in which transformers' eager attention always takes its softmax. Relevance divides by small numbers, and the
+    stabiliser there sees scores before or after their scaling: a tenth of a thousandth is what is left."""
+    assert relative(fused.logits, eager.logits) < 1e-6
+    for a, b in zip(eager.attentions, fused.attentions, strict=True):
+        assert a is not None
+        assert b is not None
+        assert relative(b, a) < 1e-6
+    for rule in RULES.values():
+        seed = one_hot(eager)
+        for a, b in zip(all_signals(eager.signals(rule, seed)), all_signals(fused.signals(rule, seed)), strict=True):
+            bound = 1e-4 if rule.is_relevance else 1e-6
+            assert float((a - b).abs().max()) <= bound * float(a.abs().max()) + 1e-7, rule.name
+
+
+# --- what has no rule is said ---------------------------------------------------------------------------------------
+
+UNRULED: dict[str, Callable[[Tensor], Tensor]] = {
+    "sin": torch.sin,
+    "exp": torch.exp,
+    "log_softmax": lambda x: F.log_softmax(x, -1),
+    "softplus": F.softplus,
+    "cumsum": lambda x: x.cumsum(1),
+    "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x),
+    "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x),
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 2),
+    "interpolate": lambda x: F.interpolate(x, size=3),
+    "group_norm": lambda x: F.group_norm(x, num_groups=1),
+    "clamp": lambda x: x.clamp(-1, 1),
+    "abs": torch.abs,
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "prod": lambda x: x.prod(-1),
+    "sqrt": lambda x: x + (x.abs().detach() + x.square()).sqrt(),
+    "reciprocal": lambda x: x + torch.reciprocal(x.square() + 1),
+    "norm": lambda x: x.norm(dim=-1),
+    "floor-free division": lambda x: x + 1 / (x.square() + 1),
+}
+
+
+@pytest.mark.parametrize("name", UNRULED)
+def test_a_function_without_a_rule_is_named_and_gets_the_ordinary_gradient(name: str) -> None:
+    x = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0)).double()
+    recording = record(UNRULED[name], x)
+    seed = torch.ones_like(recording.logits)
+    assert not recording.signals(RULES["gradient"], seed).unruled
+    for rule in ("libra", "conservative", "attnlrp"):
+        assert recording.signals(RULES[rule], seed).unruled, rule
+        found = signal(recording, RULES[rule], seed)
+        if name in {"sin", "exp", "log_softmax", "softplus", "cumsum", "einsum", "avg_pool1d", "interpolate", "group_norm"}:
+            assert torch.allclose(found, signal(recording, RULES["gradient"], seed))
+
+
+def test_the_note_reaches_the_result() -> None:
+    x = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0))
+    result = explainers.explain(toy(torch.sin), {"x": x}, target=0, methods=["input_x_gradient:libra", "input_x_gradient"])[0]
+    assert any("sin" in note for note in result["input_x_gradient:libra"].notes)
+    assert not result["input_x_gradient"].notes
+
+
+@every_family
+def test_no_family_uses_a_function_without_a_rule(name: str) -> None:
+    recording = Recording(wrapped(name), inputs(name))
+    for rule in OWN_RULES:
+        assert not recording.signals(RULES[rule], one_hot(recording)).unruled, rule
+
+
+# --- what cannot be recorded ----------------------------------------------------------------------------------------
+
+
+def test_a_model_that_detaches_is_refused() -> None:
+    with pytest.raises(ExplainerError, match="does not depend on its blocks"):
+        record(lambda x: x.detach() * 2, torch.randn(2, 3, 4))
+
+
+def test_a_model_whose_blocks_do_not_run_is_refused() -> None:
+    model = toy(lambda x: x * 2)
+    model.blocks = [nn.Identity()]
+    with pytest.raises(ExplainerError, match="blocks"):
+        Recording(model, {"x": torch.randn(2, 3, 4)})
+
+
+def test_a_model_that_mixes_its_samples_is_refused_where_biases_are_counted() -> None:
+    recording = record(lambda x: torch.stack([F.linear(row, torch.eye(4), torch.ones(4)) for row in x]), torch.randn(2, 3, 4))
+    with pytest.raises(ExplainerError, match="mixes its samples"):
+        recording.signals(RULES["libra"], torch.ones_like(recording.logits))
+
+
+# --- where biases go ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [0, 1])
+def test_a_bias_of_the_head_belongs_to_no_patch_even_when_there_are_as_many_classes_as_tokens(prefix: int) -> None:
+    """It goes to the first prefix token, or outside the map."""
+    tokens = 4
+    head = nn.Linear(6, tokens).double()
+    x = torch.randn(2, tokens, 6, generator=torch.Generator().manual_seed(0)).double()
+    recording = record(lambda x: head(x.mean(1)), x, prefix)
+    seed = torch.ones(2, tokens).double()
+    signals = recording.signals(RULES["libra"], seed)
+    total = head.bias.detach().sum().expand(2)
+    if prefix:
+        torch.testing.assert_close(signals.bias[:, 0], total)
+        assert not signals.bias[:, 1:].any()
+    else:
+        torch.testing.assert_close(signals.unplaced, total)
+        assert not signals.bias.any()
+
+
+def test_a_bias_of_a_pooler_as_wide_as_the_text_is_long_goes_to_the_first_token() -> None:
+    """A pooled vector (B, D) has no axis of tokens, whatever D is."""
+    tokens = 6
+    pooler, head = nn.Linear(6, tokens).double(), nn.Linear(tokens, 3).double()
+    x = torch.randn(2, tokens, 6, generator=torch.Generator().manual_seed(0)).double()
+    recording = record(lambda x: head(torch.tanh(pooler(x[:, 0]))), x, prefix=1)
+    signals = recording.signals(RULES["libra"], one_hot(recording))
+    assert not signals.bias[:, 1:].any()
+    total = (recording.block_inputs[0].detach() * signals.block_inputs[0]).sum((1, 2)) + signals.bias.sum(1)
+    torch.testing.assert_close(total, recording.logits[:, 1].detach())
+
+
+@pytest.mark.parametrize("rule", GRADIENT_RULES)
+def test_biases_before_the_first_block_are_part_of_x1(rule: str) -> None:
+    recording = Recording(wrapped("vit"), inputs("vit"), pixels=True)
+    plain = Recording(wrapped("vit"), inputs("vit"))
+    a, b = recording.signals(RULES[rule], one_hot(recording)), plain.signals(RULES[rule], one_hot(plain))
+    torch.testing.assert_close(a.bias, b.bias, rtol=1e-10, atol=1e-12)
+    assert a.pixels is not None
+    assert b.pixels is None
