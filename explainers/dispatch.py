@@ -192,6 +192,13 @@ def give_role(out: Tensor, name: str | None) -> Tensor:
     return out
 
 
+def make_scale(rec: Recording, out: Tensor, name: str) -> Tensor:
+    """Give ``out`` the role of a scale, and have the recording say so if it turns out to be none: if a signal passes where scales are constant."""
+    if active(out):
+        rec.watch(out, name, "norm")
+    return give_role(out, "scale")
+
+
 def call_through(rec: Recording, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
     out = func(*args, **kwargs)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -252,11 +253,11 @@ class Recording:
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
-    def watch(self, tensor: Tensor, name: str) -> None:
-        """Note ``name`` if a signal of a rule other than the ordinary gradient passes through ``tensor``."""
+    def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
+        """Note ``name`` if a signal passes through ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
 
         def note(signal: Tensor | None) -> None:
-            if signal is not None and not self.rule.is_ordinary:
+            if signal is not None and not self.rule.is_ordinary and (field is None or getattr(self.rule, field) != "jacobian"):
                 self._unruled.add(name)
 
         tensor.register_hook(note)
@@ -274,8 +275,10 @@ class Recording:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
             self._unplaced += term.reshape(batch, -1).sum(1)
             return
-        axis = next((a for a in (1, term.dim() - 2, term.dim() - 1) if 0 < a < term.dim() and term.shape[a] == tokens), None)
-        if axis is not None and tokens > 1:
+        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
+        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        axis = next((a for a in places if term.shape[a] == tokens), None)
+        if axis is not None:
             self._bias += term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
         elif self.layout.prefix:
             self._bias[:, 0] += term.reshape(batch, -1).sum(1)
@@ -325,17 +328,27 @@ class Recording:
         return time.perf_counter()
 
 
+_EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
+_EVALUATING_LOCK = threading.Lock()
+
+
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout and the like off for a while; every module's own mode is restored."""
-    training = [m for m in module.modules() if m.training]
-    for m in training:
-        m.training = False
+    """Dropout and the like off for a while; every module's own mode is restored when the last pass over it has ended."""
+    with _EVALUATING_LOCK:
+        held = [m for m in module.modules() if m.training or m in _EVALUATING]
+        for m in held:
+            _EVALUATING[m] = _EVALUATING.get(m, 0) + 1
+            m.training = False
     try:
         yield
     finally:
-        for m in training:
-            m.training = True
+        with _EVALUATING_LOCK:
+            for m in held:
+                _EVALUATING[m] -= 1
+                if not _EVALUATING[m]:
+                    del _EVALUATING[m]
+                    m.training = True
 
 
 def _tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers import operators as op
-from explainers.dispatch import Handler, TorchFunction, active, give_role, handles, role
+from explainers.dispatch import Handler, TorchFunction, active, give_role, handles, make_scale, role
 
 if TYPE_CHECKING:
     from explainers.recording import Recording
@@ -139,7 +139,7 @@ def div(rec: Recording, func: TorchFunction, input: Any, other: Any, *, rounding
     if not active(other):
         return give_role(rec.run(op.Scale, input, 1 / other), role(input))
     if not active(input):
-        return give_role(input / other, "scale")
+        return make_scale(rec, input / other, "div")
     return rec.run(op.Div, input, other)
 
 

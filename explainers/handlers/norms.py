@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers import operators as op
-from explainers.dispatch import TorchFunction, active, call_through, give_role, handles
+from explainers.dispatch import TorchFunction, active, call_through, handles, make_scale
 from explainers.handlers.elementwise import activation, add, mul
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _normalize(
     Tensor.std,
 )
 def _scale_maker(rec: Recording, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
-    return give_role(func(*args, **kwargs), "scale")
+    return make_scale(rec, func(*args, **kwargs), func.__name__)
 
 
 @handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
@@ -123,5 +123,5 @@ def _pow(rec: Recording, func: TorchFunction, input: Any, exponent: Any = 2, **k
     if not active(input) or isinstance(exponent, Tensor):
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
-        return give_role(torch.pow(input, exponent), "scale")
+        return make_scale(rec, torch.pow(input, exponent), "pow")
     return activation(rec, torch.pow, input, exponent)

@@ -58,7 +58,7 @@ def decompx(trace: Trace) -> Tensor:
 def _after_attention(trace: Trace, block: int) -> Tensor:
     """Contribution of every token at the input of a block to the vector after its attention sub-layer: (B, S to, S from, D).
 
-    Attention with its residual; in a post-norm block both LayerNorms act on it, the feed-forward layer between them left out (as in GlobEnc).
+    Attention with its residual; in a post-norm block both LayerNorms act on it, the feed-forward layer between them left out.
     """
     parts = []
     for propagation, count in _propagate(trace, block):
