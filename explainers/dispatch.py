@@ -193,7 +193,7 @@ def give_role(out: Tensor, name: str | None) -> Tensor:
 
 
 def make_scale(rec: Recording, out: Tensor, name: str) -> Tensor:
-    """Give ``out`` the role of a scale, and have the recording say so if it turns out to be none: if a signal passes where scales are constant."""
+    """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
     if active(out):
         rec.watch(out, name, "norm")
     return give_role(out, "scale")
@@ -203,7 +203,7 @@ def call_through(rec: Recording, func: Callable[..., Any], args: tuple[Any, ...]
     """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
     out = func(*args, **kwargs)
     name = getattr(func, "__name__", str(func))
-    if not name.endswith("__"):
+    if name not in _ROLE_KEEPING and not name.endswith("__"):
         name = name.rstrip("_")  # in place or not
     if name in _ROLE_KEEPING:
         inherited = role(args[0]) if args else None

@@ -169,14 +169,17 @@ class Norm(Function):
 
 
 class Activation(Function):
-    """An element-wise non-linearity with act(0) = 0."""
+    """An element-wise non-linearity with act(0) = 0.
+
+    ``power`` says that it is a power of x, perhaps part of a variance: a rule that differentiates normalisations differentiates it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], rec: Recording) -> Tensor:
+    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], power: bool, rec: Recording) -> Tensor:
         ctx.set_materialize_grads(False)
         y = act(x)
         ctx.save_for_backward(x, y)
-        ctx.act, ctx.rec = act, rec
+        ctx.act, ctx.power, ctx.rec = act, power, rec
         return y
 
     @staticmethod
@@ -184,13 +187,13 @@ class Activation(Function):
         (g,) = signals
         choice = ctx.rec.rule.activation
         if g is None or choice == "identity":
-            return g, None, None
+            return g, None, None, None
         x, y = ctx.saved_tensors
-        if choice == "gate":
+        if choice == "gate" and not (ctx.power and ctx.rec.rule.norm == "jacobian"):
             near = x.abs() < TINY
             gate = y / torch.where(near, 1.0, x)
-            return g * (torch.where(near, slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None
-        return g * slope(ctx.act, x), None, None
+            return g * (torch.where(near, slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None, None
+        return g * slope(ctx.act, x), None, None, None
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

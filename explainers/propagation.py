@@ -114,7 +114,7 @@ class Propagation(Recording):
         self.norms.append((x, y, factor))
         return y
 
-    def _activation(self, x: Tensor, act: Any) -> Tensor:
+    def _activation(self, x: Tensor, act: Any, power: bool) -> Tensor:
         real = self.real(x)
         near = real.abs() < op.TINY
         return x * torch.where(near, op.slope(act, real), act(real) / torch.where(near, 1.0, real))

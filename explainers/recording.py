@@ -254,7 +254,7 @@ class Recording:
     # --- backward -----------------------------------------------------------------------------------------------------
 
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
-        """Note ``name`` if a signal passes through ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
+        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
 
         def note(signal: Tensor | None) -> None:
             if signal is not None and not self.rule.is_ordinary and (field is None or getattr(self.rule, field) != "jacobian"):

@@ -22,7 +22,7 @@ def activation(rec: Recording, func: TorchFunction, input: Tensor, *args: Any, *
         return func(input, *args, **kwargs)
     in_place = kwargs.pop("inplace", False) or func in _OUT_OF_PLACE
     act = _OUT_OF_PLACE.get(func, func)
-    out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs))
+    out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs), False)
     return input.copy_(out) if in_place else out
 
 

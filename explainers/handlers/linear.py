@@ -34,9 +34,10 @@ def _addmm(rec: Recording, func: TorchFunction, input: Tensor, mat1: Tensor, mat
 
 
 @handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
-def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
+def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
     """a @ b: of two paths, or of a path and a constant."""
     other = kwargs.pop("mat2", other)
+    assert other is not None
     if not (active(input) or active(other)):
         return func(input, other)
     if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again

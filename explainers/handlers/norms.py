@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from explainers import operators as op
 from explainers.dispatch import TorchFunction, active, call_through, handles, make_scale
-from explainers.handlers.elementwise import activation, add, mul
+from explainers.handlers.elementwise import add, mul
 
 if TYPE_CHECKING:
     from explainers.recording import Recording
@@ -124,4 +124,4 @@ def _pow(rec: Recording, func: TorchFunction, input: Any, exponent: Any = 2, **k
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
         return make_scale(rec, torch.pow(input, exponent), "pow")
-    return activation(rec, torch.pow, input, exponent)
+    return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True)

@@ -183,9 +183,8 @@ def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> Tensor:
     """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
-        found: Tensor = Lime(f, interpretable_model=SkLearnLasso(alpha=alpha)).attribute(
-            ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH
-        )
+        explainer = Lime(f, interpretable_model=SkLearnLasso(alpha=alpha))
+        found: Tensor = explainer.attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
         return found
 
     return _each_sample(trace, attribute)
