@@ -38,7 +38,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install --constraint constraints.txt --editable '.[test,train]'
+	$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 lint: $(VENV)/installed-test
