@@ -39,7 +39,7 @@ def text_model() -> Model:
 
 @cache
 def clip_model() -> Model:
-    return explainers.wrap(FAMILIES["hf-clip"].build(), tokenizer=wordpiece(16))
+    return explainers.wrap(FAMILIES["hf-clip"].build().double(), tokenizer=wordpiece(16))
 
 
 def picture(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:

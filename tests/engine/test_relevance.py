@@ -148,10 +148,10 @@ def test_a_mean_is_shared_by_the_terms_of_its_sign() -> None:
 
 def test_division_is_by_the_stabilised_denominator_and_zero_by_zero() -> None:
     found = rel.divide(torch.tensor([2.0, 2.0, 2.0, 0.0]).double(), torch.tensor([0.5, 0.0, -0.5, 0.0]).double())
-    expected = torch.tensor([2 / (0.5 + 1e-9), 0.0, 2 / (-0.5 + 1e-9), 0.0]).double()
+    expected = torch.tensor([2 / (0.5 + 1e-9), 0.0, 2 / (-0.5 + 1e-9), 0.0], dtype=torch.float64)
     torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
     # at minus the stabiliser the published code divides by zero; here every result is finite
-    assert bool(rel.divide(torch.ones(1).double(), torch.tensor([-rel.STABILISER]).double()).isfinite().all())
+    assert bool(rel.divide(torch.ones(1).double(), torch.tensor([-rel.STABILISER], dtype=torch.float64)).isfinite().all())
 
 
 # --- for any numbers ------------------------------------------------------------------------------------------------
