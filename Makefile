@@ -13,7 +13,7 @@ VENV ?= .venv
 HOST ?= 127.0.0.1
 PORT ?= 8000
 DEVICE ?=
-WORKERS ?= auto
+WORKERS ?= 2
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
