@@ -13,7 +13,7 @@ VENV ?= .venv
 HOST ?= 127.0.0.1
 PORT ?= 8000
 DEVICE ?=
-WORKERS ?= auto
+WORKERS ?= 2
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
@@ -38,7 +38,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install --constraint constraints.txt --editable '.[test,train]'
+	$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 lint: $(VENV)/installed-test

@@ -44,7 +44,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
-        logging.getLogger("server").setLevel(settings.log_level.upper())
+        _set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
         registry = Registry(engine.catalogue, settings.max_hub_models)
         worker = Worker(engine, registry, store, settings, metrics)
@@ -69,3 +69,13 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         app.include_router(module.router)
     add_pages(app, settings)
     return app
+
+
+def _set_up_log(level: str) -> None:
+    """Write the server's log to stderr, unless whoever started it has set up logging already."""
+    ours = logging.getLogger("server")
+    ours.setLevel(level.upper())
+    if not ours.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s:     %(message)s"))
+        ours.addHandler(handler)

@@ -17,9 +17,9 @@ def started(document: Mapping[str, Any]) -> Event:
     return event(1, "started", {**told, "expected": document["methods"]})
 
 
-def method(document: Mapping[str, Any], place: int) -> Event:
-    """The map at ``place`` is there."""
-    return event(2 + place, "method", document["maps"][place])
+def method(one: Mapping[str, Any], place: int) -> Event:
+    """The map ``one`` is there, the ``place``-th."""
+    return event(2 + place, "method", one)
 
 
 def ended(document: Mapping[str, Any]) -> Event:
@@ -34,5 +34,5 @@ def story(document: Mapping[str, Any]) -> list[Event]:
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started(document))
-        events += [method(document, place) for place in range(len(document["maps"]))]
+        events += [method(one, place) for place, one in enumerate(document["maps"])]
     return [*events, ended(document)]

@@ -16,6 +16,8 @@ Progress = Callable[[str, float | None], None]
 class Engine:
     """The functions of ``explainers`` that the server calls, and its registries.
 
+    version          of Vitrine
+    fingerprint      changes whenever the numbers may: finished explanations of another one are not used again
     catalogue        known models, embedded ones first: objects with name, kind, title, description, embedded
     check_device     raises ExplainerError for a device that is not there; None is the engine's own choice
     fetch            gets the files of a hub model into the local cache; needs no device, so it may run beside the worker
@@ -31,6 +33,7 @@ class Engine:
     """
 
     version: str
+    fingerprint: str
     catalogue: Sequence[Any]
     check_device: Callable[[str | None], None]
     fetch: Callable[[str, Progress], None]

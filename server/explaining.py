@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from importlib.resources import files
@@ -25,6 +27,7 @@ def engine() -> Engine:
     """``explainers`` as the server's engine."""
     return Engine(
         version=versions()["vitrine"],
+        fingerprint=_fingerprint(),
         catalogue=CATALOGUE,
         check_device=_check_device,
         fetch=_fetch,
@@ -45,6 +48,15 @@ def sample_folders() -> list[Path]:
     """The folders of the samples that ship with the models."""
     root = Path(str(files("embedded"))) / "samples"
     return [folder for folder in (root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
+
+
+def _fingerprint() -> str:
+    """SHA-256 over the versions of the libraries and the source of the engine: what the numbers depend on besides the model."""
+    root = Path(explainers.__file__).parent
+    digest = hashlib.sha256(json.dumps(versions()).encode())
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _check_device(device: str | None) -> None:

@@ -117,7 +117,7 @@ def plan(asked: Asked, facts: Facts, engine: Engine, settings: Settings) -> Plan
     for spec in methods:
         check_method(spec, facts, engine)
     payload = asked.image if asked.image is not None else (asked.text or "").encode()
-    content = [engine.version, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), targets, methods]
+    content = [engine.fingerprint, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), targets, methods]
     return Plan(targets, methods, hashlib.sha256(json.dumps(content).encode()).hexdigest())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import secrets
 import threading
 from datetime import UTC, datetime
@@ -25,7 +24,6 @@ class Job:
         self.feed = Feed()
         self.cancelled = threading.Event()
         self._lock = threading.Lock()
-        self._mapped: set[tuple[str, str | None]] = set()
         self._document: dict[str, Any] = {
             "id": self.id,
             "state": "queued",
@@ -41,7 +39,7 @@ class Job:
     def document(self) -> dict[str, Any]:
         """The explanation as it stands."""
         with self._lock:
-            return copy.copy(self._document) | {"maps": list(self._document.get("maps", ()))}
+            return {**self._document, "maps": list(self._document.get("maps", ()))}
 
     def running(self, facts: Facts, plan: Plan) -> dict[str, Any]:
         """The worker has taken it."""
@@ -50,25 +48,25 @@ class Job:
         return self.document()
 
     def predicted(self, explanation: dict[str, Any]) -> None:
-        """The model has answered. A second call (after memory ran out) changes nothing."""
+        """The model has answered. A second call (after memory ran out) changes nothing.
+
+        Raises ValueError where it answered with a NaN or an infinity.
+        """
         with self._lock:
             if "targets" in self._document:
                 return
-            self._document |= {**explanation, "model": self.entry.name, "maps": []}
-            self.feed.publish(documents.started(self._document))
+            document = {**self._document, **explanation, "model": self.entry.name, "maps": []}
+            self.feed.publish(documents.started(document))
+            self._document = document
 
     def mapped(self, one: dict[str, Any]) -> None:
         """One map is there. Raises ValueError where it holds a NaN or an infinity."""
         with self._lock:
-            if (one["method"], one["target"]) in self._mapped:
-                return
-            self._mapped.add((one["method"], one["target"]))
-            self._document["maps"].append(one)
-            try:
-                self.feed.publish(documents.method(self._document, len(self._document["maps"]) - 1))
-            except ValueError:
-                self._document["maps"].pop()
-                raise
+            maps = self._document["maps"]
+            if any((known["method"], known["target"]) == (one["method"], one["target"]) for known in maps):
+                return  # memory ran out after this map; it came again
+            self.feed.publish(documents.method(one, len(maps)))
+            maps.append(one)
 
     def finished(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
         """Nothing more will happen; the document to store."""

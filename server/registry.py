@@ -154,7 +154,7 @@ class Registry:
     def failed(self, entry: Entry, problem: Problem) -> None:
         """``entry`` could not be loaded; asking again tries again."""
         with self._lock:
-            entry.state, entry.problem = "failed", problem
+            entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
 

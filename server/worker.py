@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -184,11 +183,11 @@ class Worker(threading.Thread):
                 variants=tuple(self._engine.variants(model)),
                 default_methods=tuple(self._engine.default_methods(model)),
             )
+            self._registry.loaded(entry, model, facts)
         except Exception as error:
             self._load_failed(entry, error)
         else:
             log.info("loaded %s on %s", entry.name, facts.device)
-            self._registry.loaded(entry, model, facts)
 
     def _load_failed(self, entry: Entry, error: Exception) -> None:
         known = isinstance(error, ExplainerError | OSError)
@@ -261,7 +260,7 @@ class Worker(threading.Thread):
         kept = True
         try:
             self._store.save(document, job.images, job.key)
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # whatever it is, the worker goes on
             log.error("explanation %s could not be stored", job.id, exc_info=error)
             kept = False  # it stays in memory until the server stops
         with self._change:

@@ -18,6 +18,7 @@ export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
 export function warnings(variant, map) {
   const notes = [...(map?.notes ?? [])];
   if (!variant.class_specific && !notes.some(isSame)) notes.unshift(SAME);
+  if (map && map.range[0] === map.range[1]) notes.unshift("All scores are equal: this map tells nothing apart.");
   return notes.join(" ");
 }
 

@@ -50,6 +50,7 @@ export function markdown(text, level = 4) {
 
 function block(paragraph, level) {
   const lines = paragraph.split("\n");
+  if (lines.every((line) => line.startsWith("    "))) return [el("pre", {}, el("code", {}, lines.map((line) => line.slice(4)).join("\n")))];
   const heading = /^(#+)\s+(.*)/.exec(lines[0]);
   if (heading) {
     const title = el(`h${Math.min(6, level + heading[1].length - 1)}`, {}, inline(heading[2]));

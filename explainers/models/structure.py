@@ -164,6 +164,9 @@ def _longest(rows: list[_Row], containers: Mapping[str, Sequence[nn.Module]]) ->
             "no row of blocks that take and give tokens (batch, tokens, width) was found; "
             "pass blocks= (a list of modules or its dotted name)"
         )
+    # a row inside one of several blocks (MobileBERT's MLPs) is a part of that block
+    rows_of_several = [row.name for row in fit if len(containers[row.name]) > 1]
+    fit = [row for row in fit if not any(row.name.startswith(f"{name}.") for name in rows_of_several)]
     # of nested rows that run equally often (a group that holds one shared block), the innermost is the block
     chosen = max(fit, key=lambda row: (len(row.calls), row.name.count(".")))
     for other in rows:

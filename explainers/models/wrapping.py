@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -122,7 +123,9 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
         words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
         ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
         ids = torch.tensor([ordinary, ordinary[::-1]], device=lib.device_of(module))
-        tensors |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        tensors["input_ids"] = ids
+        if "attention_mask" in inspect.signature(module.forward).parameters:
+            tensors["attention_mask"] = torch.ones_like(ids)
     return tensors
 
 
@@ -130,7 +133,6 @@ def _explored(
     module: nn.Module, kind: Kind, run: Callable[[Mapping[str, Tensor]], Tensor], one: Mapping[str, Tensor], blocks: Any, entry: Any
 ) -> tuple[structure.Structure, int]:
     """The structure of the explained tower, and the number of classes."""
-    takes_mask = "attention_mask" in one
     classes = 0
 
     def whole() -> None:
@@ -146,7 +148,7 @@ def _explored(
         raise
     except Exception as problem:
         shapes = {name: tuple(tensor.shape) for name, tensor in one.items()}
-        hint = "tokenizer=" if takes_mask and kind == "text" else "preprocess= (the image size) or kind="
+        hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
     return found, classes
 

@@ -6,6 +6,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import floor, log10
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 MINUS = "\u2212"
 
 
@@ -40,3 +43,12 @@ def percent(p: float) -> str:
     if 0.9995 < p < 1:
         return ">99.9\u2009%"
     return f"{Decimal(100 * p).quantize(Decimal('0.1'), ROUND_HALF_UP)}\u2009%"
+
+
+def colour_ends(values: ArrayLike, signed: bool) -> tuple[float, float]:
+    """The scores at the two ends of the colours: -+ the 99th percentile of |score|, or the 1st and 99th percentile of an unsigned map."""
+    scores = np.abs(values) if signed else np.asarray(values)
+    low = 0.0 if signed else float(np.quantile(scores, 0.01))
+    usual = float(np.quantile(scores, 0.99))
+    high = usual if usual > low else float(scores.max())
+    return (-high if signed else low), high

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from embedded.recipes.scenes import render
 from tests.browser.conftest import Visit, model_path, visit
-from tests.browser.numbers import percent, shown, shown_range, shown_score
+from tests.browser.numbers import colour_ends, percent, shown, shown_range, shown_score
 
 # The mean colour of each patch of a plate, rows x columns x (red, green, blue), read from its canvas.
 COLOURS = """
@@ -51,17 +51,6 @@ def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
     return buffer.getvalue(), tuple(item.kind for item in found.objects)
 
 
-def colour_ends(*maps: dict[str, Any]) -> tuple[float, float]:
-    """The scores at the two ends of the colours of maps that share a scale: 99th percentile of |score|, or 1st and 99th percentile."""
-    scores = np.concatenate([one["scores"] for one in maps])
-    signed = maps[0]["signed"]
-    scores = np.abs(scores) if signed else scores
-    low = 0.0 if signed else float(np.quantile(scores, 0.01))
-    usual = float(np.quantile(scores, 0.99))
-    high = usual if usual > low else float(scores.max())
-    return (-high if signed else low), high
-
-
 def check_plates(desk: Visit, document: dict[str, Any]) -> None:
     """Every plate is there, in the fixed order, and its label says what the API says."""
     variants = desk.get(f"/api/methods?model={document['model']}")["variants"]
@@ -83,7 +72,7 @@ def check_plates(desk: Visit, document: dict[str, Any]) -> None:
 
 def check_scale(plate: Any, one: dict[str, Any]) -> None:
     """The values under the colour bar."""
-    ends = colour_ends(one)
+    ends = colour_ends(one["scores"], one["signed"])
     words = plate.locator(".ends").inner_text().split()
     assert [words[0], words[-1]] == [shown(end, 2) for end in ends]
 
@@ -145,7 +134,7 @@ def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
         families.setdefault(other["readout"], []).append(other)
     assert max(map(len, families.values())) > 1
     for family in families.values():
-        high = shown(colour_ends(*family)[1], 2)
+        high = shown(colour_ends(np.concatenate([m["scores"] for m in family]), family[0]["signed"])[1], 2)
         for other in family:
             assert desk.plate(other["method"]).locator(".ends").inner_text().split()[-1] == high
 

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import percent, shown_range, shown_score
+from tests.browser.numbers import colour_ends, percent, shown_range, shown_score
 
-REVIEW = "The plot is thin and the jokes are old. And yet: what a wonderful cast! I laughed until it hurt, and I would go again."
+REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
 SHOWN = """
 (plate) => [...plate.querySelectorAll(".reading [data-w]")].map((span) => ({
@@ -39,11 +39,9 @@ def check_words(desk: Visit, document: dict[str, Any]) -> None:
         shown = plate.evaluate(SHOWN)
         assert [unit["text"] for unit in shown] == words
         scores = word_scores(document, one)
-        if one["signed"]:
-            place = np.clip(scores / np.quantile(np.abs(scores), 0.99), -1, 1)
-        else:
-            low, high = np.quantile(scores, (0.01, 0.99))
-            place = np.clip((scores - low) / (high - low), 0, 1)
+        low, high = colour_ends(scores, one["signed"])
+        start = 0.0 if one["signed"] else low
+        place = np.clip((scores - start) / (high - start), -1, 1).clip(None if one["signed"] else 0) if high > low else 0 * scores
         np.testing.assert_allclose([unit["depth"] for unit in shown], np.abs(place), atol=0.002)
         for unit, at in zip(shown, place, strict=True):
             assert unit["kind"] == ("" if at == 0 else "mag" if not one["signed"] else "pro" if at > 0 else "con")

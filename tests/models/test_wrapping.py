@@ -195,6 +195,32 @@ def test_a_hierarchy_of_stages_is_refused_with_advice() -> None:
         wrap(transformers.SwinForImageClassification(config).eval())
 
 
+def test_a_row_inside_a_block_is_not_the_blocks() -> None:
+    import transformers
+
+    config = transformers.MobileBertConfig(
+        vocab_size=64,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        embedding_size=24,
+        intra_bottleneck_size=24,
+        true_hidden_size=24,
+        num_feedforward_networks=4,
+    )
+    module = transformers.MobileBertForSequenceClassification(config).eval()
+    assert list(wrap(module).blocks) == list(module.mobilebert.encoder.layer)
+
+
+def test_a_text_model_without_a_mask() -> None:
+    import transformers
+
+    config = transformers.FNetConfig(vocab_size=64, hidden_size=24, num_hidden_layers=2, intermediate_size=48)
+    model = wrap(transformers.FNetForSequenceClassification(config).eval())
+    assert model.layout_of({"input_ids": torch.full((1, 7), 9)}).class_token == 0
+
+
 def test_a_model_without_a_head_is_refused() -> None:
     import timm
     import transformers

@@ -58,6 +58,9 @@ class Standin:
     errors: dict[str, list[Exception]] = field(default_factory=dict)  # each is raised once, in order
     calls: list[str] = field(default_factory=list)
     value: float | None = None  # in place of every score
+    logit: float = 1.0  # of the last class
+    fingerprint: str = "a"
+    details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
 
     def gate(self, key: str) -> Gate:
         return self.gates.setdefault(key, Gate())
@@ -74,7 +77,7 @@ class Standin:
         self._at(f"load {name}")
         kind = KINDS.get(name, "image")
         labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else LABELS
-        details = {"heads": 2, "abilities": {}}
+        details = {**self.details, "abilities": {}}
         return SimpleNamespace(
             name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
         )
@@ -96,6 +99,7 @@ class Standin:
         assert threading.current_thread().name == "worker"
         labels = list(target) if model.kind == "clip" else list(model.labels)
         logits = torch.arange(len(labels), 0, -1, dtype=torch.float32)
+        logits[-1] = self.logit
         chosen = list(range(len(labels))) if model.kind == "clip" else [0] if target is None else target
         prompt = [labels[i] if model.kind == "clip" else None for i in chosen]
         targets = [TargetInfo(labels[i], i, p, float(logits[i]), 0.5) for i, p in zip(chosen, prompt, strict=True)]
@@ -142,6 +146,7 @@ class Standin:
         return replace(
             explaining.engine(),
             version="0",
+            fingerprint=self.fingerprint,
             catalogue=CATALOGUE,
             fetch=self.fetch,
             load=self.load,

@@ -343,6 +343,8 @@ def test_an_explanation_opens_again_after_a_restart(sites: Sites) -> None:
         assert site.events(f"{root}/events") == events
         assert [site.client.get(path).content for path in paths] == contents
         assert site.ask(png(), target="dog").json()["id"] == before["id"]
+    with sites(Standin(fingerprint="b")) as site:  # another version of the engine
+        assert site.ask(png(), target="dog").json()["id"] != before["id"]
 
 
 def test_stopping_ends_what_is_under_way(sites: Sites, refused: Check) -> None:
@@ -392,6 +394,9 @@ def test_a_failure_is_told_and_the_worker_goes_on(site: Site, refused: Check) ->
     site.engine.value = float("nan")
     refused(site.ask(png(), wait=True), 500, "explanation-failed")
     site.engine.value = None
+    site.engine.logit = float("nan")
+    refused(site.ask(png(), wait=True), 500, "explanation-failed")
+    site.engine.logit = 1.0
     assert site.ask(png(), wait=True).status_code == 200
 
 

@@ -78,6 +78,13 @@ def test_a_model_that_cannot_be_had(site: Site) -> None:
     assert "problem" not in model(site, "timm/listed")
 
 
+def test_a_model_that_cannot_be_described_fails(site: Site) -> None:
+    site.engine.details = {"heads": {1, 2}}  # no JSON
+    assert load(site, "timm/listed")[-1] == "failed"
+    assert model(site, "timm/listed")["state"] == "failed"
+    assert site.ask(png(), wait=True).status_code == 200
+
+
 def test_a_question_to_a_model_that_is_not_loaded_loads_it(site: Site) -> None:
     assert site.ask(png(), model="timm/listed", wait=True).json()["model"] == "timm/listed"
 
