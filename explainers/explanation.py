@@ -55,17 +55,20 @@ def abilities(model: Model) -> dict[str, str]:
     once, by one forward pass.
     """
     if "abilities" not in model.details:
-        from PIL import Image
-
-        plain: Input = "a" if model.kind == "text" else Image.new("RGB", (64, 64), (127, 127, 127))
-        tensors = dict(model.prepare(plain).tensors)
-        if model.prompt_inputs is not None:
-            tensors.update(model.prompt_inputs(["a"]))
         with torch.no_grad():
-            recording = Recording(model, tensors)
-        model.details["abilities"] = _lacks(recording)
+            model.details["abilities"] = _lacks(Recording(model, _plain_tensors(model)))
     found: dict[str, str] = model.details["abilities"]
     return found
+
+
+def _plain_tensors(model: Model) -> dict[str, Tensor]:
+    """The smallest input the model takes, made without its preprocessing, which a wrapped module may lack."""
+    tensors: dict[str, Tensor] = {}
+    if model.kind == "text":
+        ids = torch.tensor([[1, 2, 3]], device=model.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    tensors["pixel_values"] = torch.zeros(1, 3, *model.details["input"], device=model.device, dtype=model.dtype)
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"])}
 
 
 def _lacks(recording: Recording) -> dict[str, str]:

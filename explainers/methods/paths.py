@@ -150,15 +150,20 @@ def integrated_gradients(
 def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Tensor:
     """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
-    spread = x.flatten(1).amax(1) - x.flatten(1).amin(1)
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
 
+    def noise(sample: int) -> Tensor:
+        """One draw, for the real tokens alone, so that neither padding nor neighbours change it."""
+        own = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
+        drawn = torch.randn(own.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (own.max() - own.min()))
+        if at == "pixels":
+            return drawn
+        padded = torch.zeros_like(x[sample])
+        padded[trace.mask[sample]] = drawn
+        return padded
+
     def values(repeated: Tensor, first: int, number: int) -> Tensor:
-        noise = [
-            torch.randn(number, *x.shape[1:], generator=generator, dtype=torch.float64).to(x) * (sigma * size)
-            for generator, size in zip(generators, spread, strict=True)
-        ]
-        return repeated + torch.cat(noise)
+        return repeated + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
 
     mean = torch.cat(_gradients(trace, at, values, draws), 1).mean(1)
     return from_pixels(trace, mean.abs().sum(1)) if at == "pixels" else mean.abs().sum(-1)
