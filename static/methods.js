@@ -39,7 +39,8 @@ function family(method, variants) {
 function methodsTable(methods, variants) {
   const heads = ["Method", "Rule", "Then known as", "Paper", "Write it as"];
   const head = el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text))));
-  return el("table", {}, head, methods.map((method) => family(method, variants.filter((variant) => variant.readout === method.name))));
+  const columns = el("colgroup", {}, ["method", "", "", "paper", ""].map((name) => el("col", { class: name })));
+  return el("table", {}, columns, head, methods.map((method) => family(method, variants.filter((variant) => variant.readout === method.name))));
 }
 
 function rulesTable(rules) {

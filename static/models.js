@@ -12,10 +12,10 @@ const following = new Set();
 /** What is known of a model, as pairs of name and value. */
 function facts({ details = {}, device, weights_digest: digest }) {
   const size = (value) => (Array.isArray(value) ? value.join("×") : value);
-  const millions = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)} million` : String(n));
+  const millions = (n) => `${(n / 1e6).toFixed(1)} M`;
   return [
     ["blocks", details.blocks], ["heads", details.heads], ["width", details.width], ["patches", size(details.grid)], ["input", size(details.input)],
-    ["longest text", details.max_tokens && `${details.max_tokens} tokens`], ["classes", details.classes], ["parameters", details.parameters && millions(details.parameters)],
+    ["most tokens", details.max_tokens], ["classes", details.classes], ["parameters", details.parameters && millions(details.parameters)],
     ["device", device], ["weights", digest?.slice(0, 12)],
   ].filter(([, value]) => value !== undefined && value !== null && value !== "");
 }
