@@ -153,6 +153,8 @@ def save(clip: CLIPModel, processor: CLIPProcessor, out: Path) -> None:
     clip.float().save_pretrained(out)
     weights = {name: value.half() for name, value in load_file(out / "model.safetensors").items()}
     save_file(weights, out / "model.safetensors", {"format": "pt"})
+    processor.tokenizer.backend_tokenizer.no_truncation()  # settings of the last call, which would be stored as defaults
+    processor.tokenizer.backend_tokenizer.no_padding()
     processor.save_pretrained(out)
 
 

@@ -1,0 +1,133 @@
+"""The two trained models of scenes, on scenes they have not seen, and the sample scenes of the pages."""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+
+# isort: split
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors import safe_open
+from transformers import AutoProcessor, AutoTokenizer, CLIPModel
+
+from embedded.recipes import evaluate, samples
+from embedded.recipes.evaluate import MODELS, PROMPT, accuracy, clip_scores, localisation, vit_scores
+from embedded.recipes.scenes import KINDS, draw
+from embedded.recipes.train_scenes_clip import text_features
+from embedded.recipes.train_scenes_vit import tensors
+
+VIT, CLIP = MODELS / "scenes-vit", MODELS / "scenes-clip"
+INDEX = json.loads((samples.OUT / "index.json").read_text("utf-8"))["samples"]
+
+
+def pixels(path: Path) -> torch.Tensor:
+    """A picture as the models see it."""
+    picture = Image.open(path).resize((112, 112), Image.Resampling.BICUBIC)
+    return tensors(torch.from_numpy(np.asarray(picture).copy())[None], "cpu")
+
+
+def test_scenes_vit_names_what_is_there() -> None:
+    figures = accuracy(vit_scores(VIT), 100)
+    assert figures["top class in the scene"] >= 0.88
+    assert figures["objects among the first k of k"] >= 0.75
+    assert figures["top class, half the patches removed"] >= 0.75
+
+
+def test_scenes_clip_names_what_is_there() -> None:
+    figures = accuracy(clip_scores(CLIP), 60)
+    assert figures["top class in the scene"] >= 0.88
+    assert figures["objects among the first k of k"] >= 0.75
+    assert figures["top class, half the patches removed"] >= 0.75
+
+
+@pytest.mark.parametrize(("folder", "prompt"), [(VIT, "{}"), (CLIP, PROMPT)], ids=["vit", "clip"])
+def test_maps_light_up_the_object_asked_for(folder: Path, prompt: str) -> None:
+    figures = localisation(folder, prompt, 8, ["fullgrad_plus:libra", "random"])
+    libra, random = (figures[f"{method}: energy on the object"] for method in ("fullgrad_plus:libra", "random"))
+    assert libra > 4 * random
+    assert figures["fullgrad_plus:libra: denser than on any neighbour"] >= 0.85
+
+
+def test_fresh_scenes_are_the_same_each_time() -> None:
+    one, two = (list(evaluate.fresh_scenes(3, least=2)) for _ in range(2))
+    assert [a.image.tobytes() for a in one] == [b.image.tobytes() for b in two]
+    assert all(len(scene.objects) >= 2 for scene in one)
+
+
+def test_scenes_vit_is_an_ordinary_timm_folder() -> None:
+    model = timm.create_model(f"local-dir:{VIT}", pretrained=True)
+    assert model.pretrained_cfg["label_names"] == list(KINDS)
+    assert model.pretrained_cfg["input_size"] == (3, 112, 112)
+    assert model.patch_embed.grid_size == (14, 14)
+    assert next(model.parameters()).dtype == torch.float32
+    assert torch.isfinite(torch.cat([p.flatten() for p in model.parameters()])).all()
+
+
+@pytest.mark.parametrize("folder", [VIT, CLIP], ids=["vit", "clip"])
+def test_weights_are_stored_small(folder: Path) -> None:
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118 (not a dict)
+    assert (folder / "model.safetensors").stat().st_size < 10e6
+
+
+def test_scenes_clip_is_an_ordinary_transformers_folder() -> None:
+    clip, processor = CLIPModel.from_pretrained(CLIP).eval(), AutoProcessor.from_pretrained(CLIP)
+    assert clip.dtype == torch.float32
+    picture = Image.open(samples.OUT / "zebra-elephant.png")
+    texts = [PROMPT.format(kind) for kind in ("zebra", "guitar")]
+    inputs = processor(text=texts, images=picture, return_tensors="pt", padding=True)
+    assert inputs["pixel_values"].shape == (1, 3, 112, 112)
+    with torch.inference_mode():
+        zebra, guitar = clip(**inputs).logits_per_image[0]
+    assert zebra > guitar + 3
+
+
+def test_texts_of_any_kind_are_read() -> None:
+    clip, words = CLIPModel.from_pretrained(CLIP).eval(), AutoTokenizer.from_pretrained(CLIP)
+    with torch.inference_mode():
+        alone = text_features(clip, words, ["A photo of a ZEBRA"])
+        padded = text_features(clip, words, ["a photo of a zebra", "a photo of an elephant next to a spoon and a fork"])
+        torch.testing.assert_close(alone[0], padded[0])
+        strange = text_features(clip, words, ["", "wombat", "zèbre 斑马 🦓", "zebra " * 100])
+    assert torch.isfinite(strange).all()
+
+
+@pytest.mark.parametrize(("word", "kind"), [("puppy", "dog"), ("kitten", "cat"), ("automobile", "car"), ("plane", "airplane"),
+                                            ("bike", "bicycle"), ("football", "soccer ball")])  # fmt: skip
+def test_synonyms_mean_the_same(word: str, kind: str) -> None:
+    clip, words = CLIPModel.from_pretrained(CLIP).eval(), AutoTokenizer.from_pretrained(CLIP)
+    with torch.inference_mode():
+        kinds = text_features(clip, words, [PROMPT.format(k) for k in KINDS])
+        asked = text_features(clip, words, [PROMPT.format(word)])[0]
+    assert KINDS[int((kinds @ asked).argmax())] == kind
+
+
+@pytest.mark.parametrize("row", INDEX, ids=[row["id"] for row in INDEX])
+def test_the_models_are_right_on_every_sample(row: dict[str, Any]) -> None:
+    score = {"scenes-vit": vit_scores, "scenes-clip": clip_scores}[row["model"]](MODELS / row["model"])
+    with torch.inference_mode():
+        order = score(pixels(samples.OUT / row["image"]), None)[0].argsort(descending=True).tolist()
+    assert {KINDS[i] for i in order[: len(row["objects"])]} == set(row["objects"])
+
+
+def test_the_samples_are_what_their_recipe_draws() -> None:
+    assert [row["id"] for row in INDEX[::2]] == [sample.name for sample in samples.SAMPLES]
+    assert len(INDEX) == 2 * len(samples.SAMPLES) >= 12
+    for row, twin, sample in zip(INDEX[::2], INDEX[1::2], samples.SAMPLES, strict=True):
+        scene, visible = draw(sample.composition, samples.SIZE)
+        assert min(visible) > 0.6
+        assert Image.open(samples.OUT / row["image"]).tobytes() == scene.image.tobytes()
+        numbers = np.asarray(Image.open(samples.OUT / row["mask"]))
+        for index, item in enumerate(scene.objects):
+            assert np.array_equal(numbers == index + 1, item.mask)
+        assert row["objects"] == twin["objects"] == [item.kind for item in scene.objects]
+        assert row["target"] in row["objects"]
+        assert len(twin["prompts"]) == len(twin["objects"])
