@@ -80,8 +80,9 @@ class Twin:
         return weights.detach() if self.rule.attention == "constant" else weights
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
-        """Of two paths."""
-        return value_of(a @ b, 0.5 * (a @ b)) if self.rule.attention == "half" else a @ b
+        """Of two paths, or of a path and a constant, which takes no share."""
+        half = self.rule.attention == "half" and a.requires_grad and b.requires_grad
+        return value_of(a @ b, 0.5 * (a @ b)) if half else a @ b
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
         scores = self.matmul(q, k.mT) * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -94,6 +95,10 @@ class Twin:
 
     def act(self, function: Function, x: Tensor) -> Tensor:
         return x * (function(x) / x).detach() if self.rule.activation == "gate" else function(x)
+
+    def power(self, x: Tensor, exponent: int) -> Tensor:
+        """Squares make the scale of a normalisation written by hand: where norms have their ordinary gradient, so have they."""
+        return x**exponent if self.rule.norm == "jacobian" else self.act(lambda y: y**exponent, x)
 
     def gate(self, g: Tensor) -> Tensor:
         return g if self.rule.activation == "jacobian" else g.detach()
