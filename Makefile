@@ -38,7 +38,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install --constraint constraints.txt --editable '.[test]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 lint: $(VENV)/installed-test
@@ -47,7 +47,7 @@ lint: $(VENV)/installed-test
 
 # One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone.
 test: lint chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # Debian's package where it can be installed and runs, Playwright's own download elsewhere.
 chromium: $(VENV)/installed-test

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+BROWSER = "browser"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -19,3 +20,10 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv(name)
         patch.setenv("VITRINE_HOME", str(tmp_path_factory.mktemp("home")))
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (``-n 2 --dist loadgroup``) a file stays in one of them, and so do all browser tests: they share a server."""
+    for item in items:
+        file = item.path.relative_to(ROOT)
+        item.add_marker(pytest.mark.xdist_group(BROWSER if file.parent.name == BROWSER else file.as_posix()))

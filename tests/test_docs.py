@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from explainers.models.catalogue import embedded_names, embedded_path
 from server import docs
 from server.cli import build_parser
 from tests.conftest import ROOT
@@ -33,7 +34,7 @@ def test_commands_can_be_typed(command: str) -> None:
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    targets = set(re.findall(r"\bmake (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    targets = set(re.findall(r"(?:^|`)make (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE))
     assert {"serve", "test", "install"} <= targets
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
@@ -43,3 +44,11 @@ def test_files_that_are_linked_exist() -> None:
         text = (ROOT / page).read_text("utf-8")
         links = re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#]+)", text)
         assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
+def test_figures_are_those_of_the_model_cards() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \| .*? \| ([\d., %]+) \|$", README, re.MULTILINE)
+    assert [name for name, _ in rows] == embedded_names()
+    for name, figures in rows:
+        card = (embedded_path(name) / "README.md").read_text("utf-8")
+        assert all(figure in card.replace(" %", "%") for figure in re.findall(r"[\d.]+%", figures.replace(" %", "%")))

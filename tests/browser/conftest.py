@@ -1,4 +1,4 @@
-"""One server and one Chromium a session; a fresh profile a test; no error on the console goes unseen."""
+"""One server and one Chromium for all these tests; a fresh profile a test; no error on the console goes unseen."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ new PerformanceObserver((list) => {
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with served(tmp_path_factory.mktemp("server")) as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = launch(playwright)
