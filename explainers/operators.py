@@ -90,7 +90,7 @@ class MatMul(Function):
             if not all(ctx.needs_input_grad[:2]):  # the other factor is a constant and takes no share
                 g_a, g_b = g_a * 2, g_b * 2
         else:
-            share = 0.5 if choice == "half" else 1.0
+            share = 0.5 if choice == "half" and all(ctx.needs_input_grad[:2]) else 1.0  # a constant takes no share
             g_a = share * (g @ b.mT) if ctx.needs_input_grad[0] else None
             g_b = share * (a.mT @ g) if ctx.needs_input_grad[1] else None
         return (
