@@ -7,6 +7,7 @@ import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 # isort: split
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from embedded.recipes.scenes import KINDS, draw
 from embedded.recipes.train_scenes_clip import text_features
 from embedded.recipes.train_scenes_vit import tensors
 
+SCORES = {"scenes-vit": cache(vit_scores), "scenes-clip": cache(clip_scores)}  # loaded once
 VIT, CLIP = MODELS / "scenes-vit", MODELS / "scenes-clip"
 INDEX = json.loads((samples.OUT / "index.json").read_text("utf-8"))["samples"]
 
@@ -35,14 +37,14 @@ def pixels(path: Path) -> torch.Tensor:
 
 
 def test_scenes_vit_names_what_is_there() -> None:
-    figures = accuracy(vit_scores(VIT), 100)
+    figures = accuracy(SCORES["scenes-vit"](VIT), 100)
     assert figures["top class in the scene"] >= 0.88
     assert figures["objects among the first k of k"] >= 0.75
     assert figures["top class, half the patches removed"] >= 0.75
 
 
 def test_scenes_clip_names_what_is_there() -> None:
-    figures = accuracy(clip_scores(CLIP), 60)
+    figures = accuracy(SCORES["scenes-clip"](CLIP), 60)
     assert figures["top class in the scene"] >= 0.88
     assert figures["objects among the first k of k"] >= 0.75
     assert figures["top class, half the patches removed"] >= 0.75
@@ -112,7 +114,7 @@ def test_synonyms_mean_the_same(word: str, kind: str) -> None:
 
 @pytest.mark.parametrize("row", INDEX, ids=[row["id"] for row in INDEX])
 def test_the_models_are_right_on_every_sample(row: dict[str, Any]) -> None:
-    score = {"scenes-vit": vit_scores, "scenes-clip": clip_scores}[row["model"]](MODELS / row["model"])
+    score = SCORES[row["model"]](MODELS / row["model"])
     with torch.inference_mode():
         order = score(pixels(samples.OUT / row["image"]), None)[0].argsort(descending=True).tolist()
     assert {KINDS[i] for i in order[: len(row["objects"])]} == set(row["objects"])
