@@ -88,6 +88,9 @@ VIT = {
     "partial_lrp": "partial_lrp_origlrp",
     "raw_attention": "raw_attention",
     "rollout": "attention_rollout",
+    "transformer_attribution_without_gradient?published_code=true": "lrp_rollout",
+    "transformer_attribution_last_block": "ablation_last_grad_relevance",
+    "transformer_attribution_second_block": "ablation_second_grad_relevance",
     "rollout?start_layer=1": "attention_rollout_start_layer_1",
 }
 

@@ -496,7 +496,7 @@ def test_every_handler_is_in_the_table_of_cases() -> None:
             record(case.make(), case.x)
         for one in ALIASES:
             record(one, X)
-    names = {getattr(f, "__qualname__", str(f)) for f in set(_HANDLERS) - seen}
+    names = {getattr(f, "__qualname__", str(f)) for f in set(_HANDLERS) - seen - {F.tanh, F.sigmoid}}  # these two only call the method
     # torch sends x + y as Tensor.add, and so on: which spellings of an operator arrive at all is torch's own affair
     names = {name for name in names if not name.split(".")[-1].startswith("__")}
     assert not names
