@@ -11,7 +11,9 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError, Rule
 from explainers.methods.flow import _flows
+from explainers.recording import Recording
 from explainers.rules import RULES
+from tests.engine import twins
 from tests.engine.models import inputs, wrapped
 from tests.engine.test_methods import TARGET, Pair
 from tests.families import FAMILIES
@@ -80,8 +82,8 @@ def test_a_rule_made_in_python_gives_the_map_of_the_rule_with_a_name() -> None:
     first, second = result.maps
     assert second.method == "fullgrad_plus:custom"
     assert torch.equal(first.scores, second.scores)
+    relevance = Rule(attention="relevance", norm="identity", activation="identity", product="relevance", linear="z_plus")
     with pytest.raises(ExplainerError, match="already multiplied"):
-        relevance = Rule(attention="relevance", norm="identity", activation="identity", product="relevance", linear="z_plus")
         explainers.explain(wrapped("vit"), inputs("vit", 1), methods=[("fullgrad_plus", relevance)])
 
 
@@ -125,9 +127,7 @@ def test_legrad_of_the_last_block() -> None:
     """The head reads the mean of all tokens; gradient with respect to the last attention map by torch alone."""
     model, tensors = wrapped("vit"), inputs("vit", 1)
     module = model.module
-    from tests.engine import twins
-
-    x1 = explainers.recording.Recording(model, tensors).block_inputs[0].detach()
+    x1 = Recording(model, tensors).block_inputs[0].detach()
     made = twins.vit(module, x1, RULES["gradient"])
     pooled = made.outputs[-1].mean(1)
     logits = F.linear(
