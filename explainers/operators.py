@@ -369,6 +369,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording) -> Te
     return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, False)
 
 
+def swapped(x: Tensor, w: Tensor) -> Tensor:
+    """w @ x, as a linear map of x."""
+    return w @ x
+
+
+def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
+    """The transpose of :func:`swapped`, for equal batch dimensions."""
+    return w.mT @ signal
+
+
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recording) -> Tensor:
     """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
 
@@ -380,7 +390,10 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
         scale = None
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores: Tensor = rec.run(Scale, rec.run(MatMul, query, key.mT), factor)
+    products = (
+        rec.run(MatMul, query, key.mT) if query.requires_grad else rec.run(LinearMap, key.mT, query, None, swapped, swapped_back, False)
+    )
+    scores: Tensor = rec.run(Scale, products, factor)
     if mask is not None:
         additive = (
             torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)

@@ -50,17 +50,13 @@ def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor | N
         return rec.run(op.MatMul, input, other)
     if active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False)
-    out = rec.run(op.LinearMap, other, input, None, _swapped, _unmatmul_right(other), False)
+    out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), False)
     return give_role(out, "turned" if out.dim() == 2 else None)
 
 
 @handles(Tensor.__rmatmul__)
 def _rmatmul(rec: Recording, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
     return matmul(rec, torch.matmul, other, self)
-
-
-def _swapped(x: Tensor, w: Tensor) -> Tensor:
-    return w @ x
 
 
 def _unmatmul_left(x: Tensor) -> op.Map:
