@@ -53,6 +53,8 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
 PHRASES, REVIEWS = 48, 8  # in a step
+# What people paste is whole sentences and long newspaper reviews, of which the data has few: so they come more often.
+SENTENCE, SENTENCE_TIMES, ERASER_TIMES = 12, 2, 3  # words that make a phrase a sentence; how often an epoch
 WINDOWS = ((128, 0.2), (256, 0.5), (384, 0.2), (512, 0.1))  # pieces a review is cut to, and how often
 MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
 
@@ -113,11 +115,13 @@ class Steps:
 
     def __init__(self, reviews: Mapping[str, Sequence[Review]], tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
         rng = np.random.default_rng((seed, 0))
-        phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in reviews["sst2"]]
-        whole = [*reviews["imdb"], *reviews["eraser"]]
+        sentences = [r for r in reviews["sst2"] if len(r.text.split()) >= SENTENCE]
+        short = [*reviews["sst2"], *sentences * (SENTENCE_TIMES - 1)]
+        phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in short]
+        whole = [*reviews["imdb"], *list(reviews["eraser"]) * ERASER_TIMES]
         self.special, self.seed = Special.of(tokenizer), seed
         self.streams = (
-            Stream(pieces_of(tokenizer, phrases), [r.label for r in reviews["sst2"]], PHRASES, ((LENGTH, 1.0),), seed),
+            Stream(pieces_of(tokenizer, phrases), [r.label for r in short], PHRASES, ((LENGTH, 1.0),), seed),
             Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
         )
 
