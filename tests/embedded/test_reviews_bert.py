@@ -26,6 +26,7 @@ SENTENCES = [
     ("I loved every minute of it.", 1),
     ("Funny, touching and beautifully shot.", 1),
     ("It isn't bad at all; in fact I enjoyed it.", 1),
+    ("The plot is thin, but the performances are so good that I didn't mind.", 1),
     ("A masterpiece.", 1),
     ("A terrible waste of time.", 0),
     ("The plot is predictable and the acting is awful.", 0),
