@@ -73,5 +73,5 @@ def the_server(settings: Settings) -> uvicorn.Server:
             if self.started and sockets:
                 print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
 
-    # Five seconds: an open event stream would otherwise keep the server from stopping.
-    return Server(uvicorn.Config(create_app(settings), log_level=settings.log_level, timeout_graceful_shutdown=5))
+    # An open event stream would keep the server from stopping. The application logs its calls itself.
+    return Server(uvicorn.Config(create_app(settings), log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False))
