@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,8 @@ def served(home: Path) -> Iterator[str]:
             if said is None:
                 raise RuntimeError(f"the server did not start:\n{(home / 'log').read_text()}")
             address = said.split(READY)[1].split()[0]
+            # what it says from here on is read as well: a full pipe would stop the server
+            threading.Thread(target=shutil.copyfileobj, args=(process.stdout, log), daemon=True).start()
             for name in EMBEDDED.values():
                 wait_until_loaded(address, name)
             yield address
