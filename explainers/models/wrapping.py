@@ -88,8 +88,17 @@ def wrap(
             "parameters": sum(p.numel() for p in module.parameters()),
             "library": library,
             "source": title,
+            **_similarity(module, kind),
         },
     )
+
+
+def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
+    """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
+    scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
+    if kind != "clip" or scale is None:
+        return {}
+    return {"logit_scale": float(scale.detach().exp()), **({} if bias is None else {"logit_bias": float(bias.detach())})}
 
 
 def _reader(module: nn.Module, given: Any) -> TextReader:
