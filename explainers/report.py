@@ -15,7 +15,7 @@ from explainers.models.base import ImageInput
 from explainers.result import Attribution, Explanation
 
 FOR, AGAINST = (194, 64, 42), (42, 98, 168)  # red for, blue against
-SEQUENCE = "inferno"  # perceptually uniform, for maps without a sign
+SEQUENCE = "magma"  # perceptually uniform, for maps without a sign; the pages use the same
 PAPER, INK = (255, 254, 251), (28, 26, 21)
 OPACITY = 0.82
 PERCENTILE = 99  # of |score|: one extreme patch does not blank the rest
