@@ -160,6 +160,7 @@ def explain(
         content = torch.zeros_like(recording.mask)
         for own, mask, explanation in zip(content, recording.mask, explanations, strict=True):
             own[mask] = _content(explanation.input, recording.layout, int(mask.sum())).to(own.device)
+        rerun, answer = _rerunner(model, tensors, check), _answerer(model, tensors, check)
         for one in chosen:
             for request in requests:
                 check()
@@ -168,8 +169,8 @@ def explain(
                     one,
                     request.rule,
                     seeds=seeds,
-                    rerun=_rerunner(model, tensors, check),
-                    answer=_answerer(model, tensors, check),
+                    rerun=rerun,
+                    answer=answer,
                     content=content,
                 )
                 for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):

@@ -9,6 +9,7 @@ and the copies of all sources sum to the real one less its biases.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -35,15 +36,10 @@ class Propagation(Recording):
         self._sources = sources
         self._share = 0.5 if rule.product == "half" else 1.0
         self._block = block
-        self.norms: list[
-            tuple[Tensor, Tensor, Tensor]
-        ] = []  # of the last block: input, output, the factor (scale times weight) of the real copy
-        self.sums: list[Tensor] = []
-        self.reached = False
-        try:
+        # of the last block: input, output, the factor (scale times weight) of the real copy
+        self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
-        except _ReachedError:
-            self.reached = True
 
     def _isolate(self, x: Tensor) -> Tensor:
         """Keep of the copies their source token alone."""
@@ -58,7 +54,7 @@ class Propagation(Recording):
         super()._before_block(module, args, kwargs)
         if self._block is None or len(self.block_inputs) - 1 != self._block:
             return None
-        self.norms, self.sums = [], []
+        self.norms = []
         x = self._isolate(self.block_inputs[-1]).requires_grad_()
         self.block_inputs[-1] = x
         return with_tokens(args, kwargs, x)
@@ -68,11 +64,6 @@ class Propagation(Recording):
         if self._block is not None and len(self.block_outputs) - 1 == self._block:
             raise _ReachedError
         return None
-
-    def saw_sum(self, total: Tensor) -> None:
-        """Keep every sum of two paths of the block."""
-        super().saw_sum(total)
-        self.sums.append(total)
 
     # --- the operators, with the constants of the real copy -----------------------------------------------------------
 

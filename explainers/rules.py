@@ -136,4 +136,3 @@ RULES |= {
     for part, change in LIBRA_WITHOUT.items()
 }
 GRADIENT_RULES = tuple(name for name, rule in RULES.items() if not rule.is_relevance)
-RELEVANCE_RULES = tuple(name for name, rule in RULES.items() if rule.is_relevance)

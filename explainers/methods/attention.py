@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.methods.registry import Name, method
+from explainers.methods.registry import GRADIENT_ALSO, Name, method
+from explainers.rules import RULES
 from explainers.specs import Option
 from explainers.trace import Trace
 
@@ -83,7 +84,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     year=2017,
     paper="Grad-CAM, ICCV 2017, arXiv 1610.02391; on attention as the baseline of arXiv 2012.09838",
     rule="gradient",
-    also=("libra", "conservative", "attnlrp"),
+    also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token"),
     default=True,
@@ -114,7 +115,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     year=2021,
     paper="Generic Attention-model Explainability, ICCV 2021, arXiv 2103.15679",
     rule="gradient",
-    also=("libra", "conservative", "attnlrp"),
+    also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token"),
     default=True,
@@ -135,10 +136,10 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     year=2022,
     paper="AttCAT: Explaining Transformers via Attentive Class Activation Tokens, NeurIPS 2022",
     rule="gradient",
-    also=("libra", "conservative", "attnlrp"),
+    also=GRADIENT_ALSO,
     signed=True,
     needs=("attention",),
-    named={"libra": Name("AttCAT · Libra", "Mehri et al.", 2025, "LibraGrad, CVPR 2025, arXiv 2411.16760", default=True)},
+    named={"libra": Name("AttCAT · Libra", "Mehri et al.", 2025, RULES["libra"].paper, default=True)},
     options={
         "published_code": Option(
             bool, False, "pair each block's attention with its input, as AttCAT's own code does, instead of its output"

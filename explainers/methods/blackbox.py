@@ -142,6 +142,16 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) ->
     return _each_sample(trace, attribute)
 
 
+def _fitted(trace: Trace, samples: int, explainer: Callable[[Callable[[Tensor], Tensor]], Lime]) -> Tensor:
+    """Weights of Captum's linear fit to the answers under random maskings."""
+
+    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
+        found: Tensor = explainer(f).attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
+        return found
+
+    return _each_sample(trace, attribute)
+
+
 @method(
     "kernel_shap",
     title="Kernel SHAP",
@@ -156,12 +166,7 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) ->
 )
 def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
     """Shapley values of the tokens, by a weighted linear fit to the answers under random maskings."""
-
-    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
-        found: Tensor = KernelShap(f).attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
-        return found
-
-    return _each_sample(trace, attribute)
+    return _fitted(trace, samples, KernelShap)
 
 
 @method(
@@ -181,10 +186,4 @@ def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
 )
 def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> Tensor:
     """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
-
-    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
-        explainer = Lime(f, interpretable_model=SkLearnLasso(alpha=alpha))
-        found: Tensor = explainer.attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
-        return found
-
-    return _each_sample(trace, attribute)
+    return _fitted(trace, samples, lambda f: Lime(f, interpretable_model=SkLearnLasso(alpha=alpha)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explainers.methods.registry import Name, method
+from explainers.methods.registry import GRADIENT_ALSO, Name, method
+from explainers.rules import RULES
 from explainers.specs import Option
 from explainers.trace import Trace, from_pixels
 
-LIBRA = "LibraGrad, CVPR 2025, arXiv 2411.16760"
+LIBRA = RULES["libra"].paper
 ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
 ATTNLRP = "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML 2024, arXiv 2402.05602"
 AT = Option(
@@ -18,7 +19,6 @@ AT = Option(
     "where input and gradient meet: at the embedded tokens, or at the pixels, then summed over each patch",
     choices=("tokens", "pixels"),
 )
-GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
 @method(

@@ -7,11 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
-from explainers.methods.registry import method
+from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.specs import Option
 from explainers.trace import Trace
-
-GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.methods.gradients import AT
-from explainers.methods.registry import method
+from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.specs import Option
 from explainers.trace import Trace, from_pixels
 
@@ -72,7 +72,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     year=2017,
     paper="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365",
     rule="gradient",
-    also=("libra", "conservative", "attnlrp"),
+    also=GRADIENT_ALSO,
     signed=True,
     complete=True,
     dear=True,
@@ -135,7 +135,7 @@ def integrated_gradients(
     year=2017,
     paper="SmoothGrad: removing noise by adding noise, arXiv 1706.03825",
     rule="gradient",
-    also=("libra", "conservative", "attnlrp"),
+    also=GRADIENT_ALSO,
     signed=False,
     dear=True,
     passes="draws forward, draws backward",

@@ -15,6 +15,8 @@ from explainers.specs import Option, split_spec
 from explainers.trace import Trace
 
 Readout = Callable[..., Tensor]
+#: The rules a read-out of gradients takes beside the ordinary one.
+GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
 @dataclass(frozen=True)
