@@ -1,4 +1,4 @@
-"""The families of tests/families.py, wrapped once a data type; and small helpers over a recording."""
+"""The families of tests/families, wrapped once a data type; and small helpers over a recording."""
 
 from __future__ import annotations
 
