@@ -142,10 +142,11 @@ class Norm(Function):
         """``function`` is torch's own normalisation, so that the value is exactly the model's."""
         ctx.set_materialize_grads(False)
         over = tuple(range(-dims, 0))
-        centre = x - x.mean(over, keepdim=True) if centred else x
+        mean = x.mean(over, keepdim=True) if centred else None
+        centre = x if mean is None else x - mean
         inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
-        ctx.save_for_backward(centre * inverse, inverse, weight, bias)
-        ctx.over, ctx.centred, ctx.rec, ctx.biased = over, centred, rec, rec.entered
+        ctx.save_for_backward(centre * inverse, inverse, mean, weight, bias)
+        ctx.over, ctx.rec, ctx.biased = over, rec, rec.entered
         return function(x)
 
     @staticmethod
@@ -154,7 +155,7 @@ class Norm(Function):
         nothing = (None,) * 7
         if g is None:
             return None, *nothing
-        unit, inverse, weight, bias = ctx.saved_tensors
+        unit, inverse, mean, weight, bias = ctx.saved_tensors
         choice = ctx.rec.rule.norm
         if not ctx.rec.rule.is_relevance and bias is not None and ctx.biased:
             ctx.rec.add_bias(g, bias)
@@ -162,7 +163,12 @@ class Norm(Function):
             return g, *nothing
         if weight is not None:
             g = g * weight
-        out = g - g.mean(ctx.over, keepdim=True) if ctx.centred else g
+        if choice == "constant_mean":
+            g = g * inverse
+            if mean is not None and ctx.biased and not ctx.rec.rule.is_relevance:  # a constant that is taken off is a bias
+                ctx.rec.add_bias(g, -mean)
+            return g, *nothing
+        out = g if mean is None else g - g.mean(ctx.over, keepdim=True)
         if choice == "jacobian":
             out = out - unit * (g * unit).mean(ctx.over, keepdim=True)
         return out * inverse, *nothing

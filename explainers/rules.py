@@ -20,6 +20,7 @@ class Rule:
     attention   softmax and the two matrix products of attention. ``jacobian``; ``constant``: attention weights are constants;
                 ``half``: each product gives half to each factor; ``relevance``: each product splits relevance and halves it
     norm        LayerNorm, RMSNorm, L2 normalisation, division. ``jacobian``; ``constant``: the scale is a constant, the centring is not;
+                ``constant_mean``: the mean that LayerNorm takes off is one too, as in the published code of Ali et al. as it ships;
                 ``identity``: the signal passes unchanged
     activation  ``jacobian``; ``gate``: act(x) is x times the constant act(x)/x; ``identity``
     product     element-wise product of two paths. ``jacobian``; ``half``: half to each factor; ``relevance``: half the relevance to each
@@ -30,7 +31,7 @@ class Rule:
     """
 
     attention: Literal["jacobian", "constant", "half", "relevance"] = "jacobian"
-    norm: Literal["jacobian", "constant", "identity"] = "jacobian"
+    norm: Literal["jacobian", "constant", "constant_mean", "identity"] = "jacobian"
     activation: Literal["jacobian", "gate", "identity"] = "jacobian"
     product: Literal["jacobian", "half", "relevance"] = "jacobian"
     linear: Literal["jacobian", "z_plus", "z_plus_each"] = "jacobian"

@@ -242,6 +242,7 @@ SINGLE = [
     Rule(attention="constant", name="a"),
     Rule(attention="half", name="h"),
     Rule(norm="constant", name="n"),
+    Rule(norm="constant_mean", name="m"),
     Rule(activation="gate", name="g"),
     Rule(product="half", name="p"),
     Rule(attention="constant", norm="constant", activation="gate", name="npr"),

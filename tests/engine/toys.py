@@ -116,7 +116,8 @@ class Twin:
         return a * self.scale(s) if self.rule.norm != "jacobian" else self.mul(a, s)
 
     def layer_norm(self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-        centre = x - x.mean(-1, keepdim=True)
+        mean = x.mean(-1, keepdim=True)
+        centre = x - (mean.detach() if self.rule.norm == "constant_mean" else mean)
         y = centre / self.scale((centre.square().mean(-1, keepdim=True) + eps).sqrt())
         y = y if weight is None else y * weight
         return y if bias is None else y + bias
