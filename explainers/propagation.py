@@ -69,15 +69,20 @@ class Propagation(Recording):
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
-        groups = x.detach().unflatten(0, (-1, self.copies))
+        groups = x.detach().unflatten(0, (-1, self.copies, len(x) // len(self._x1)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
-        return repeated.flatten(0, 1)
+        return repeated.flatten(0, 2)
+
+    def _where_real(self, y: Tensor) -> Tensor:
+        """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
+        first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
+        first[0] = True
+        rows = first.repeat_interleave(len(y) // len(self._x1)).repeat(len(self._x1) // self.copies)
+        return rows.view(-1, *[1] * (y.dim() - 1))
 
     def _on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
-        keep = torch.zeros(self.copies, dtype=y.dtype, device=y.device)
-        keep[0] = 1
-        return y + constant * keep.repeat(len(y) // self.copies).view(-1, *[1] * (y.dim() - 1))
+        return y + constant * self._where_real(y).to(y.dtype)
 
     def run(self, operator: type[Function], *arguments: Any) -> Tensor:
         """Apply the linear form of an operator."""
@@ -130,9 +135,7 @@ class Propagation(Recording):
         if constant[0]:
             return self.real(a) * b
         both = self._share * (a * self.real(b) + self.real(a) * b)
-        first = torch.zeros(self.copies, dtype=torch.bool, device=a.device)
-        first[0] = True
-        return torch.where(first.repeat(len(both) // self.copies).view(-1, *[1] * (both.dim() - 1)), a * b, both)
+        return torch.where(self._where_real(both), a * b, both)
 
     def _div(self, a: Tensor, b: Tensor) -> Tensor:
         return a / self.real(b)

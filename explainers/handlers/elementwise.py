@@ -137,6 +137,8 @@ def div(rec: Recording, func: TorchFunction, input: Any, other: Any, *, rounding
     if rounding_mode is not None or not (active(input) or active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not active(other):
+        if isinstance(other, Tensor) and not other.is_floating_point():
+            other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
         return give_role(rec.run(op.Scale, input, 1 / other), role(input))
     if not active(input):
         return make_scale(rec, input / other, "div")
