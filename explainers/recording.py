@@ -94,8 +94,9 @@ def _constant(value: Any) -> Any:
 class Recording:
     """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
 
-    After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), and per block ``block_inputs``, ``block_outputs`` and
-    ``middles`` (the residual stream after attention), all (B, S, D), ``attentions`` (B, H, S, S) and ``parts``.
+    After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), ``class_tokens`` (B,), the place of the token that the head read in
+    each sample (None where it pools), and per block ``block_inputs``, ``block_outputs`` and ``middles`` (the residual stream after
+    attention), all (B, S, D), ``attentions`` (B, H, S, S) and ``parts``.
 
     pixels        start the graph at ``pixel_values`` instead of x^1
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
@@ -130,6 +131,7 @@ class Recording:
         self._exit = (exit_block, exit_through)
         self._single_head = single_head
         self._inside = False
+        self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
         self._bias: Tensor | None = None
         self._unplaced: Tensor | None = None
@@ -155,6 +157,7 @@ class Recording:
         x = self.block_inputs[0]
         given = tensors.get("attention_mask") if model.kind == "text" else None
         self.mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if given is None else given.bool()
+        self.class_tokens: Tensor | None = self._class_tokens()
 
     # --- forward ------------------------------------------------------------------------------------------------------
 
@@ -201,11 +204,12 @@ class Recording:
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
         self.block_outputs.append(output if isinstance(output, Tensor) else output[0])
+        self._left = self.block_outputs[-1]
         block, through = self._exit
         if block is None or len(self.block_outputs) < len(self.model.blocks):
             return None
         shown = self.block_outputs[block]
-        shown = shown if through is None else through(shown)
+        self._left = shown = shown if through is None else through(shown)
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def saw_attention(self, weights: Tensor) -> None:
@@ -253,6 +257,23 @@ class Recording:
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
+    def _class_tokens(self) -> Tensor | None:
+        """Where the head reads one token, and which depends on the text: the one token of the last block that the logits depend on."""
+        token, x = self.layout.class_token, self._left
+        if token is None or token >= 0:
+            return None if token is None else torch.full((len(x),), token, device=x.device)
+        self._begin(Rule())
+        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
+        (signal,) = torch.autograd.grad(self.logits, x, weights.expand_as(self.logits), retain_graph=True)
+        return signal.abs().amax(-1).argmax(-1)
+
+    def _begin(self, rule: Rule) -> None:
+        """Make ready for a backward pass under ``rule``."""
+        x = self.block_inputs[0]
+        self.rule = rule
+        self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
+        self._unruled = set()
+
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
         """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
 
@@ -263,7 +284,9 @@ class Recording:
         tensor.register_hook(note)
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Account for the bias term signal * bias: by token where the signal has a token axis, else to the prefix token or to nobody."""
+        """Account for the bias term signal * bias: by token where the signal has a token axis, else to the first prefix token, to the one
+        that the head reads, or to nobody.
+        """
         batch, tokens = self.block_inputs[0].shape[:2]
         if signal.dim() == 4 and signal.shape[-1] == signal.shape[-2] == tokens:
             return  # a mask or a position bias inside the attention map, which is no additive term of the tokens
@@ -282,6 +305,8 @@ class Recording:
             self._bias += term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
         elif self.layout.prefix:
             self._bias[:, 0] += term.reshape(batch, -1).sum(1)
+        elif self.class_tokens is not None:
+            self._bias[torch.arange(batch), self.class_tokens] += term.reshape(batch, -1).sum(1)
         else:
             self._unplaced += term.reshape(batch, -1).sum(1)
 
@@ -298,10 +323,7 @@ class Recording:
 
     def _backward(self, rule: Rule, seed: Tensor) -> Signals:
         started = self._now()
-        x = self.block_inputs[0]
-        self.rule = rule
-        self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
-        self._unruled = set()
+        self._begin(rule)
         attentions = [a for a in self.attentions if a is not None]
         contexts = [p.output for p in self.parts if p is not None]
         wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts] + ([self.pixels] if self.pixels is not None else [])
@@ -309,6 +331,8 @@ class Recording:
         filled = [torch.zeros_like(w) if f is None else f for w, f in zip(wanted, found, strict=True)]
         blocks = len(self.block_inputs)
         maps = iter(filled[2 * blocks :])
+        assert self._bias is not None
+        assert self._unplaced is not None
         return Signals(
             block_inputs=tuple(filled[:blocks]),
             block_outputs=tuple(filled[blocks : 2 * blocks]),

@@ -175,11 +175,17 @@ class Trace:
         weight = self.mask.to(x.dtype).view(*self.mask.shape, *[1] * (x.dim() - 2))
         return (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
 
-    def class_row(self, matrix: Tensor) -> Tensor:
-        """The row of the classification token of (B, S, S): (B, S)."""
-        if self.layout.class_token is None:
+    @property
+    def class_tokens(self) -> Tensor:
+        """Place (B,) of the token that the head reads. Raises ExplainerError where it pools."""
+        if self.recording.class_tokens is None:
             raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
-        return matrix[:, self.layout.class_token]
+        return self.recording.class_tokens
+
+    def class_row(self, matrix: Tensor) -> Tensor:
+        """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N)."""
+        rows = torch.arange(len(matrix), device=matrix.device)
+        return matrix.movedim(-2, 1)[rows, self.class_tokens]
 
     def rerun(self, repeats: int = 1, **how: Any) -> Recording:
         """Record the model again, each sample ``repeats`` times in a row.

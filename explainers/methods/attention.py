@@ -28,9 +28,9 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
 
 
 def without_class_token(trace: Trace, scores: Tensor) -> Tensor:
-    """Scores (B, S) with that of the classification token set to 0, as the published code for BERT does."""
+    """Scores (B, S), 0 at the classification token, as the published code for BERT has it; a word that the head reads keeps its own."""
     token = trace.layout.class_token
-    return scores if token is None else scores.index_fill(1, torch.tensor([token], device=scores.device), 0.0)
+    return scores if token == -1 else scores.index_fill(1, torch.tensor([token], device=scores.device), 0.0)
 
 
 @method(
@@ -97,11 +97,9 @@ def gradcam_attention(trace: Trace) -> Tensor:
     Scores are max(0, mean_h w_h a_h), and 0 where all are negative.
     """
     a, g = trace.attentions[-1], trace.attention_grads[-1]
-    token = trace.layout.class_token
-    assert token is not None
-    row = a[:, :, token]
+    row = trace.class_row(a)
     if trace.layout.grid is not None:
-        weights = g[:, :, token, trace.layout.prefix :].mean(-1)
+        weights = trace.class_row(g)[..., trace.layout.prefix :].mean(-1)
         return (weights[..., None] * row).mean(1).clamp(min=0)
     pairs = (trace.mask[:, :, None] & trace.mask[:, None, :]).to(g.dtype)[:, None]
     weights = (g * pairs).sum((-1, -2)) / pairs.sum((-1, -2))

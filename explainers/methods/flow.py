@@ -32,14 +32,12 @@ def attention_flow(trace: Trace) -> Tensor:
 
     Edge (l, i) to (l - 1, j) carries up to (A + I)_ij / 2 of block l, A the mean of the heads, rounded to one part in a million.
     """
-    token = trace.layout.class_token
-    assert token is not None
     averages = [(a.mean(1) + trace.identity()) / 2 for a in trace.attentions]
     scores = torch.zeros_like(trace.block_inputs[0][..., 0])
     for sample in range(len(scores)):
         real = trace.mask[sample].nonzero()[:, 0]
         layers = [a[sample][real][:, real].double().cpu().numpy() for a in averages]
-        flows = _flows(layers, int((real == token).nonzero()[0, 0]))
+        flows = _flows(layers, int((real == trace.class_tokens[sample]).nonzero()[0, 0]))
         scores[sample, real] = torch.tensor(flows / max(flows.sum(), 1e-30), dtype=scores.dtype, device=scores.device)
     return scores
 

@@ -116,13 +116,11 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     parts = recording.parts[-1]
     assert parts is not None
     signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
-    token = trace.layout.class_token
-    assert token is not None
     gradient = signals.contexts[-1]
     assert gradient is not None
-    weighted = (gradient[:, :, token, None] * parts.value.detach()).sum((1, 3))
+    weighted = (trace.class_row(gradient)[:, :, None] * parts.value.detach()).sum((1, 3))
     query, key = (_projected(trace, t) for t in (parts.query, parts.key))
-    likeness = F.cosine_similarity(query[:, token, None], key, dim=-1)
+    likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)
     content = trace.content
     low = likeness.masked_fill(~content, torch.inf).amin(1, keepdim=True)
     high = likeness.masked_fill(~content, -torch.inf).amax(1, keepdim=True)

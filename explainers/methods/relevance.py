@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from explainers.methods.attention import START_LAYER, product, without_class_token
@@ -59,10 +58,8 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     eye = trace.identity()
     rows = [(eye + m) / (eye + m).sum(-1, keepdim=True) for m in maps]
     row = trace.class_row(product(eye, [r - eye for r in rows], -1 if start_layer is None else start_layer))
-    token = trace.layout.class_token
-    assert token is not None
-    lowest = row.masked_fill(~trace.mask, float("inf")).amin(1)
-    return row.index_copy(1, torch.tensor([token], device=row.device), lowest[:, None])
+    lowest = row.masked_fill(~trace.mask, float("inf")).amin(1, keepdim=True)
+    return row.scatter(1, trace.class_tokens[:, None], lowest)
 
 
 @method(

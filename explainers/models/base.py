@@ -88,7 +88,8 @@ class Layout:
     """How the tokens of one batch lie.
 
     prefix       tokens before the first patch or word (classification token, registers); for text 1 where there is a [CLS]
-    class_token  index of the token that the head reads, whose attention row CLS-methods read; None where the head pools
+    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the text (the last
+                 word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
     grid         (rows, columns) of the patches; None for text
     """
 

@@ -18,7 +18,7 @@ LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 def text_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
-    read = class_token(module, found, run, tensors, prefix)
+    read = class_token(module, found, run, tensors, None)
     layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
     return lambda tensors: layout
 

@@ -217,10 +217,11 @@ def changing_tokens(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapp
 
 
 def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
-    """Index of the classification token, or None where the head pools.
+    """Index of the classification token, -1 where the head reads one token that is not the first, or None where it pools.
 
     All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
-    that reads a classification token hears token 0 and, in another way or not at all, the first token that is no prefix.
+    that reads a classification token hears token 0 and, in another way or not at all, the first token that is no prefix. In a text it may
+    hear one other token alone, the last word or the end of the text, whose place is another in every text.
     ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one, and 0 where there can be none.
     """
     if prefix == 0:
@@ -244,10 +245,12 @@ def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
         assert leaf is not None
         weights = torch.linspace(1, 2, len(logits), dtype=logits.dtype, device=logits.device)
         (gradient,) = torch.autograd.grad((logits * weights).sum(), leaf)
-    first, other = gradient[0, 0], gradient[0, -1 if prefix is None else prefix]
     scale = gradient.abs().max()
-    heard, alike = first.abs().max() > 1e-6 * scale, (first - other).abs().max() <= 1e-3 * scale
-    return 0 if bool(heard) and not bool(alike) else None
+    heard = (gradient[0].abs().amax(-1) > 1e-6 * scale).tolist()
+    if prefix is None and heard.count(True) == 1:
+        return 0 if heard[0] else -1
+    first, other = gradient[0, 0], gradient[0, -1 if prefix is None else prefix]
+    return 0 if heard[0] and bool((first - other).abs().max() > 1e-3 * scale) else None
 
 
 def _with_first_tensor(output: Any, tensor: Tensor) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -14,13 +15,15 @@ from explainers.recording import Recording
 from explainers.rules import RULES
 from explainers.targets import Chosen, choose
 from explainers.trace import Trace
+from tests.engine.double import in_double
 from tests.families import FAMILIES
 
 
 @cache
 def wrapped(name: str, dtype: torch.dtype = torch.float64) -> Model:
-    """The family's model: shared by tests, so never change it."""
-    return explainers.wrap(FAMILIES[name].build().to(dtype))
+    """The family's model: shared by tests, so never change it. In float64 it casts nothing to float32 on the way."""
+    model = explainers.wrap(FAMILIES[name].build().to(dtype))
+    return model if dtype != torch.float64 else replace(model, forward=in_double(model.forward))
 
 
 def inputs(name: str, batch: int = 2, dtype: torch.dtype = torch.float64, seed: int = 0) -> dict[str, Tensor]:
