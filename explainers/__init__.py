@@ -4,8 +4,9 @@
 """
 
 from explainers import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
+from explainers.abilities import default_methods, variants
 from explainers.errors import ExplainerError
-from explainers.explanation import Cancelled, default_methods, explain, variants
+from explainers.explanation import Cancelled, explain
 from explainers.methods import METHODS
 from explainers.methods.registry import method
 from explainers.models.base import Model

@@ -1,0 +1,76 @@
+"""What a model can be asked: which methods run for it, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from explainers.methods import METHODS, Request, Variant, parse, variants_of
+from explainers.models.base import Model
+from explainers.recording import Recording
+
+
+def abilities(model: Model) -> dict[str, str]:
+    """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
+    once, by one forward pass.
+    """
+    if "abilities" not in model.details:
+        with torch.no_grad():
+            model.details["abilities"] = lacks_of(Recording(model, _plain_tensors(model)))
+    found: dict[str, str] = model.details["abilities"]
+    return found
+
+
+def _plain_tensors(model: Model) -> dict[str, Tensor]:
+    """The smallest input the model takes, made without its preprocessing, which a wrapped module may lack."""
+    tensors: dict[str, Tensor] = {}
+    if model.kind == "text":
+        ids = torch.tensor([[1, 2, 3]], device=model.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    tensors["pixel_values"] = torch.zeros(1, 3, *model.details["input"], device=model.device, dtype=model.dtype)
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"])}
+
+
+def lacks_of(recording: Recording) -> dict[str, str]:
+    """What the recorded model lacks, with the reason."""
+    lacks = {}
+    if any(a is None for a in recording.attentions):
+        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens."
+    if recording.layout.class_token is None:
+        lacks["class_token"] = (
+            f"{recording.model.name} has no classification token whose attention could be read: its head pools all tokens."
+        )
+    if any(m is None for m in recording.middles):
+        lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
+    if recording.parts[-1] is None or recording.projections[-1] is None:
+        lacks["parts"] = (
+            f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
+            "output projection could be read (fused attention does: attn_implementation='sdpa')."
+        )
+    return lacks
+
+
+def reason_against(request: Request, lacks: dict[str, str]) -> str | None:
+    """Why a method cannot run for a model, or None."""
+    return next((reason for need, reason in lacks.items() if need in request.method.needs), None)
+
+
+def variants(model: Model | None = None) -> list[Variant]:
+    """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
+    listed = [v for m in METHODS.values() for v in variants_of(m)]
+    if model is None:
+        return listed
+    lacks = abilities(model)
+    return [replace(v, reason=reason_against(parse(v.spec), lacks)) for v in listed]
+
+
+def default_methods(model: Model) -> list[str]:
+    """The specs that a page shows at first for this model."""
+    return defaults_of(abilities(model))
+
+
+def defaults_of(lacks: dict[str, str]) -> list[str]:
+    """The specs that are shown at first for a model that lacks this."""
+    return [v.spec for v in variants() if v.default and reason_against(parse(v.spec), lacks) is None]
