@@ -15,7 +15,7 @@ from torch import Tensor
 from explainers.abilities import defaults_of, lacks_of, reason_against
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
-from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, TextInput
+from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
 from explainers.recording import Recording, evaluating
 from explainers.result import Attribution, Explanation, TargetInfo
 from explainers.rules import GRADIENT_RULES, RULES, Rule
@@ -57,6 +57,7 @@ def explain(
     target: Target | Sequence[Target] = None,
     methods: Methods | str | None = None,
     *,
+    side: Side | None = None,
     seed: int = 0,
     observer: Observer | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -69,6 +70,7 @@ def explain(
               of these: several targets of each input
     methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
               None: those that make sense for the model
+    side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
@@ -78,29 +80,40 @@ def explain(
     """
     requests = [] if methods is None else _requests(methods)
     targets = as_list(target)
+    model = model.seen_from(side)
     prepared = model.prepare(inputs)
-    tensors, labels = prepared.tensors, list(model.labels)
+    tensors, labels, prompts = prepared.tensors, list(model.labels), None
     if model.prompt_inputs is not None:
-        labels = prompts_of(targets)
-        tensors = {**tensors, **model.prompt_inputs(labels)}
+        labels = prompts_of(targets, alone=model.side == "text")
+        prompts = model.prompt_inputs(labels)
+        tensors = {**tensors, **prompts.tensors}
     check = _checker(cancelled)
     check()
     with torch.inference_mode(False), torch.enable_grad():
         recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
         lacks = lacks_of(recording)
         requests = requests or [parse(spec) for spec in defaults_of(lacks)]
-        chosen = [choose(t, labels, recording.logits.detach()) for t in targets]
-        _refuse(requests, lacks, recording.logits.detach(), chosen)
-        explanations = _predictions(model, prepared, labels, recording, chosen, requests)
+        answers = recording.logits.detach()
+        answers = answers.T if model.side == "text" else answers
+        chosen = [choose(t, labels, answers) for t in targets]
+        _refuse(requests, lacks, answers, chosen)
+        samples = [_without_padding(r, m.tolist()) for r, m in zip(_samples(model, prepared, prompts), recording.mask, strict=True)]
+        inputs_seen = prepared.inputs if model.side == "text" else samples
+        explanations = _predictions(model, replace(prepared, inputs=tuple(inputs_seen)), labels, answers, chosen, requests)
+        for explanation in explanations:
+            if prompts is not None:
+                explanation.notes += [f"{label!r}: {note}" for label, notes in zip(labels, prompts.notes, strict=True) for note in notes]
+            if model.side == "text":
+                explanation.prompts = {label: text for label, text in zip(labels, samples, strict=True) if isinstance(text, TextInput)}
         if observer is not None:
             for explanation in explanations:
                 observer.on_prediction(explanation)
-        seeds = tuple(seed + i for i in range(len(explanations)))
+        seeds = tuple(seed + i for i in range(len(samples)))
         content = torch.zeros_like(recording.mask)
-        for own, mask, explanation in zip(content, recording.mask, explanations, strict=True):
-            own[mask] = _content(explanation.input, recording.layout, int(mask.sum())).to(own.device)
+        for own, mask, sample in zip(content, recording.mask, samples, strict=True):
+            own[mask] = _content(sample, recording.layout, int(mask.sum())).to(own.device)
         rerun, answer = _rerunner(model, tensors, check), _answerer(model, tensors, check)
-        for one in chosen:
+        for one, owners in _questions(model, chosen, labels, explanations):
             for request in requests:
                 check()
                 trace = Trace(
@@ -112,13 +125,38 @@ def explain(
                     answer=answer,
                     content=content,
                 )
-                for explanation, attribution in zip(explanations, _read(request, trace, explanations), strict=True):
+                for explanation, attribution in zip(owners, _read(request, trace, samples), strict=True):
                     explanation.maps.append(attribution)
                     if observer is not None:
                         observer.on_map(explanation, attribution)
             recording.forget_signals()
     several = isinstance(inputs, list | tuple) or len(explanations) > 1
     return explanations if several else explanations[0]
+
+
+def _samples(model: Model, prepared: Prepared, prompts: Prepared | None) -> tuple[ImageInput | TextInput, ...]:
+    """What the samples of the recording are: the inputs, or on the text side the prompts."""
+    return prompts.inputs if model.side == "text" and prompts is not None else prepared.inputs
+
+
+def _without_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
+    return record.without_padding(mask) if isinstance(record, TextInput) else record
+
+
+def _questions(
+    model: Model, chosen: list[Chosen], labels: list[str], explanations: list[Explanation]
+) -> list[tuple[Chosen, list[Explanation]]]:
+    """What is asked of the recording, one backward pass a rule each, and for each sample the explanation that its map belongs to.
+
+    The samples of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
+    image is asked.
+    """
+    if model.side == "image":
+        return [(one, explanations) for one in chosen]
+    return [
+        (Chosen(tuple(labels), torch.full((len(labels),), i, device=model.device)), [explanation] * len(labels))
+        for i, explanation in enumerate(explanations)
+    ]
 
 
 def _requests(methods: Methods | str) -> list[Request]:
@@ -153,7 +191,7 @@ def _rerunner(model: Model, tensors: dict[str, Tensor], check: Callable[[], None
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **how: Any
     ) -> Recording:
         check()
-        own = {k: v.repeat_interleave(repeats, 0) if _of_batch(model, k) else v for k, v in tensors.items()}
+        own = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
         if change is not None:
             own = {k: change(k, v) for k, v in own.items()}
         return kind(model, own, **how)
@@ -164,29 +202,24 @@ def _rerunner(model: Model, tensors: dict[str, Tensor], check: Callable[[], None
 def _answerer(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Answer:
     def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         check()
-        own = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if _of_batch(model, k) else v for k, v in tensors.items()}
+        own = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
         with torch.no_grad(), evaluating(model.module):
             return model.forward({k: change(k, v) for k, v in own.items()})
 
     return answer
 
 
-def _of_batch(model: Model, name: str) -> bool:
-    """Whether a tensor has one row for each input; a CLIP model's prompts have not."""
-    return model.kind != "clip" or name == "pixel_values"
-
-
 def _predictions(
-    model: Model, prepared: Prepared, labels: list[str], recording: Recording, chosen: list[Chosen], requests: list[Request]
+    model: Model, prepared: Prepared, labels: list[str], answers: Tensor, chosen: list[Chosen], requests: list[Request]
 ) -> list[Explanation]:
-    logits = recording.logits.detach().float().cpu()
+    logits = answers.float().cpu()
     probabilities = logits.softmax(-1)
     explanations = []
     for i, (record, notes) in enumerate(zip(prepared.inputs, prepared.notes, strict=True)):
         explanation = Explanation(
             model=model.name,
             weights_digest=model.weights_digest,
-            input=record.without_padding(recording.mask[i].tolist()) if isinstance(record, TextInput) else record,
+            input=record,
             labels=labels,
             logits=logits[i],
             probabilities=probabilities[i],
@@ -215,11 +248,13 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
     """A function that records the sample again and adds up its FullGrad terms; it holds the tensors, not the graph."""
     tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
     alone = one.only(sample)
+    if model.side == "text":  # one prompt, of one image
+        labels, alone = list(alone.labels), Chosen(alone.labels, torch.zeros_like(alone.index))
 
     def completeness(rule: str) -> float:
         if rule not in GRADIENT_RULES:
             raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(GRADIENT_RULES)}; not {rule!r}.")
-        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(labels)
+        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(labels).tensors
         with torch.inference_mode(False), torch.enable_grad():
             trace = Trace(Recording(model, {**tensors, **prompts}), alone, RULES[rule])
             terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.unplaced
@@ -228,7 +263,7 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
     return completeness
 
 
-def _read(request: Request, trace: Trace, explanations: list[Explanation]) -> list[Attribution]:
+def _read(request: Request, trace: Trace, samples: list[ImageInput | TextInput]) -> list[Attribution]:
     """Run one read-out and cut its scores (B, S) into one attribution a sample."""
     started = time.perf_counter()
     scores = request.read(trace).detach()
@@ -237,13 +272,12 @@ def _read(request: Request, trace: Trace, explanations: list[Explanation]) -> li
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
     attributions = []
-    for i, explanation in enumerate(explanations):
+    for i, sample in enumerate(samples):
         own = scores[i][mask[i]]
         if not bool(own.isfinite().all()):
             raise ExplainerError(
                 f"{request.spec} gave numbers that are not finite for this input in {trace.recording.logits.dtype}: try float32 weights."
             )
-        text = explanation.input if isinstance(explanation.input, TextInput) else None
         name = request.name
         attributions.append(
             Attribution(
@@ -256,9 +290,9 @@ def _read(request: Request, trace: Trace, explanations: list[Explanation]) -> li
                 paper=name.paper,
                 target=trace.chosen.labels[i],
                 scores=own,
-                content=_content(explanation.input, trace.layout, len(own)),
+                content=_content(sample, trace.layout, len(own)),
                 patches=trace.layout.grid,
-                text=text,
+                text=sample if isinstance(sample, TextInput) else None,
                 signed=request.method.signed,
                 class_specific=request.method.class_specific,
                 seconds=seconds,

@@ -131,6 +131,7 @@ class Recording:
         self._exit = (exit_block, exit_through)
         self._single_head = single_head
         self._inside = False
+        self.class_tokens: Tensor | None = None
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
         self._bias: Tensor | None = None
@@ -141,7 +142,7 @@ class Recording:
 
         tensors = dict(tensors)
         self.pixels: Tensor | None = None
-        if pixels and "pixel_values" in tensors:
+        if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
@@ -155,9 +156,9 @@ class Recording:
                 "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
             )
         x = self.block_inputs[0]
-        given = tensors.get("attention_mask") if model.kind == "text" else None
+        given = tensors.get("attention_mask") if model.reads_text else None
         self.mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if given is None else given.bool()
-        self.class_tokens: Tensor | None = self._class_tokens()
+        self.class_tokens = self._class_tokens()
 
     # --- forward ------------------------------------------------------------------------------------------------------
 

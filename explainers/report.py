@@ -54,7 +54,7 @@ def render_overlay(explanation: Explanation, attribution: Attribution, size: int
     set with each word on its colour and
     underlined in proportion to its score, so that colour is not the only cue.
     """
-    if isinstance(explanation.input, ImageInput):
+    if isinstance(explanation.input, ImageInput) and attribution.text is None:
         return _over_image(explanation.input, attribution, size)
     return _over_text(attribution, size)
 

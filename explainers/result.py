@@ -130,6 +130,7 @@ class Explanation:
     maps: list[Attribution] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     prompted: bool = False  # whether the classes are prompts
+    prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
     completeness_of: Callable[[str], float] | None = field(default=None, repr=False)
 
     @property
@@ -170,6 +171,7 @@ class Explanation:
             "weights_digest": self.weights_digest,
             "versions": self.versions,
             "input": input_json(self.input),
+            **({"prompts": [{"prompt": label, **input_json(text)} for label, text in self.prompts.items()]} if self.prompts else {}),
             "targets": [t.to_json() for t in self.targets],
             "top": [t.to_json() for t in self.top()],
             "methods": self.methods,

@@ -90,10 +90,14 @@ def as_list(target: object) -> list[Target]:
     return several
 
 
-def prompts_of(targets: Sequence[Target]) -> list[str]:
-    """All prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none."""
+def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
+    """All prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none, and for a
+    contrast or a probability, which belong to several prompts, where each prompt is explained ``alone``.
+    """
     named: list[str] = []
     for target in targets:
+        if alone and not isinstance(target, str):
+            raise ExplainerError("The words of one prompt are explained here: pass target='a photo of a zebra', or a list of prompts.")
         parts = (
             (target.towards, target.against)
             if isinstance(target, Contrast)

@@ -110,6 +110,18 @@ def test_prompts_go_to_clip(photo: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert result["targets"][0]["logit"] > result["targets"][1]["logit"]
 
 
+def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "input_x_gradient:libra"
+    assert main(["explain", str(photo), "--prompt", "a photo of a zebra", "--side", "text", "--methods", spec, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (read,), (shown,) = result["prompts"], result["maps"]
+    scores = {word["text"]: sum(shown["scores"][i] for i in word["tokens"]) for word in read["words"]}
+    assert set(scores) == {"a", "photo", "of", "zebra"}
+    assert max(scores, key=lambda word: scores[word]) == "zebra"
+    assert main(["explain", "--text", "A dull film.", "--side", "text"]) == 2
+    assert "leave --side out" in capsys.readouterr().err
+
+
 def test_a_text_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "review.txt"
     path.write_text(REVIEW, "utf-8")

@@ -14,7 +14,10 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from explainers.errors import ExplainerError
+
 Kind = Literal["image", "text", "clip"]
+Side = Literal["image", "text"]
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
 Input = Image.Image | Path | str | Mapping[str, Tensor] | Sequence[Image.Image | Path | str]
 
@@ -107,9 +110,12 @@ class Model:
     entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
     labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
     prepare_input from anything in ``Input`` to tensors
-    prompt_inputs CLIP only: from prompts to ``input_ids`` and ``attention_mask``
+    prompt_inputs CLIP only: prompts to ``input_ids``, ``attention_mask`` and the record of each prompt
     forward       from tensors to logits (B, C); for CLIP (B, prompts)
     layout_of     from tensors to the layout of their tokens
+    side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
+                  ``forward`` gives (prompts, B)
+    text_side     CLIP only: the same module seen from its text side; None there
     """
 
     name: str
@@ -121,8 +127,27 @@ class Model:
     prepare_input: Callable[[Input], Prepared]
     forward: Callable[[Mapping[str, Tensor]], Tensor]
     layout_of: Callable[[Mapping[str, Tensor]], Layout]
-    prompt_inputs: Callable[[Sequence[str]], dict[str, Tensor]] | None = None
+    prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
+    side: Side = "image"
+    text_side: Callable[[], Model] | None = None
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the scored tokens are those of texts."""
+        return self.kind == "text" or self.side == "text"
+
+    def seen_from(self, side: Side | None) -> Model:
+        """The same module, whose ``side`` is explained; None is the side it has. Raises ExplainerError where there is no such side."""
+        if side is None or (self.kind == "clip" and side == self.side):
+            return self
+        if self.text_side is None or side != "text":
+            raise ExplainerError(f"{self.name} has no {side} side to choose: side= is for models that compare images with prompts")
+        return self.text_side()
+
+    def is_sample(self, name: str) -> bool:
+        """Whether the tensor ``name`` has one row for each sample. What a CLIP model compares its samples with has not."""
+        return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
 
     @property
     def device(self) -> torch.device:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.base import Kind
+from explainers.models.base import Kind, Side
 from explainers.models.images import Preprocessing, processor_preprocessing, timm_preprocessing
 
 Library = Literal["timm", "transformers", "torch"]
@@ -46,8 +46,8 @@ def kind_of(module: nn.Module, library: Library) -> Kind:
     return kinds[0]
 
 
-def forward_of(module: nn.Module, library: Library) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """From a dict of tensors to logits (B, C)."""
+def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """From a dict of tensors to logits (B, C); on the text side of a dual encoder (prompts, images)."""
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSORS)
 
@@ -59,7 +59,10 @@ def forward_of(module: nn.Module, library: Library) -> Callable[[Mapping[str, Te
             return logits_of(module(**{key: tensor for key, tensor in tensors.items() if key in takes}))
         return logits_of(module(tensors["pixel_values"]))
 
-    return run
+    def turned(tensors: Mapping[str, Tensor]) -> Tensor:
+        return run(tensors).T
+
+    return run if side == "image" else turned
 
 
 def logits_of(output: Any) -> Tensor:
@@ -79,6 +82,12 @@ def vision_config(module: nn.Module) -> Any:
     """The configuration of the image tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "vision_config", None) or config
+
+
+def text_config(module: nn.Module) -> Any:
+    """The configuration of the text tower, or of the model; None without one."""
+    config = getattr(module, "config", None)
+    return getattr(config, "text_config", None) or config
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:

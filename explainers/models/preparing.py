@@ -84,7 +84,7 @@ class Prompts:
         self.module, self.reader = module, reader
         self._padding: bool | str | None = None
 
-    def __call__(self, prompts: Sequence[str]) -> dict[str, Tensor]:
+    def __call__(self, prompts: Sequence[str]) -> Prepared:
         """``input_ids``, ``attention_mask``, ... (prompts, tokens) on the module's device. Raises ExplainerError for an empty one."""
         if isinstance(prompts, str):
             prompts = [prompts]
@@ -94,20 +94,17 @@ class Prompts:
             raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send input_ids with the pixel_values")
         if self._padding is None:
             self._padding = self._needed_padding(prompts[0])
-        return self._encode(list(prompts), self._padding)
+        return self._read(prompts, self._padding)
 
-    def _encode(self, prompts: list[str], padding: bool | str) -> dict[str, Tensor]:
-        encoded = self.reader.tokenizer(
-            prompts, padding=padding, truncation=self.reader.max_tokens is not None, max_length=self.reader.max_tokens, return_tensors="pt"
-        )
-        return moved(dict(encoded), self.module)
+    def _read(self, prompts: Sequence[str], padding: bool | str) -> Prepared:
+        return self.reader.read(prompts, device_of(self.module), padding)
 
     def _needed_padding(self, prompt: str) -> bool | str:
         if self.reader.max_tokens is None:
             return True
         features: Any = self.module.get_text_features
         with trial(self.module):
-            short, full = (first_tensor(_pooled(features(**self._encode([prompt], p)))) for p in (False, "max_length"))
+            short, full = (first_tensor(_pooled(features(**self._read([prompt], p).tensors))) for p in (False, "max_length"))
         assert short is not None
         assert full is not None
         same = (short - full).abs().max() <= 1e-3 * full.abs().max()

@@ -35,7 +35,7 @@ class TextReader:
     max_tokens: int | None
     special: frozenset[int] = frozenset()
 
-    def read(self, texts: Sequence[str], device: torch.device) -> Prepared:
+    def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
         """Tokenize ``texts``, the longest first cut to the model's limit, padded to one length on the right or as the tokenizer does."""
         for text in texts:
             if not isinstance(text, str):
@@ -44,7 +44,7 @@ class TextReader:
                 raise ExplainerError("the text is empty; send at least one word")
         if self.tokenizer is None:
             raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send tensors (input_ids, attention_mask)")
-        encoded = self._encode(texts)
+        encoded = self._encode(texts, padding)
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
         offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
         records, notes = [], []
@@ -58,10 +58,10 @@ class TextReader:
             notes.append(self._truncation_note(text, words))
         return Prepared(tensors, tuple(records), tuple(notes))
 
-    def _encode(self, texts: Sequence[str]) -> Any:
+    def _encode(self, texts: Sequence[str], padding: bool | str) -> Any:
         limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
         return self.tokenizer(
-            list(texts), padding=True, return_tensors="pt", return_offsets_mapping=True, return_special_tokens_mask=True, **limit
+            list(texts), padding=padding, return_tensors="pt", return_offsets_mapping=True, return_special_tokens_mask=True, **limit
         )
 
     def _tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:

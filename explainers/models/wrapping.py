@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models import labels as naming
 from explainers.models import libraries as lib
 from explainers.models import structure
-from explainers.models.base import Input, Kind, Model, Prepared
+from explainers.models.base import Input, Kind, Model, Prepared, Side
 from explainers.models.images import Preprocessing
 from explainers.models.layouts import image_layout, text_layout
 from explainers.models.preparing import Prompts, prepare_images, prepare_texts
@@ -32,19 +32,21 @@ def wrap(
     preprocess: Any = None,
     tokenizer: Any = None,
     prefix: int | None = None,
+    side: Side = "image",
     device: str | torch.device | None = None,
 ) -> Model:
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
 
     A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``.
 
-    kind        "image", "text" or "clip" (an image and a text tower; the image tower is explained)
+    kind        "image", "text" or "clip" (an image and a text tower)
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits
     preprocess  a :class:`Preprocessing` or one of transformers' image processors
     tokenizer   one of transformers' tokenizers that knows character offsets
     prefix      how many tokens stand before the first patch or word
+    side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for what cannot be found.
@@ -55,15 +57,18 @@ def wrap(
         module = module.to(device)
     library = lib.library_of(module)
     kind = kind or lib.kind_of(module, library)
-    run = lib.forward_of(module, library)
+    if side == "text" and kind != "clip":
+        raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
+    run = lib.forward_of(module, library, side)
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
     size = (recipe.size if recipe else None) or lib.image_size(module, library)
     sample = _sample(module, kind, size, reader)
     one = {key: tensor[:1] for key, tensor in sample.items()}
-    found, classes = _explored(module, kind, run, one, blocks, entry)
-    find_layout, shown = (text_layout, one) if kind == "text" else (image_layout, sample)
+    found, classes = _explored(module, kind, side, run, one, blocks, entry)
+    reads_text = kind == "text" or side == "text"
+    find_layout, shown = (text_layout, one) if reads_text else (image_layout, sample)
     layout_of = find_layout(module, found, run, shown, prefix)
     title = name or lib.title_of(module, library)
     return Model(
@@ -77,9 +82,13 @@ def wrap(
         forward=run,
         layout_of=layout_of,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
+        side=side,
+        text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, side="text"))
+        if kind == "clip" and side == "image"
+        else None,
         details={
             "blocks": len(found.blocks),
-            "heads": lib.heads_of(found.blocks[0], lib.vision_config(module)),
+            "heads": lib.heads_of(found.blocks[0], lib.text_config(module) if reads_text else lib.vision_config(module)),
             "width": found.width,
             "grid": layout_of(one).grid,
             "input": tuple(one["pixel_values"].shape[-2:]) if kind != "text" else None,
@@ -103,8 +112,7 @@ def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
 
 def _reader(module: nn.Module, given: Any) -> TextReader:
     tokenizer = lib.tokenizer_of(module, given)
-    config = getattr(module, "config", None)
-    config = getattr(config, "text_config", None) or config
+    config = lib.text_config(module)
     return TextReader(tokenizer, token_limit(tokenizer, config, module), special_ids(config))
 
 
@@ -127,11 +135,12 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
         pixels = torch.randn(2, 3, *size, generator=generator)
         tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
     if reader is not None:
-        config = getattr(module, "config", None)
-        words = getattr(getattr(config, "text_config", None) or config, "vocab_size", None)
+        words = getattr(lib.text_config(module), "vocab_size", None)
         words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
         ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
-        ids = torch.tensor([ordinary, ordinary[::-1]], device=lib.device_of(module))
+        end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
+        last = [end] if isinstance(end, int) and 0 <= end < words else []
+        ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
         tensors["input_ids"] = ids
         if "attention_mask" in inspect.signature(module.forward).parameters:
             tensors["attention_mask"] = torch.ones_like(ids)
@@ -139,7 +148,13 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
 
 
 def _explored(
-    module: nn.Module, kind: Kind, run: Callable[[Mapping[str, Tensor]], Tensor], one: Mapping[str, Tensor], blocks: Any, entry: Any
+    module: nn.Module,
+    kind: Kind,
+    side: Side,
+    run: Callable[[Mapping[str, Tensor]], Tensor],
+    one: Mapping[str, Tensor],
+    blocks: Any,
+    entry: Any,
 ) -> tuple[structure.Structure, int]:
     """The structure of the explained tower, and the number of classes."""
     classes = 0
@@ -149,7 +164,10 @@ def _explored(
         classes = run(one).shape[-1]
 
     def tower() -> None:
-        module.get_image_features(pixel_values=one["pixel_values"])  # type: ignore[operator]
+        if side == "image":
+            module.get_image_features(pixel_values=one["pixel_values"])  # type: ignore[operator]
+        else:
+            module.get_text_features(**{name: tensor for name, tensor in one.items() if name != "pixel_values"})  # type: ignore[operator]
 
     try:
         found = structure.find(module, tower if kind == "clip" else whole, 1, blocks, entry)

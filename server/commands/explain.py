@@ -48,6 +48,11 @@ def add(commands: Commands) -> None:
     target.add_argument(
         "--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable"
     )
+    parser.add_argument(
+        "--side",
+        choices=("image", "text"),
+        help="for a CLIP model: explain the image (the default) or the words of each prompt",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain the target's logit minus this class's")
     form.add_argument("--probability", action="store_true", help="explain probability in place of logit")
@@ -70,11 +75,11 @@ def run(args: argparse.Namespace) -> None:
     with Loading() as loading:
         model = explainers.load(name, device=args.device, progress=loading)
     check_kind(args, model)
-    methods = args.methods or defaults(model, args.probability)
+    methods = args.methods or defaults(model.seen_from(args.side), args.probability)
     target = the_target(args, model)
     expected = len(methods) * (len(target) if isinstance(target, list) else 1)
     with Maps(expected) as progress:
-        result = explainers.explain(model, inputs, target, methods, seed=args.seed, observer=progress)
+        result = explainers.explain(model, inputs, target, methods, side=args.side, seed=args.seed, observer=progress)
     files = write(result, args.out) if args.out else {}
     if args.json:
         print(json.dumps(as_json(result, files), ensure_ascii=False))
@@ -119,6 +124,8 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
         raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
     if model.kind == "clip" and not args.prompt:
         raise CommandError(f"{model.name} compares an image with prompts: give --prompt 'a photo of a zebra'")
+    if model.kind != "clip" and args.side:
+        raise CommandError(f"{model.name} compares nothing with prompts: leave --side out, or choose a CLIP model")
     if model.kind != "clip" and args.prompt:
         raise CommandError(f"{model.name} knows classes, not prompts: give --target in place of --prompt")
 

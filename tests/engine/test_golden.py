@@ -142,7 +142,7 @@ BESIDE: dict[str, set[str]] = {
             )
         ),
     },
-    "generic-attention-clip": {"image_relevance", "image_relevance_all_layers"},
+    "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"},
 }
 
 
@@ -287,6 +287,16 @@ def test_generic_attention_of_clips_image_tower(start_layer: int, key: str) -> N
         trace = Trace(recording, Chosen((str(prompt),), torch.tensor([prompt])), RULES["gradient"])
         rows.append(readout(trace, start_layer=start_layer)[0, 1:])
     assert case.difference(torch.stack(rows), key) < TOLERANCE
+
+
+@pytest.mark.parametrize(("start_layer", "key"), [(0, "text_eot_row_all_layers"), (-1, "text_eot_row")])
+def test_generic_attention_of_clips_text_tower(start_layer: int, key: str) -> None:
+    """The three prompts are the samples here, and the image is what each is compared with; they have no attention mask."""
+    case = case_of("generic-attention-clip")
+    recording = Recording(case.model.seen_from("text"), case.inputs)
+    assert torch.allclose(recording.logits[:, 0].detach(), case.published["logits"][0], atol=1e-5)
+    trace = Trace(recording, Chosen(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
+    assert case.difference(METHODS["generic_attention"].readout(trace, start_layer=start_layer), key) < TOLERANCE
 
 
 # --- maps that start at the word embeddings -------------------------------------------------------------------------

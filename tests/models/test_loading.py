@@ -114,7 +114,7 @@ def test_loads_images_and_towers_of_transformers(tmp_path: Path, family: str) ->
     prepared = model.prepare(Image.new("RGB", (50, 40)))
     assert model.kind == FAMILIES[family].kind
     assert prepared.notes == ((),)
-    tensors = prepared.tensors | (model.prompt_inputs(["a good film", "bad"]) if model.prompt_inputs else {})
+    tensors = prepared.tensors | (model.prompt_inputs(["a good film", "bad"]).tensors if model.prompt_inputs else {})
     with torch.no_grad():
         assert model.forward(tensors).shape[0] == 1
 
@@ -397,7 +397,7 @@ def test_embedded_models_load_and_answer(name: str) -> None:
     inputs: Any = "A film with a good plot." if model.kind == "text" else Image.new("RGB", (90, 70), (90, 140, 200))
     prepared = model.prepare(inputs)
     assert prepared.notes == ((),)
-    tensors = prepared.tensors | (model.prompt_inputs(["a photo of a zebra", "a photo of a dog"]) if model.prompt_inputs else {})
+    tensors = prepared.tensors | (model.prompt_inputs(["a photo of a zebra", "a photo of a dog"]).tensors if model.prompt_inputs else {})
     with torch.no_grad():
         logits = model.forward(tensors)
     assert torch.isfinite(logits).all()

@@ -197,12 +197,12 @@ def test_prompts_become_tensors_and_logits() -> None:
     family = FAMILIES["hf-clip"]
     model = wrap(family.build(), tokenizer=wordpiece())
     assert model.prompt_inputs is not None
-    prompts = model.prompt_inputs(["a good film", "bad"])
+    prompts = model.prompt_inputs(["a good film", "bad"]).tensors
     assert prompts["input_ids"].shape == (2, 5)  # no more padding than the batch needs
     images = {"pixel_values": family.inputs(batch=3)["pixel_values"]}
     with torch.no_grad():
         logits = model.forward(images | prompts)
-        alone = model.forward(images | model.prompt_inputs(["bad"]))
+        alone = model.forward(images | model.prompt_inputs(["bad"]).tensors)
     assert logits.shape == (3, 2)
     torch.testing.assert_close(logits[:, 1:], alone, rtol=1e-4, atol=1e-4)
 
@@ -213,12 +213,12 @@ def test_prompts_are_padded_in_full_where_the_tower_reads_the_last_position() ->
     tokenizer.model_input_names = ["input_ids"]  # as SigLIP's: no mask
     model = wrap(family.build(), tokenizer=tokenizer)
     assert isinstance(model.prompt_inputs, Prompts)
-    prompts = model.prompt_inputs(["a good film", "bad"])
+    prompts = model.prompt_inputs(["a good film", "bad"]).tensors
     assert prompts["input_ids"].shape == (2, 20)
     images = {"pixel_values": family.inputs(batch=1)["pixel_values"]}
     with torch.no_grad():
         torch.testing.assert_close(
-            model.forward(images | prompts)[:, 1:], model.forward(images | model.prompt_inputs(["bad"])), rtol=1e-5, atol=1e-5
+            model.forward(images | prompts)[:, 1:], model.forward(images | model.prompt_inputs(["bad"]).tensors), rtol=1e-5, atol=1e-5
         )
 
 
