@@ -40,7 +40,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens."
     if recording.layout.class_token is None:
         lacks["class_token"] = (
-            f"{recording.model.name} has no classification token whose attention could be read: its head pools all tokens."
+            f"{recording.model.name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
+            "or such a token is added after them."
         )
     if any(m is None for m in recording.middles):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."

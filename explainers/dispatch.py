@@ -58,10 +58,6 @@ TRANSPARENT = frozenset(
         "bfloat16",
         "type",
         "type_as",
-        "cat",
-        "concat",
-        "concatenate",
-        "stack",
         "hstack",
         "vstack",
         "split",
@@ -92,12 +88,13 @@ TRANSPARENT = frozenset(
         "broadcast_to",
         "diagonal",
         "copy_",
-        "fold",
         "unfold",
         "as_strided",
         "max_pool2d",
         "_max_pool2d",
         "max_pool1d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
         "amax",
         "amin",
         "max",
@@ -181,7 +178,9 @@ def active(value: Any) -> bool:
 
 
 def role(value: Any) -> str | None:
-    """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T) or None."""
+    """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
+    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax) or None.
+    """
     return getattr(value, _ROLE, None)
 
 
@@ -207,8 +206,8 @@ def call_through(rec: Recording, func: Callable[..., Any], args: tuple[Any, ...]
         name = name.rstrip("_")  # in place or not
     if name in _ROLE_KEEPING:
         inherited = role(args[0]) if args else None
-        if inherited == "turned":
-            inherited = None  # a transpose turns it back
+        if inherited == "turned" or (inherited in ("scores", "weights") and name not in TRANSPARENT):
+            inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
         if inherited and isinstance(out, Tensor):
             return give_role(out, inherited)
         if name in TRANSPARENT:

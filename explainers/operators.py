@@ -238,13 +238,18 @@ class Gate(Function):
 
 
 class Add(Function):
-    """a + b. A constant operand is a bias. ``turned``: the samples of both lie along the last of two dimensions."""
+    """a + b. A constant operand is a bias.
+
+    ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; ``scores`` or
+    ``weights`` of attention, whose constants (masks, position biases) are no additive terms of the tokens and are not accounted for;
+    ``shift``, the constant is part of a normalisation.
+    """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, turned: bool, rec: Recording) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recording) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(a, b)
-        ctx.turned, ctx.rec, ctx.biased = turned, rec, rec.entered
+        ctx.role, ctx.rec, ctx.entered = role, rec, rec.entered
         return a + b
 
     @staticmethod
@@ -258,11 +263,11 @@ class Add(Function):
         g_b: Tensor | None = g
         if rule.is_relevance:
             # A constant takes no share, but for position embeddings added before x^1: their share is lost, as in the published code.
-            if all(ctx.needs_input_grad[:2]) or not ctx.biased:
+            if all(ctx.needs_input_grad[:2]) or not (ctx.entered or ctx.role):
                 g_a, g_b = relevance.split_sum(a, b, g, normalise=rule.linear == "z_plus")
-        elif ctx.biased and not all(ctx.needs_input_grad[:2]):
+        elif ctx.entered and ctx.role not in ("scores", "weights") and not all(ctx.needs_input_grad[:2]):
             constant = (b if ctx.needs_input_grad[0] else a).expand_as(g)
-            ctx.rec.add_bias(g.mT, constant.mT) if ctx.turned else ctx.rec.add_bias(g, constant)
+            ctx.rec.add_bias(g.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(g, constant)
         return (
             _reduce(g_a, a) if ctx.needs_input_grad[0] else None,
             _reduce(g_b, b) if ctx.needs_input_grad[1] else None,
@@ -289,10 +294,10 @@ class Mul(Function):
         a, b = ctx.saved_tensors
         rule = ctx.rec.rule
         want_a, want_b = ctx.needs_input_grad[:2]
-        fixed = {"gate": rule.activation != "jacobian", "scale": rule.norm != "jacobian", "turned": False, None: False}
+        fixed = {"gate": rule.activation != "jacobian", "scale": rule.norm != "jacobian"}
         if want_a and want_b:
             # a gate or a scale that the rule holds constant leaves everything to the other factor
-            want_a, want_b = (not fixed[ctx.roles[0]], not fixed[ctx.roles[1]])
+            want_a, want_b = (not fixed.get(ctx.roles[0], False), not fixed.get(ctx.roles[1], False))
             if not (want_a or want_b):
                 want_a = want_b = True
         both = want_a and want_b
@@ -347,8 +352,56 @@ class Mean(Function):
             for dim in sorted(d % x.dim() for d in ctx.dims):
                 g = g.unsqueeze(dim)
         if ctx.rec.rule.is_relevance:
-            return relevance.split_mean(x, g, ctx.dims), None, None, None, None
+            pooled = relevance.split_pool(x, g, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
+            return pooled, None, None, None, None
         return (g * ctx.scale).expand_as(x), None, None, None, None
+
+
+class Pool(Function):
+    """``pool(x)``, linear with weights that are constant and not negative: average pooling, overlapping windows added up."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pool: Callable[[Tensor], Tensor], rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.pool, ctx.rec = pool, rec
+        return pool(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        (x,) = ctx.saved_tensors
+
+        def back(signal: Tensor) -> Tensor:
+            with torch.enable_grad():
+                zero = torch.zeros_like(x, requires_grad=True)
+                return torch.autograd.grad(ctx.pool(zero), zero, signal)[0]
+
+        return relevance.split_pool(x, g, ctx.pool, back) if ctx.rec.rule.is_relevance else back(g), None, None
+
+
+class Constant(Function):
+    """A constant that is laid beside what depends on the input (a class token before the patches): a bias of its own.
+
+    Of relevance it takes its share, which is accounted for in the same way.
+    ``path`` is anything that depends on the input; it only makes the constant a node of the graph.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, constant: Tensor, path: Tensor, rec: Recording) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(constant)
+        ctx.rec = rec
+        return constant.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is not None:
+            ctx.rec.add_bias(g, torch.ones_like(g) if ctx.rec.rule.is_relevance else ctx.saved_tensors[0])
+        return None, None, None
 
 
 class Scale(Function):

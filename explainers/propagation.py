@@ -18,7 +18,7 @@ from torch.autograd import Function
 
 from explainers import operators as op
 from explainers.models.base import Model
-from explainers.recording import Recording, with_tokens
+from explainers.recording import Recording
 from explainers.rules import Rule
 
 
@@ -51,19 +51,19 @@ class Propagation(Recording):
         return alone.flatten(0, 1)
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        super()._before_block(module, args, kwargs)
+        replaced = super()._before_block(module, args, kwargs)
         if self._block is None or len(self.block_inputs) - 1 != self._block:
-            return None
+            return replaced
         self.norms = []
         x = self._isolate(self.block_inputs[-1]).requires_grad_()
         self.block_inputs[-1] = x
-        return with_tokens(args, kwargs, x)
+        return self._with_tokens(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        super()._after_block(module, args, kwargs, output)
+        replaced = super()._after_block(module, args, kwargs, output)
         if self._block is not None and len(self.block_outputs) - 1 == self._block:
             raise _ReachedError
-        return None
+        return replaced
 
     # --- the operators, with the constants of the real copy -----------------------------------------------------------
 
@@ -118,15 +118,18 @@ class Propagation(Recording):
     def _gate(self, x: Tensor, act: Any) -> Tensor:
         return act(self.real(x)).requires_grad_()  # type: ignore[no-any-return]
 
-    def _add(self, a: Tensor, b: Tensor, turned: bool) -> Tensor:
+    def _add(self, a: Tensor, b: Tensor, role: str | None) -> Tensor:
         if a.requires_grad and b.requires_grad:
             return a + b
         path, constant = (a, b) if a.requires_grad else (b, a)
-        if turned:
+        if role == "turned":
             return self._on_real(path.mT, (constant.expand_as(path)).mT).mT
-        if path.dim() == 4 and path.shape[-1] == path.shape[-2]:
-            return path + constant  # a mask or position bias of attention, which softmax reads of the real copy
+        if role in ("scores", "weights"):
+            return path + constant  # attention is the real copy's
         return self._on_real(path, constant)
+
+    def _constant(self, constant: Tensor, path: Tensor) -> Tensor:
+        return (constant * self._where_real(constant).to(constant.dtype)).requires_grad_()
 
     def _mul(self, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
         constant = tuple(role in ("gate", "scale") for role in roles)
@@ -142,6 +145,9 @@ class Propagation(Recording):
 
     def _mean(self, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
         return x.sum(dims, keepdim=keepdim) * scale
+
+    def _pool(self, x: Tensor, pool: Any) -> Tensor:
+        return pool(x)  # type: ignore[no-any-return]
 
     def _scale(self, x: Tensor, c: Tensor | float) -> Tensor:
         return x * c

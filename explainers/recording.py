@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from explainers import handlers  # noqa: F401  registers what dispatch knows
@@ -20,6 +21,7 @@ from explainers.dispatch import call_through, handler_of
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.rules import Rule
+from explainers.tokens import as_given, as_tokens, tokens_in, with_tokens
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Signals:
     block_outputs per block (B, S, D)
     attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
     contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
-    bias          (B, S): FullGrad's bias terms by token (zero under a relevance rule)
-    unplaced      (B,): bias terms that belong to no token
+    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants beside the tokens got (a class token laid to them)
+    unplaced      (B,): the same where it belongs to no token
     pixels        (B, C, height, width), or None where the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took
@@ -182,7 +184,10 @@ class Recording:
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         if self.entered:
             return None
-        x = _tokens(args, kwargs)
+        given = tokens_in(args, kwargs)
+        if given.dim() == 4:
+            self.layout = replace(self.layout, grid=tuple(side for axis, side in enumerate(given.shape) if axis not in (0, self.model.channels)))
+        x = as_tokens(given, self.model.channels)
         if self.pixels is None:
             x = x.detach()
         if self._entry is not None:
@@ -191,26 +196,38 @@ class Recording:
             x = x.requires_grad_()
         self.entered = True
         self._x1: Tensor = x
-        return with_tokens(args, kwargs, x)
+        return self._with_tokens(args, kwargs, x)
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        first = not self.block_inputs
-        self.block_inputs.append(self._x1 if first and self.entered else _tokens(args, kwargs))
+        first, given = not self.block_inputs, tokens_in(args, kwargs)
+        x = as_tokens(given, self.model.channels)
+        self.block_inputs.append(self._x1 if first and self.entered else x)
+        self._given = given.shape
         self.attentions.append(None)
         self.parts.append(None)
         self.middles.append(None)
         self.projections.append(None)
         self._inside = True
+        # a map of tokens goes into the block by way of the row of tokens that is read
+        return None if given is x or first else self._with_tokens(args, kwargs, x)
+
+    def _with_tokens(self, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+        """The arguments of a module with other tokens (B, S, D), in the shape in which it takes them."""
+        return with_tokens(args, kwargs, as_given(x, tokens_in(args, kwargs).shape, self.model.channels))
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
-        self.block_outputs.append(output if isinstance(output, Tensor) else output[0])
-        self._left = self.block_outputs[-1]
+        given = output if isinstance(output, Tensor) else output[0]
+        self.block_outputs.append(as_tokens(given, self.model.channels))
         block, through = self._exit
-        if block is None or len(self.block_outputs) < len(self.model.blocks):
+        shown = self.block_outputs[-1]
+        if block is not None and len(self.block_outputs) == len(self.model.blocks):
+            shown = self.block_outputs[block]
+            shown = shown if through is None else through(shown)
+        self._left = shown
+        if shown is given:
             return None
-        shown = self.block_outputs[block]
-        self._left = shown = shown if through is None else through(shown)
+        shown = as_given(shown, given.shape, self.model.channels)
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def saw_attention(self, weights: Tensor) -> None:
@@ -237,8 +254,8 @@ class Recording:
         """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
         stream after attention.
         """
-        if self._inside and self.middles[-1] is None and total.shape == self.block_inputs[-1].shape:
-            self.middles[-1] = total
+        if self._inside and self.middles[-1] is None and total.shape == self._given:
+            self.middles[-1] = as_tokens(total, self.model.channels)
 
     @property
     def single_head(self) -> bool:
@@ -289,8 +306,6 @@ class Recording:
         that the head reads, or to nobody.
         """
         batch, tokens = self.block_inputs[0].shape[:2]
-        if signal.dim() == 4 and signal.shape[-1] == signal.shape[-2] == tokens:
-            return  # a mask or a position bias inside the attention map, which is no additive term of the tokens
         term = (signal * bias).detach()
         assert self._bias is not None
         assert self._unplaced is not None
@@ -299,17 +314,28 @@ class Recording:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
             self._unplaced += term.reshape(batch, -1).sum(1)
             return
-        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
-        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
-        axis = next((a for a in places if term.shape[a] == tokens), None)
-        if axis is not None:
-            self._bias += term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+        own = self._by_token(term)
+        if own is not None:
+            self._bias += own
         elif self.layout.prefix:
             self._bias[:, 0] += term.reshape(batch, -1).sum(1)
         elif self.class_tokens is not None:
             self._bias[torch.arange(batch), self.class_tokens] += term.reshape(batch, -1).sum(1)
         else:
             self._unplaced += term.reshape(batch, -1).sum(1)
+
+    def _by_token(self, term: Tensor) -> Tensor | None:
+        """(B, S) from a term with an axis of tokens, or with height and width of the map of patches; None where it has none."""
+        batch, tokens = self.block_inputs[0].shape[:2]
+        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
+        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        axis = next((a for a in places if term.shape[a] == tokens), None)
+        grid, prefix = self.layout.grid, self.layout.prefix
+        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
+            for down in (2, 1):
+                if term.shape[down : down + 2] == grid:
+                    return F.pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
+        return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def signals(self, rule: Rule, seed: Tensor) -> Signals:
         """Go back once under ``rule`` from ``seed`` (B, C), the signal at the logits. Kept: the same question is answered once."""
@@ -374,21 +400,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                 if not _EVALUATING[m]:
                     del _EVALUATING[m]
                     m.training = True
-
-
-def _tokens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
-    raise ExplainerError(
-        "A block was called without a tensor of tokens: pass blocks=[...] to wrap() with modules whose first argument is the tokens."
-    )
-
-
-def with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
-    """The arguments of a block with other tokens."""
-    for i, value in enumerate(args):
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return (*args[:i], x, *args[i + 1 :]), kwargs
-    name = next(k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point())
-    return args, {**kwargs, name: x}

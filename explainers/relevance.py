@@ -89,10 +89,12 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
     return a * (s @ b.mT) / 2, b * (a.mT @ s) / 2
 
 
-def split_mean(x: Tensor, relevance: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Relevance of the terms of a sum or mean over ``dims`` (kept in ``relevance`` as 1): the terms of the sum's sign share it.
+def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
+    """Relevance of the terms of sums or means ``forward(x)``, ``backward`` its transpose: the terms of a sum's sign share what it got.
 
-    All weights being equal and positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
+    All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
     """
-    same = torch.where(x.sum(dims, keepdim=True) < 0, x.clamp(max=0), x.clamp(min=0))
-    return same * divide(relevance, same.sum(dims, keepdim=True))
+    x_plus, x_minus = x.clamp(min=0), x.clamp(max=0)
+    negative = forward(x) < 0
+    s = divide(relevance, torch.where(negative, forward(x_minus), forward(x_plus)))
+    return x_plus * backward(s * ~negative) + x_minus * backward(s * negative)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers import operators as op
-from explainers.dispatch import TorchFunction, active, handles
+from explainers.dispatch import TorchFunction, active, give_role, handles
 
 if TYPE_CHECKING:
     from explainers.recording import Recording
@@ -116,4 +116,4 @@ def _softmax(
         return torch.softmax(input, dim, dtype=dtype)
     weights: Tensor = rec.run(op.Softmax, input, dim, dtype)
     rec.saw_attention(weights)
-    return weights
+    return give_role(weights, "weights")

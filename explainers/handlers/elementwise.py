@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -94,8 +95,8 @@ def add(rec: Recording, func: TorchFunction, input: Any, other: Any, *, alpha: f
         return plain
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
-    kept = None if active(a) and active(b) else role(tensor)
-    total = rec.run(op.Add, a, b, kept == "turned")
+    kept = (role(a) if role(a) == role(b) == "scores" else None) if active(a) and active(b) else role(tensor)
+    total = rec.run(op.Add, a, b, kept)
     if active(a) and active(b):
         rec.saw_sum(total)
     return give_role(total, kept)
@@ -142,7 +143,7 @@ def div(rec: Recording, func: TorchFunction, input: Any, other: Any, *, rounding
         return give_role(rec.run(op.Scale, input, 1 / other), role(input))
     if not active(input):
         return make_scale(rec, input / other, "div")
-    return rec.run(op.Div, input, other)
+    return give_role(rec.run(op.Div, input, other), "scale" if role(input) == "scale" else None)
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)
@@ -158,6 +159,36 @@ def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, k
     dims = tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     scale = 1 / math.prod(input.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
     return rec.run(op.Mean, input, dims, keepdim, scale)
+
+
+@handles(torch.addcmul, Tensor.addcmul)
+def _addcmul(rec: Recording, func: TorchFunction, input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    return add(rec, torch.add, input, mul(rec, torch.mul, tensor1, tensor2), alpha=value)
+
+
+@handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
+def _joined(rec: Recording, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """Constants beside paths, from x^1 on, are biases."""
+    path = next((t for t in tensors if active(t)), None)
+    if rec.entered and path is not None:
+        tensors = [t if active(t) or not (t.numel() and t.is_floating_point()) else rec.run(op.Constant, t, path) for t in tensors]
+    return func(tensors, *args, **kwargs)
+
+
+@handles(
+    F.avg_pool1d,
+    F.avg_pool2d,
+    F.avg_pool3d,
+    F.adaptive_avg_pool1d,
+    F.adaptive_avg_pool2d,
+    F.adaptive_avg_pool3d,
+    F.fold,
+)
+def _pool(rec: Recording, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Averages, and sums of overlapping windows."""
+    if not active(input):
+        return func(input, *args, **kwargs)
+    return rec.run(op.Pool, input, lambda x: func(x, *args, **kwargs))
 
 
 def _in_place(handler: Handler, func: TorchFunction) -> Handler:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers import operators as op
-from explainers.dispatch import TorchFunction, active, give_role, handles
+from explainers.dispatch import TorchFunction, active, give_role, handles, role
 from explainers.handlers.elementwise import add, mul
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ def _linear(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor, 
     if active(weight):
         out = rec.run(op.MatMul, input, weight.mT)
         return out if bias is None else add(rec, torch.add, out, bias)
-    return op.linear(input, weight, bias, rec) if active(input) else func(input, weight, bias)
+    if not active(input):
+        return func(input, weight, bias)
+    if role(input) != "weights":
+        return op.linear(input, weight, bias, rec)
+    # over the heads of attention weights: a constant there is no additive term of the tokens
+    out = give_role(op.linear(input, weight, None, rec), "weights")
+    return out if bias is None else add(rec, torch.add, out, bias)
 
 
 @handles(torch.addmm, Tensor.addmm)
@@ -47,7 +53,7 @@ def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor | N
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
-        return rec.run(op.MatMul, input, other)
+        return give_role(rec.run(op.MatMul, input, other), None if "weights" in (role(input), role(other)) else "scores")
     if active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False)
     out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), False)
@@ -67,6 +73,16 @@ def _unmatmul_right(x: Tensor) -> op.Map:
     return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
 
 
+def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> tuple[Tensor, int]:
+    """The input of a convolution with padding "same" or "valid", padded, for one without."""
+    if padding == "valid":
+        return input, 0
+    sides = weight.shape[2:]
+    steps = (dilation,) * len(sides) if isinstance(dilation, int) else tuple(dilation) * (len(sides) // len(dilation))
+    total = [step * (side - 1) for step, side in zip(steps, sides, strict=True)]
+    return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)]), 0
+
+
 @handles(torch.conv1d, torch.conv2d, torch.conv3d)
 def _conv(
     rec: Recording,
@@ -81,6 +97,8 @@ def _conv(
 ) -> Tensor:
     if not active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
+    if isinstance(padding, str):
+        input, padding = _padded(input, weight, padding, dilation)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
     pull: TorchFunction = transposes[func]
     options = (stride, padding, dilation, groups)

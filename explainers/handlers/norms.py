@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from explainers import operators as op
 from explainers.dispatch import TorchFunction, active, call_through, handles, make_scale
-from explainers.handlers.elementwise import add, mul
+from explainers.handlers.elementwise import mul
 
 if TYPE_CHECKING:
     from explainers.recording import Recording
@@ -68,7 +68,7 @@ def _batch_norm(
     shape = (1, -1, *[1] * (input.dim() - 2))
     scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
     shift = -running_mean * scale + (0 if bias is None else bias)
-    return add(rec, torch.add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape))
+    return rec.run(op.Add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape).to(input.dtype), "shift")
 
 
 @handles(torch.batch_norm)

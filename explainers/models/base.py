@@ -116,6 +116,7 @@ class Model:
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
+    channels      the axis of the width in what the blocks take: 2, or 1 or 3 where that is a map of tokens
     """
 
     name: str
@@ -130,6 +131,7 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
+    channels: int = 2
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
 
     @property

@@ -212,7 +212,7 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
 
 
 # Steps of some image processors that ours does not have; none of them belongs to a plain classifier.
-_UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_long_axis", "do_crop_margin", "crop_pct")
+_UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_long_axis", "do_crop_margin")
 
 
 def processor_preprocessing(processor: Any) -> Preprocessing:
@@ -232,6 +232,11 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         else:
             raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=Preprocessing(...)")
     crop = _sides(processor.crop_size) if getattr(processor, "do_center_crop", False) else None
+    share = getattr(processor, "crop_pct", None)
+    if share and resize is not None:  # from 384 pixels on, such a processor squashes; below, it keeps this share of the centre
+        side = resize[0]
+        fit, crop = ("cover", {"height": side, "width": side}) if side < 384 else ("squash", None)
+        resize = (int(side / share),) * 2 if side < 384 else resize
     normalise = bool(getattr(processor, "do_normalize", False))
     resample = getattr(processor, "resample", None)
     return Preprocessing(

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.models.libraries import vision_config
-from explainers.models.structure import Run, Structure, changing_tokens, class_token
+from explainers.models.blocks import Structure
+from explainers.models.structure import Run, changing_tokens, class_token
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -25,13 +26,15 @@ def text_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping[
 
 def image_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images."""
+    if prefix is None and found.grid is not None:
+        prefix = 0  # a map of tokens has no room for others
     if prefix is None:
         prefix = _unchanging_prefix(changing_tokens(module, found.entry, run, tensors))
     if not 0 <= prefix < found.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {found.tokens} tokens; pass a smaller prefix=")
     read = class_token(module, found, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
-    rows, columns = _grid(module, found.tokens - prefix, (height, width))
+    rows, columns = found.grid or _grid(module, found.tokens - prefix, (height, width))
     patch = (height / rows, width / columns)
 
     def layout_of(batch: Mapping[str, Tensor]) -> Layout:
@@ -53,20 +56,19 @@ def _unchanging_prefix(changing: Tensor) -> int:
 
 
 def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
-    """(rows, columns) of ``patches``: as the model declares them, else square patches of one size."""
+    """(rows, columns) of ``patches``: as the model declares them, else square patches of the size it declares, or of one that fits."""
     for part in module.modules():
         declared = getattr(part, "grid_size", None)
         if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:
             return int(declared[0]), int(declared[1])
     sides = getattr(vision_config(module), "patch_size", None)
     patch = (sides, sides) if isinstance(sides, int) else sides
-    if not patch or len(patch) != 2:
-        side = math.sqrt(size[0] * size[1] / patches)
-        patch = (side, side)
-    rows, columns = round(size[0] / patch[0]), round(size[1] / patch[1])
-    if rows * columns != patches:
-        raise ExplainerError(
-            f"{patches} tokens do not fill the patches of an image of {size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
-            "(how many tokens stand before the first patch) or preprocess= (another image size)"
-        )
-    return rows, columns
+    square = math.sqrt(size[0] * size[1] / patches)  # a later stage has larger patches than the first
+    for down, across in ([tuple(patch)] if patch and len(patch) == 2 else []) + [(square, square)]:
+        rows, columns = round(size[0] / down), round(size[1] / across)
+        if rows * columns == patches:
+            return rows, columns
+    raise ExplainerError(
+        f"{patches} tokens do not fill the patches of an image of {size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
+        "(how many tokens stand before the first patch) or preprocess= (another image size)"
+    )

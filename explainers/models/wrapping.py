@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models import blocks as rows
 from explainers.models import labels as naming
 from explainers.models import libraries as lib
-from explainers.models import structure
 from explainers.models.base import Input, Kind, Model, Prepared, Side
 from explainers.models.images import Preprocessing
 from explainers.models.layouts import image_layout, text_layout
@@ -66,8 +66,8 @@ def wrap(
     size = (recipe.size if recipe else None) or lib.image_size(module, library)
     sample = _sample(module, kind, size, reader)
     one = {key: tensor[:1] for key, tensor in sample.items()}
-    found, classes = _explored(module, kind, side, run, one, blocks, entry)
     reads_text = kind == "text" or side == "text"
+    found, classes = _explored(module, kind, side, run, one if reads_text else sample, blocks, entry)
     find_layout, shown = (text_layout, one) if reads_text else (image_layout, sample)
     layout_of = find_layout(module, found, run, shown, prefix)
     title = name or lib.title_of(module, library)
@@ -81,6 +81,7 @@ def wrap(
         prepare_input=_preparer(module, kind, recipe, notes, reader),
         forward=run,
         layout_of=layout_of,
+        channels=found.channels,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
         text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, side="text"))
@@ -152,29 +153,29 @@ def _explored(
     kind: Kind,
     side: Side,
     run: Callable[[Mapping[str, Tensor]], Tensor],
-    one: Mapping[str, Tensor],
+    sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-) -> tuple[structure.Structure, int]:
+) -> tuple[rows.Structure, int]:
     """The structure of the explained tower, and the number of classes."""
     classes = 0
 
     def whole() -> None:
         nonlocal classes
-        classes = run(one).shape[-1]
+        classes = run(sample).shape[-1]
 
     def tower() -> None:
         if side == "image":
-            module.get_image_features(pixel_values=one["pixel_values"])  # type: ignore[operator]
+            module.get_image_features(pixel_values=sample["pixel_values"])  # type: ignore[operator]
         else:
-            module.get_text_features(**{name: tensor for name, tensor in one.items() if name != "pixel_values"})  # type: ignore[operator]
+            module.get_text_features(**{name: tensor for name, tensor in sample.items() if name != "pixel_values"})  # type: ignore[operator]
 
     try:
-        found = structure.find(module, tower if kind == "clip" else whole, 1, blocks, entry)
+        found = rows.find(module, tower if kind == "clip" else whole, len(next(iter(sample.values()))), blocks, entry)
     except ExplainerError:
         raise
     except Exception as problem:
-        shapes = {name: tuple(tensor.shape) for name, tensor in one.items()}
+        shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
     return found, classes

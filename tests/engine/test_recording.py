@@ -19,13 +19,14 @@ from explainers import ExplainerError, relevance
 from explainers.models.base import Model
 from explainers.recording import Recording, Signals
 from explainers.rules import GRADIENT_RULES, RULES
+from explainers.tokens import as_tokens
 from tests.engine.double import in_double
 from tests.engine.models import chosen, inputs, read, trace_of, wrapped
 from tests.engine.toys import record, signal, toy
 from tests.families import FAMILIES
 
 NAMES = list(FAMILIES)
-MIXERS = {"mixer", "gmixer"}
+LOSSY = {"mixer", "gmixer", "resnet-deep-stem", "cait", "xcit", "convnext", "convnextv2", "hf-convnext"}  # narrow layers: outputs without a positive pair
 OWN_RULES = tuple(name for name in RULES if "-" not in name)  # those that are not another one with a field changed
 every_family = pytest.mark.parametrize("name", NAMES)
 
@@ -73,7 +74,7 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not seen:
             seen.append(args[0].detach().requires_grad_())
-            return (seen[0], *args[1:]), kwargs
+            return (seen[0] * 1, *args[1:]), kwargs  # a block may write into what it is given
         return None
 
     handle = model.entry.register_forward_pre_hook(enter, with_kwargs=True)
@@ -83,7 +84,7 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     finally:
         handle.remove()
     (expected,) = torch.autograd.grad(logits, seen[0], one_hot(recording))
-    assert relative(signals.block_inputs[0], expected) < 1e-9
+    assert relative(signals.block_inputs[0], as_tokens(expected, model.channels)) < 1e-9
 
 
 @every_family
@@ -101,7 +102,9 @@ def test_every_block_accounts_for_the_logit_with_the_biases_after_it(name: str) 
 
 @every_family
 def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the mixers some outputs of a linear map have no pair of positive product; what they got goes nowhere (so eq. 5), of either sign.
+    """With what a class token got that comes after the blocks: what constants beside the tokens get is counted.
+
+    In some models outputs of a linear map have no pair of positive product; what they got goes nowhere (so eq. 5), of either sign.
 
     There the sum may differ from 1, but by no more than that: what such outputs got is counted here and must explain the difference.
     """
@@ -118,13 +121,14 @@ def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch
         torch.testing.assert_close(out.reshape(2, -1).sum(1), kept, rtol=1e-4, atol=1e-4)
         return out
 
-    if name in MIXERS:
+    if name in LOSSY:
         monkeypatch.setattr(relevance, "split_linear", counting)
     recording = Recording(wrapped(name), inputs(name, 2))
     signals = recording.signals(RULES["deep_taylor"], one_hot(recording))
     sums = torch.stack([x.sum((1, 2)) for x in (*signals.block_inputs, *signals.block_outputs)])
-    if name in MIXERS:
-        assert bool(((sums > 0.95) & (sums < 1.05)).all())
+    sums = sums + signals.bias.sum(1) + signals.unplaced
+    if name in LOSSY:
+        assert bool(((sums > 0.9) & (sums < 1.1)).all())
         torch.testing.assert_close(sums[0] + lost[0], torch.ones(2).double(), rtol=1e-5, atol=1e-5)
     else:
         torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
@@ -324,7 +328,7 @@ def test_a_recording_in_train_mode_is_not_disturbed_by_another_that_ends_meanwhi
 # --- ways of writing attention --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if FAMILIES[n].library == "transformers"])
+@pytest.mark.parametrize("name", [n for n in NAMES if FAMILIES[n].library == "transformers" and FAMILIES[n].heads])
 def test_eager_and_fused_attention_of_transformers_give_equal_maps(name: str) -> None:
     """The eager one casts its softmax to float32, which is not what is asked here: that cast is left out."""
     found = []
@@ -336,7 +340,7 @@ def test_eager_and_fused_attention_of_transformers_give_equal_maps(name: str) ->
     _assert_equal_maps(*found)
 
 
-@pytest.mark.parametrize("name", ["vit", "eva02", "eva02-base", "beitv2", "siglip", "dinov3-token"])
+@pytest.mark.parametrize("name", ["vit", "eva02", "eva02-base", "beitv2", "siglip", "dinov3-token", "volo"])
 def test_eager_and_fused_attention_of_timm_give_equal_maps(name: str) -> None:
     found = []
     for fused in (False, True):
@@ -374,7 +378,7 @@ UNRULED: dict[str, Callable[[Tensor], Tensor]] = {
     "cumsum": lambda x: x.cumsum(1),
     "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x),
     "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x),
-    "avg_pool1d": lambda x: F.avg_pool1d(x, 2),
+    "lp_pool1d": lambda x: F.lp_pool1d(x, 2.0, 2),
     "interpolate": lambda x: F.interpolate(x, size=3),
     "group_norm": lambda x: F.group_norm(x, num_groups=1),
     "clamp": lambda x: x.clamp(-1, 1),
@@ -397,7 +401,7 @@ def test_a_function_without_a_rule_is_named_and_gets_the_ordinary_gradient(name:
     for rule in ("libra", "conservative", "attnlrp"):
         assert recording.signals(RULES[rule], seed).unruled, rule
         found = signal(recording, RULES[rule], seed)
-        if name in {"sin", "exp", "log_softmax", "softplus", "cumsum", "einsum", "avg_pool1d", "interpolate", "group_norm"}:
+        if name in {"sin", "exp", "log_softmax", "softplus", "cumsum", "einsum", "interpolate", "group_norm"}:
             assert torch.allclose(found, signal(recording, RULES["gradient"], seed))
 
 

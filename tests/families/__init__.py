@@ -9,10 +9,11 @@ One table for all tests::
 """
 
 from tests.families.family import CLASS, PADDING, PATCH, SEPARATOR, SIZE, SQUARE, TEXT_LENGTH, VOCABULARY, Family
+from tests.families.stages import STAGES
 from tests.families.text import TEXTS
 from tests.families.vision import VISION
 
 #: name -> family; ``[pytest.param(f, id=f.name) for f in FAMILIES.values()]`` makes a test of each.
-FAMILIES: dict[str, Family] = {family.name: family for family in (*VISION, *TEXTS)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (*VISION, *STAGES, *TEXTS)}
 
 __all__ = ["CLASS", "FAMILIES", "PADDING", "PATCH", "SEPARATOR", "SIZE", "SQUARE", "TEXT_LENGTH", "VOCABULARY", "Family"]

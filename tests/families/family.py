@@ -23,6 +23,8 @@ class Family:
 
     entry   dotted name of the module whose first argument is x^1, inside the explained model
     blocks  dotted name of every block, in order; ALBERT repeats one block
+    heads   of the attention in a block; None without one
+    mixed   whether x^1 is past layers in which patches meet, so that a patch of it depends on more than its pixels
     """
 
     name: str
@@ -35,6 +37,8 @@ class Family:
     class_token: int | None
     grid: tuple[int, int] | None
     size: tuple[int, int] = SIZE
+    heads: int | None = 2
+    mixed: bool = False
 
     def build(self, seed: int = 0) -> nn.Module:
         """The model in eval mode; LayerScale, biases and positions are not the zeros they start as."""

@@ -51,6 +51,7 @@ def _mixer(name: str, **arguments: Any) -> Family:
         prefix=0,
         class_token=None,
         grid=(SIZE[0] // PATCH, SIZE[1] // PATCH),
+        heads=None,
     )
 
 

@@ -73,6 +73,7 @@ PROCESSORS = {
     "Siglip": {"size": {"height": 32, "width": 32}},
     "DeiT": {"size": {"height": 40, "width": 40}, "crop_size": {"height": 32, "width": 32}},
     "Bit": {"size": {"shortest_edge": 37}, "crop_size": {"height": 31, "width": 32}},
+    "ConvNext": {"size": {"shortest_edge": 28}, "crop_pct": 0.875},
 }
 
 

@@ -1,0 +1,47 @@
+"""Tokens in a row, whatever shape a model's blocks give them: the one place where maps of tokens are turned into rows and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Size, Tensor
+
+from explainers.errors import ExplainerError
+
+
+def as_tokens(x: Tensor, channels: int) -> Tensor:
+    """(B, S, D) from what a block takes or gives: itself, or a map (B, H, W, D) or (B, D, H, W) read row by row.
+
+    ``channels`` is the axis of the width; a tensor of three dimensions is a row of tokens already.
+    """
+    return x if x.dim() == 3 else x.movedim(channels, -1).flatten(1, 2)
+
+
+def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
+    """The inverse: (B, S, D) in the ``shape`` that :func:`as_tokens` was given, of which only height and width are read.
+
+    A copy where the shape differs, because blocks may write into what they are given.
+    """
+    if len(shape) == 3:
+        return tokens
+    height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
+    return tokens.unflatten(1, (height, width)).movedim(-1, channels).clone()
+
+
+def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """The tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    raise ExplainerError(
+        "A block was called without a tensor of tokens: pass blocks=[...] to wrap() with modules whose first argument is the tokens."
+    )
+
+
+def with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+    """The arguments of a block with other tokens."""
+    for i, value in enumerate(args):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return (*args[:i], x, *args[i + 1 :]), kwargs
+    name = next(k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point())
+    return args, {**kwargs, name: x}
