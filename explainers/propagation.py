@@ -149,6 +149,16 @@ class Propagation(Recording):
     def _pool(self, x: Tensor, pool: Any) -> Tensor:
         return pool(x)  # type: ignore[no-any-return]
 
+    def _pick(self, x: Tensor, pick: Any) -> Tensor:
+        """Of each copy what is picked of the real one: the Jacobian there times x, from the transpose of its transpose."""
+        with torch.enable_grad():
+            real = self.real(x).requires_grad_()
+            largest = pick(real)
+            signal = torch.zeros_like(largest, requires_grad=True)
+            (back,) = torch.autograd.grad(largest, real, signal, create_graph=True)
+            picked: Tensor = torch.autograd.grad(back, signal, x, create_graph=True)[0]
+        return picked
+
     def _scale(self, x: Tensor, c: Tensor | float) -> Tensor:
         return x * c
 

@@ -21,7 +21,7 @@ from explainers.dispatch import call_through, handler_of
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.rules import Rule
-from explainers.tokens import as_given, as_tokens, tokens_in, with_tokens
+from explainers.tokens import as_given, as_tokens, map_size, tokens_in, with_tokens
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ class Recording:
         if self.entered:
             return None
         given = tokens_in(args, kwargs)
-        if given.dim() == 4:
-            self.layout = replace(self.layout, grid=tuple(side for axis, side in enumerate(given.shape) if axis not in (0, self.model.channels)))
+        if self.model.channels != 2:
+            self.layout = replace(self.layout, grid=map_size(given.shape, self.model.channels))
         x = as_tokens(given, self.model.channels)
         if self.pixels is None:
             x = x.detach()
@@ -305,7 +305,7 @@ class Recording:
         """Account for the bias term signal * bias: by token where the signal has a token axis, else to the first prefix token, to the one
         that the head reads, or to nobody.
         """
-        batch, tokens = self.block_inputs[0].shape[:2]
+        batch = len(self.block_inputs[0])
         term = (signal * bias).detach()
         assert self._bias is not None
         assert self._unplaced is not None

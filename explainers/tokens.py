@@ -12,9 +12,15 @@ from explainers.errors import ExplainerError
 def as_tokens(x: Tensor, channels: int) -> Tensor:
     """(B, S, D) from what a block takes or gives: itself, or a map (B, H, W, D) or (B, D, H, W) read row by row.
 
-    ``channels`` is the axis of the width; a tensor of three dimensions is a row of tokens already.
+    ``channels`` is the axis of the width; 2 says that tokens lie in a row already.
     """
-    return x if x.dim() == 3 else x.movedim(channels, -1).flatten(1, 2)
+    return x if channels == 2 else x.movedim(channels, -1).flatten(1, 2)
+
+
+def map_size(shape: Size, channels: int) -> tuple[int, int]:
+    """(height, width) of a map of tokens of this shape."""
+    height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
+    return height, width
 
 
 def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
@@ -22,10 +28,9 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
 
     A copy where the shape differs, because blocks may write into what they are given.
     """
-    if len(shape) == 3:
+    if channels == 2:
         return tokens
-    height, width = (side for axis, side in enumerate(shape) if axis not in (0, channels))
-    return tokens.unflatten(1, (height, width)).movedim(-1, channels).clone()
+    return tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

@@ -1,9 +1,7 @@
-"""Activations, gates, sums, products and means."""
+"""Activations, gates, sums and products."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -151,44 +149,9 @@ def _rdiv(rec: Recording, func: TorchFunction, input: Tensor, other: Any) -> Any
     return div(rec, torch.div, other, input)
 
 
-@handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
-def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
-    dim = kwargs.pop("axis", dim)
-    if kwargs.get("dtype") is not None or not active(input):
-        return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
-    dims = tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    scale = 1 / math.prod(input.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
-    return rec.run(op.Mean, input, dims, keepdim, scale)
-
-
 @handles(torch.addcmul, Tensor.addcmul)
 def _addcmul(rec: Recording, func: TorchFunction, input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     return add(rec, torch.add, input, mul(rec, torch.mul, tensor1, tensor2), alpha=value)
-
-
-@handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
-def _joined(rec: Recording, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    """Constants beside paths, from x^1 on, are biases."""
-    path = next((t for t in tensors if active(t)), None)
-    if rec.entered and path is not None:
-        tensors = [t if active(t) or not (t.numel() and t.is_floating_point()) else rec.run(op.Constant, t, path) for t in tensors]
-    return func(tensors, *args, **kwargs)
-
-
-@handles(
-    F.avg_pool1d,
-    F.avg_pool2d,
-    F.avg_pool3d,
-    F.adaptive_avg_pool1d,
-    F.adaptive_avg_pool2d,
-    F.adaptive_avg_pool3d,
-    F.fold,
-)
-def _pool(rec: Recording, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Averages, and sums of overlapping windows."""
-    if not active(input):
-        return func(input, *args, **kwargs)
-    return rec.run(op.Pool, input, lambda x: func(x, *args, **kwargs))
 
 
 def _in_place(handler: Handler, func: TorchFunction) -> Handler:

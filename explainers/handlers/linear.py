@@ -73,14 +73,14 @@ def _unmatmul_right(x: Tensor) -> op.Map:
     return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
 
 
-def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> tuple[Tensor, int]:
+def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
     """The input of a convolution with padding "same" or "valid", padded, for one without."""
     if padding == "valid":
-        return input, 0
+        return input
     sides = weight.shape[2:]
     steps = (dilation,) * len(sides) if isinstance(dilation, int) else tuple(dilation) * (len(sides) // len(dilation))
     total = [step * (side - 1) for step, side in zip(steps, sides, strict=True)]
-    return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)]), 0
+    return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)])
 
 
 @handles(torch.conv1d, torch.conv2d, torch.conv3d)
@@ -98,7 +98,8 @@ def _conv(
     if not active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
-        input, padding = _padded(input, weight, padding, dilation)
+        padded = _padded(input, weight, padding, dilation)
+        return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
     pull: TorchFunction = transposes[func]
     options = (stride, padding, dilation, groups)

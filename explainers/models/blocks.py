@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.tokens import as_tokens
+from explainers.tokens import as_tokens, map_size
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
         tokens=tokens.shape[1],
         width=tokens.shape[2],
         channels=channels,
-        grid=None if channels == 2 else tuple(side for axis, side in enumerate(first.tokens.shape) if axis not in (0, channels)),  # type: ignore[arg-type]
+        grid=None if channels == 2 else map_size(first.tokens.shape, channels),
     )
 
 
@@ -159,7 +159,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
                 tokens = None
             norm, result = last_norm
             made = tokens is not None and result is not None and result.shape == tokens.shape
-            made = made and (result is tokens or torch.equal(result, tokens))
+            made = made and (result is tokens or bool((result == tokens).all()))
             open_calls.append(_Call(row, child, tokens, norm if made else None))
             calls.append(open_calls[-1])
 

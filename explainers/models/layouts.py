@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
-from explainers.models.libraries import vision_config
 from explainers.models.blocks import Structure
+from explainers.models.libraries import vision_config
 from explainers.models.structure import Run, changing_tokens, class_token
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]

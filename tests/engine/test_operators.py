@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,7 @@ X = normal(B, S, D, seed=1)
 W = normal(D, D, seed=2)
 C = normal(S, D, seed=3)
 V = normal(D, seed=4)
+MAP = normal(B, 4, 7, 6, seed=6)
 
 
 class With(nn.Module):
@@ -47,6 +49,16 @@ class With(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x, **dict(self.named_parameters()))
+
+
+class Quiet(nn.Sequential):
+    """torch warns that padding more on one side takes a copy."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out: Tensor = super().forward(x)
+            return out
 
 
 @dataclass(frozen=True)
@@ -256,6 +268,12 @@ CASES = [
     Case("conv1d", lambda: seeded(lambda: nn.Conv1d(S, 4, 3, padding=1))),
     Case("conv1d-groups", lambda: seeded(lambda: nn.Conv1d(S, 2 * S, 3, stride=2, groups=S, bias=False))),
     Case("conv2d", lambda: seeded(lambda: nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=1)), x=normal(B, 2, 7, 6)),
+    Case("conv2d-depthwise", lambda: seeded(lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4)), x=MAP),
+    Case("conv2d-same", lambda: seeded(lambda: nn.Conv2d(4, 3, 3, padding="same", dilation=2)), x=MAP),
+    Case("conv2d-same-even", lambda: Quiet(seeded(lambda: nn.Conv2d(4, 3, (4, 2), padding="same", dilation=(1, 3)))), x=MAP),
+    Case("conv2d-valid", lambda: seeded(lambda: nn.Conv2d(4, 3, 3, padding="valid", stride=2)), x=MAP),
+    Case("conv2d-circular", lambda: seeded(lambda: nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular")), x=MAP),
+    Case("conv1d-same", lambda: Quiet(seeded(lambda: nn.Conv1d(S, 4, 2, padding="same")))),
     Case("addmm", lambda: With(lambda x, w, b: torch.addmm(b, x.flatten(0, 1), w).view(B, S, D), w=W, b=V)),
     Case("addmm-scaled", lambda: With(lambda x, w, b: torch.addmm(b, x.flatten(0, 1), w, beta=0.5, alpha=2).view(B, S, D), w=W, b=V)),
     Case("matmul", lambda: With(torch.matmul, other=W)),
@@ -331,8 +349,14 @@ CASES = [
     ),
     Case("rms_norm-default-eps", lambda: lambda x: F.rms_norm(x, (D,)), lambda t, x: x / t.scale(x.square().mean(-1, keepdim=True).sqrt())),
     Case("batch_norm", lambda: _batch_norm(nn.BatchNorm1d(S))),
+    Case("batch_norm-map", lambda: _batch_norm(nn.BatchNorm2d(4)), x=MAP),
     Case("batch_norm-no-affine", lambda: _batch_norm(nn.BatchNorm1d(S, affine=False))),
     same("torch.batch_norm", lambda x: torch.batch_norm(x, C[:, 0], C[:, 1], C[:, 2], C[:, 3].abs(), False, 0.1, 1e-3, False)),
+    Case(
+        "response-norm",  # of the whole map a channel, over their mean: a scale over a scale
+        lambda: response_norm,
+        lambda t, x: V + V * (x * t.scale(_response(x))),
+    ),
     Case("normalize", lambda: lambda x: F.normalize(x, dim=-1), lambda t, x: x / t.scale(x.square().sum(-1, keepdim=True).sqrt())),
     Case("normalize-1-norm", lambda: lambda x: F.normalize(x, p=1, dim=1), lambda t, x: x / t.scale(x.abs().sum(1, keepdim=True))),
     *(
@@ -415,6 +439,18 @@ CASES = [
     same("sum-dims", lambda x: x.sum(dim=(1, -1), keepdim=True)),
     same("sum-all", lambda x: torch.stack([r.sum() for r in x])[:, None]),
     same("sum-dtype", lambda x: x.sum(1, dtype=torch.float64)),
+    # --- pooling
+    same("avg_pool1d", lambda x: F.avg_pool1d(x, 3, stride=2, padding=1)),
+    same("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), stride=2, ceil_mode=True), x=MAP),
+    same("avg_pool2d-padded", lambda x: F.avg_pool2d(x, 3, padding=1, count_include_pad=False), x=MAP),
+    same("avg_pool3d", lambda x: F.avg_pool3d(x[:, None], 2).flatten(1), x=MAP),
+    same("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4)),
+    same("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 2)), x=MAP),
+    same("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x[:, None], (2, 3, 1)), x=MAP),
+    same("nn.AdaptiveAvgPool2d", nn.AdaptiveAvgPool2d(1), x=MAP),
+    same("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), x=MAP),
+    same("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (2, 3)), x=MAP),
+    same("unfold-fold", lambda x: F.fold(F.unfold(x, 3, padding=1), (7, 6), 3, padding=1), x=MAP),
     # --- in place
     same("add_", in_place(lambda y: y.add_(C))),
     same("add_-alpha", in_place(lambda y: y.add_(C, alpha=0.5))),
@@ -435,16 +471,27 @@ CASES = [
     # --- moving numbers
     same("reshape", lambda x: x.reshape(B, -1).view(B, D, S).permute(0, 2, 1).contiguous().transpose(1, 2)),
     same("cat", lambda x: torch.cat([x[:, :2], C.expand(B, -1, -1), x.flip(1)], 1)),
+    same("stack", lambda x: torch.stack([x, C.expand(B, -1, -1), x.flip(1)], 1)),
     same("chunks", lambda x: torch.stack([*x.chunk(2, -1), *x.split([1, 2, 3], -1)[2:]], 1)),
     same("roll", lambda x: x.roll(1, 1) + F.pad(x, (0, 0, 1, 0))[:, :-1]),
     same("where", lambda x: torch.where(C > 0, x, x @ W)),
 ]
 
 
-def _batch_norm(norm: nn.BatchNorm1d) -> nn.Module:
+def response_norm(x: Tensor) -> Tensor:
+    length = x.norm(dim=1, keepdim=True)
+    return torch.addcmul(V, V, x * (length / (length.mean(-1, keepdim=True) + 1e-6)))
+
+
+def _response(x: Tensor) -> Tensor:
+    length = x.square().sum(1, keepdim=True).sqrt()
+    return length / (length.mean(-1, keepdim=True) + 1e-6)
+
+
+def _batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> nn.Module:
     module = seeded(lambda: norm)
-    module.running_mean = normal(S, seed=8)
-    module.running_var = normal(S, seed=9).abs() + 0.1
+    module.running_mean = normal(norm.num_features, seed=8)
+    module.running_var = normal(norm.num_features, seed=9).abs() + 0.1
     return module
 
 
@@ -527,6 +574,12 @@ ALIASES: list[Function] = [
         + torch.var(x, -1, keepdim=True)
         + torch.std(x, -1, keepdim=True)
     ),
+    lambda x: torch.concat([x, x]).flatten(1)[:B] + torch.concatenate([C.expand(B, -1, -1), x], 1)[:, S:].flatten(1),
+    lambda x: x.addcmul(C, x, value=0.5) + torch.addcmul(x, C, x),
+    lambda x: F.max_pool3d(x[:, None], (1, 2, 2)).flatten(1) + F.adaptive_max_pool3d(x[:, None], (1, 2, 3)).flatten(1),
+    lambda x: F.max_pool1d(x, 2).amax(1) + F.adaptive_max_pool1d(x, 3).amin(1) - torch.amax(x[..., :3], 1) * torch.amin(x[..., :3], 1),
+    lambda x: x.max(1)[0] + torch.min(x, dim=1, keepdim=True).values[:, 0] + x.max(1, keepdim=True)[0][:, 0] + x.min(1).values,
+    lambda x: torch.max(x, x @ W) + torch.max(x, 1)[0][:, None],
     lambda x: F.conv3d(x[:, None, None], W[None, None, None, :3, :3]).flatten(1),
     lambda x: x.__rmatmul__(C @ C.mT),
     lambda x: x.__rtruediv__(1.0) + x.__rsub__(1.0) + x.__radd__(1.0) + x.__rmul__(2.0),

@@ -14,7 +14,7 @@ import timm
 import transformers
 from timm.models.volo import _create_volo
 
-from tests.families.family import PATCH, SHAPE, SIZE, Family
+from tests.families.family import PATCH, SIZE, Family
 
 GRID = (4, 3)
 
@@ -59,7 +59,9 @@ _SWIN = {"img_size": 32, "patch_size": 4, "embed_dim": 12, "depths": (2, 2), "nu
 
 
 def _hf_swin() -> nn.Module:
-    config = transformers.SwinConfig(image_size=32, patch_size=4, embed_dim=12, depths=[2, 2], num_heads=[1, 2], window_size=4, num_labels=5)
+    config = transformers.SwinConfig(
+        image_size=32, patch_size=4, embed_dim=12, depths=[2, 2], num_heads=[1, 2], window_size=4, num_labels=5
+    )
     return transformers.SwinForImageClassification(config)
 
 
@@ -71,7 +73,9 @@ def _hf_convnext() -> nn.Module:
 STAGES: list[Family] = [
     # windows of the last stage are parts of its map, or the whole of it: then attention is over all its tokens
     _stages("swin", _timm("swin_tiny_patch4_window7_224", window_size=2, **_SWIN), ("layers.1.blocks.0", "layers.1.blocks.1"), (4, 4)),
-    _stages("swin-whole", _timm("swin_tiny_patch4_window7_224", window_size=4, **_SWIN), ("layers.1.blocks.0", "layers.1.blocks.1"), (4, 4)),
+    _stages(
+        "swin-whole", _timm("swin_tiny_patch4_window7_224", window_size=4, **_SWIN), ("layers.1.blocks.0", "layers.1.blocks.1"), (4, 4)
+    ),
     _stages(
         "convnext",
         _timm("convnext_tiny", dims=(4, 8, 12, 24), depths=(1, 1, 1, 2), **_sized(128, 96)),
