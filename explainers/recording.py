@@ -200,9 +200,8 @@ class Recording:
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first, given = not self.block_inputs, tokens_in(args, kwargs)
-        x = as_tokens(given, self.model.channels)
+        self._given, x = given.shape, as_tokens(given, self.model.channels)
         self.block_inputs.append(self._x1 if first and self.entered else x)
-        self._given = given.shape
         self.attentions.append(None)
         self.parts.append(None)
         self.middles.append(None)

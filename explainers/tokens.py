@@ -30,7 +30,8 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
     """
     if channels == 2:
         return tokens
-    return tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
+    given: Tensor = tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
+    return given
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
