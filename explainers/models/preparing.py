@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Prepared
+from explainers.models.blocks import first_tensor, trial
 from explainers.models.images import Preprocessing, read_image
 from explainers.models.libraries import device_of, dtype_of
-from explainers.models.structure import first_tensor, trial
 from explainers.models.texts import TextReader
 
 
