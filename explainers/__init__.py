@@ -9,7 +9,7 @@ from explainers.errors import ExplainerError
 from explainers.explanation import Cancelled, explain
 from explainers.methods import METHODS
 from explainers.methods.registry import method
-from explainers.models.base import Model
+from explainers.models.base import Model, TextPair
 from explainers.models.loading import load
 from explainers.models.wrapping import wrap
 from explainers.result import Attribution, Explanation
@@ -28,6 +28,7 @@ __all__ = [
     "Model",
     "Probability",
     "Rule",
+    "TextPair",
     "Trace",
     "default_methods",
     "explain",

@@ -87,10 +87,13 @@ def _over_text(attribution: Attribution, width: int) -> Image.Image:
     font, margin, leading = _font(17), 16, 32
     scores = np.array([w.score for w in words], np.float32)
     scale = scale_of(scores)
-    text = attribution.text.text if attribution.text is not None else None
+    texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
     x, y, placed = margin, margin, []
-    end = 0
+    end, part = 0, 0
     for word, score in zip(words, scores, strict=True):
+        if word.part != part:  # the second text of a pair stands below the first
+            x, y, end, part = margin, y + leading * 3 // 2, 0, word.part
+        text = texts[part]
         gap = text[end : word.start] if text is not None else " "
         end = word.end
         shown = textwrap.shorten(word.text, 60, placeholder="...") or word.text

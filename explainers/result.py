@@ -30,13 +30,14 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class WordScore:
-    """A word of the text, with character offsets, and its score."""
+    """A word of the text, with character offsets, and its score; ``part`` is 1 for a word of the second text of a pair."""
 
     text: str
     start: int
     end: int
     tokens: tuple[int, ...]
     score: float
+    part: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,8 @@ class Attribution:
         if self.text is None:
             raise ExplainerError("An image has patches, not words: see .patches.")
         merge = torch.sum if self.signed else torch.amax
-        return [WordScore(w.text, w.start, w.end, w.tokens, float(merge(self.scores[list(w.tokens)]))) for w in self.text.words if w.tokens]
+        scored = [(w, float(merge(self.scores[list(w.tokens)]))) for w in self.text.words if w.tokens]
+        return [WordScore(w.text, w.start, w.end, w.tokens, score, w.part) for w, score in scored]
 
     def to_json(self) -> dict[str, Any]:
         """A map as JSON. ``scores``: for an image those of the patches in raster order, for a text one for each token."""
@@ -181,12 +183,18 @@ class Explanation:
 
 
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
-    """How the input was shown to the model, as plain data."""
+    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs."""
     if isinstance(record, ImageInput):
         return {"kind": "image", "width": record.width, "height": record.height, "crop": list(record.crop), "seen": list(record.seen)}
-    return {
+    told: dict[str, Any] = {
         "kind": "text",
         "text": record.text,
         "tokens": [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in record.tokens],
         "words": [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in record.words],
     }
+    if record.pair is None:
+        return told
+    parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
+    for name, own in parts.items():
+        told[name] = [{**one, "part": part} for one, part in zip(told[name], own, strict=True)]
+    return {**told, "text_pair": record.pair}

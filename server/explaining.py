@@ -89,7 +89,7 @@ def overlay(document: Mapping[str, Any], one: Mapping[str, Any], seen: Image.Ima
     if told["kind"] == "text":
         tokens = tuple(Token(**token) for token in told["tokens"])
         words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in told["words"])
-        record = TextInput(told["text"], tokens, words)
+        record = TextInput(told["text"], tokens, words, told.get("text_pair"))
         content = [not token.special for token in tokens]
     else:
         width, height = (0, 0) if seen is None else seen.size

@@ -57,7 +57,7 @@ def _wrapped(tokenizer: Tokenizer, max_tokens: int | None, ends: tuple[str, str]
     first, last = ends
     assert (tokenizer.token_to_id(first), tokenizer.token_to_id(last), tokenizer.token_to_id(pad_token)) == (CLASS, SEPARATOR, PADDING)
     tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
-        single=f"{first} $A {last}", special_tokens=[(first, CLASS), (last, SEPARATOR)]
+        single=f"{first} $A {last}", pair=f"{first} $A {last} $B:1 {last}:1", special_tokens=[(first, CLASS), (last, SEPARATOR)]
     )
     limit = {} if max_tokens is None else {"model_max_length": max_tokens}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, cls_token=first, sep_token=last, pad_token=pad_token, **special, **limit)

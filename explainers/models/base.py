@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -18,8 +18,18 @@ from explainers.errors import ExplainerError
 
 Kind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """Two texts that a classifier reads together: a premise and a hypothesis, a question and an answer."""
+
+    first: str
+    second: str
+
+
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Input = Image.Image | Path | str | Mapping[str, Tensor] | Sequence[Image.Image | Path | str]
+Input = Image.Image | Path | str | TextPair | Mapping[str, Tensor] | Sequence[Image.Image | Path | str | TextPair]
 
 
 @dataclass(frozen=True)
@@ -35,22 +45,27 @@ class ImageInput:
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token."""
+    """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
+
+    ``part`` is 1 for a token of the second text of a pair, into which its offsets then point.
+    """
 
     text: str
     start: int
     end: int
     special: bool
+    part: int = 0
 
 
 @dataclass(frozen=True)
 class Word:
-    """One word of a text and the indices of the tokens it was cut into."""
+    """One word of a text and the indices of the tokens it was cut into; ``part`` as for a token."""
 
     text: str
     start: int
     end: int
     tokens: tuple[int, ...]
+    part: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,11 +73,13 @@ class TextInput:
     """How one text was shown to the model: every token of its row, padding included.
 
     Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words.
+    ``pair`` is the second text of a pair.
     """
 
     text: str | None
     tokens: tuple[Token, ...]
     words: tuple[Word, ...]
+    pair: str | None = None
 
     def without_padding(self, mask: Sequence[bool]) -> TextInput:
         """The same text with the tokens whose ``mask`` is False left out; words then count only the tokens that stay."""
@@ -70,8 +87,8 @@ class TextInput:
             return self
         place = list(accumulate(mask, initial=0))
         kept = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
-        words = tuple(Word(w.text, w.start, w.end, tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
-        return TextInput(self.text, kept, words)
+        words = tuple(replace(w, tokens=tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
+        return replace(self, tokens=kept, words=words)
 
 
 @dataclass(frozen=True)

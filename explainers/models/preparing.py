@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Input, Prepared
+from explainers.models.base import ImageInput, Input, Prepared, TextPair
 from explainers.models.blocks import first_tensor, trial
 from explainers.models.images import Preprocessing, read_image
 from explainers.models.libraries import device_of, dtype_of
@@ -20,7 +20,7 @@ from explainers.models.texts import TextReader
 
 def as_list(inputs: Input) -> list[Any]:
     """One input or several as a list."""
-    if isinstance(inputs, (Image.Image, Path, str)):
+    if isinstance(inputs, (Image.Image, Path, str, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor) or not isinstance(inputs, Sequence):
         raise ExplainerError(f"a {type(inputs).__name__} cannot be explained; send an image, a path, a text, a list or a dict of tensors")
@@ -64,7 +64,11 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
 def prepare_texts(module: nn.Module, reader: TextReader, inputs: Input) -> Prepared:
     """A batch of texts, padded to one length."""
     if not isinstance(inputs, Mapping):
-        return reader.read(as_list(inputs), device_of(module))
+        texts = as_list(inputs)
+        pairs = [text for text in texts if isinstance(text, TextPair)]
+        if pairs and len(pairs) < len(texts):
+            raise ExplainerError("some of these are pairs of texts and some are not; send them apart")
+        return reader.read_pairs(pairs, device_of(module)) if pairs else reader.read(texts, device_of(module))
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
         raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")

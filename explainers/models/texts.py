@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Prepared, TextInput, Token, Word
+from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
 
 #: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
 _JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
@@ -37,13 +38,7 @@ class TextReader:
 
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
         """Tokenize ``texts``, the longest first cut to the model's limit, padded to one length on the right or as the tokenizer does."""
-        for text in texts:
-            if not isinstance(text, str):
-                raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
-            if not text.strip():
-                raise ExplainerError("the text is empty; send at least one word")
-        if self.tokenizer is None:
-            raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send tensors (input_ids, attention_mask)")
+        self._check(texts)
         encoded = self._encode(texts, padding)
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
         offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
@@ -51,17 +46,76 @@ class TextReader:
         for row, text in enumerate(texts):
             spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
             tokens = self._tokens(text, tensors["input_ids"][row].tolist(), spans, [bool(s) for s in special[row].tolist()])
-            if all(token.special for token in tokens):
-                raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
+            _check_words(text, tokens)
             words = words_of(text, tokens, encoded.word_ids(row))
             records.append(TextInput(text, tokens, words))
             notes.append(self._truncation_note(text, words))
         return Prepared(tensors, tuple(records), tuple(notes))
 
-    def _encode(self, texts: Sequence[str], padding: bool | str) -> Any:
+    def read_pairs(self, pairs: Sequence[TextPair], device: torch.device) -> Prepared:
+        """Tokenize each pair as one sequence, of which the longer text is cut first where both do not fit."""
+        self._check([text for pair in pairs for text in (pair.first, pair.second)])
+        encoded = self._encode([pair.first for pair in pairs], True, [pair.second for pair in pairs])
+        tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
+        offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
+        records, notes = [], []
+        for row, pair in enumerate(pairs):
+            parts = [None if s else part for part, s in zip(encoded.sequence_ids(row), special[row].tolist(), strict=True)]
+            spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
+            record = self._pair((pair.first, pair.second), tensors["input_ids"][row].tolist(), spans, parts, encoded.word_ids(row))
+            records.append(record)
+            notes.append(self._truncation_of(pair, record))
+        return Prepared(tensors, tuple(records), tuple(notes))
+
+    def _pair(
+        self, texts: tuple[str, str], ids: Sequence[int], spans: Sequence[tuple[int, int]], parts: Sequence[int | None], numbers: Any
+    ) -> TextInput:
+        """The record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
+        sides = []
+        for part, text in enumerate(texts):
+            own = [span if p == part else (0, 0) for span, p in zip(spans, parts, strict=True)]
+            sides.append(self._tokens(text, ids, own, [p != part for p in parts]))
+        words = []
+        for part, (text, side) in enumerate(zip(texts, sides, strict=True)):
+            _check_words(text, side)
+            words += [replace(word, part=part) for word in words_of(text, side, numbers)]
+        tokens = tuple(replace(sides[part or 0][i], part=part or 0) for i, part in enumerate(parts))
+        return TextInput(texts[0], tokens, tuple(words), texts[1])
+
+    def _truncation_of(self, pair: TextPair, record: TextInput) -> tuple[str, ...]:
+        """How many words of each text did not fit, if any."""
+        if self.max_tokens is None or len(self.tokenizer(pair.first, pair.second, verbose=False)["input_ids"]) <= self.max_tokens:
+            return ()
+        notes = []
+        for part, (name, text) in enumerate((("first", pair.first), ("second", pair.second))):
+            whole = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
+            pieces = tuple(Token("", *_trimmed(text, *span), span == (0, 0)) for span in map(tuple, whole["offset_mapping"]))
+            every = len(words_of(text, pieces, whole.word_ids()))
+            if left := every - sum(word.part == part for word in record.words):
+                plural = "word" if left == 1 else "words"
+                notes.append(f"The model takes {self.max_tokens} tokens: the last {left} {plural} of {every} of the {name} text left out.")
+        return tuple(notes)
+
+    def _check(self, texts: Sequence[Any]) -> None:
+        """Raise ExplainerError for what is no text."""
+        for text in texts:
+            if not isinstance(text, str):
+                raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
+            if not text.strip():
+                raise ExplainerError("the text is empty; send at least one word")
+        if self.tokenizer is None:
+            raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send tensors (input_ids, attention_mask)")
+
+    def _encode(self, texts: Sequence[str], padding: bool | str, seconds: Sequence[str] | None = None) -> Any:
         limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
         return self.tokenizer(
-            list(texts), padding=padding, return_tensors="pt", return_offsets_mapping=True, return_special_tokens_mask=True, **limit
+            list(texts),
+            seconds,
+            padding=padding,
+            return_tensors="pt",
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            **limit,
         )
 
     def _tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
@@ -96,21 +150,40 @@ class TextReader:
         special = [i in known or not s for i, s in zip(ids, seen, strict=True)]
         if self.tokenizer is None:
             return TextInput(None, tuple(Token(str(i), 0, 0, s) for i, s in zip(ids, special, strict=True)), ())
-        pieces = self.tokenizer.convert_ids_to_tokens(ids)
-        content = [i for i, s in zip(ids, special, strict=True) if not s]
-        decoded = self.tokenizer.decode(content)
+        runs = [list(run) for is_special, run in groupby(range(len(ids)), special.__getitem__) if not is_special]
+        pair = len(runs) == 2  # two texts, parted by special tokens
+        parts = [None if s else int(pair and i >= runs[1][0]) for i, s in enumerate(special)]
+        texts, places, numbers = [], list[tuple[int, int]]([(0, 0)] * len(ids)), list[int | None]([None] * len(ids))
+        for part in range(1 + pair):
+            own = [i for i, p in enumerate(parts) if p == part]
+            said = self._decoded([ids[i] for i in own])
+            if said is None:
+                pieces = self.tokenizer.convert_ids_to_tokens(ids)
+                return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
+            text, again = said
+            texts.append(text)
+            for i, span, number in zip(own, again["offset_mapping"], again.word_ids(), strict=True):
+                places[i], numbers[i] = tuple(span), number
+        if pair:
+            return self._pair((texts[0], texts[1]), ids, places, parts, numbers)
+        tokens = self._tokens(texts[0], ids, places, special)
+        return TextInput(texts[0], tokens, words_of(texts[0], tokens, numbers))
+
+    def _decoded(self, ids: list[int]) -> tuple[str, Any] | None:
+        """A text that the tokenizer cuts into exactly these ids, and how it does; None if there is none."""
+        decoded = self.tokenizer.decode(ids)
         # "don ' t", as some tokenizers decode it, gives the same ids as "don't"; a reader prefers the latter
         for text in (_SPREAD.sub(r"\1", decoded), decoded):
             again = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-            if again["input_ids"] == content:
-                break
-        else:
-            return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
-        spans, words = iter(again["offset_mapping"]), iter(again.word_ids())
-        places = [(0, 0) if s else tuple(next(spans)) for s in special]
-        numbers = [None if s else next(words) for s in special]
-        tokens = self._tokens(text, ids, places, special)
-        return TextInput(text, tokens, words_of(text, tokens, numbers))
+            if again["input_ids"] == ids:
+                return text, again
+        return None
+
+
+def _check_words(text: str, tokens: Sequence[Token]) -> None:
+    """Raise ExplainerError for a text of which no token is left."""
+    if all(token.special for token in tokens):
+        raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
 
 
 def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
