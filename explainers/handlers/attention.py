@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from explainers import operators as op
 from explainers.dispatch import TorchFunction, active, give_role, handles
+from explainers.pooling import Mean
 
 if TYPE_CHECKING:
     from explainers.recording import Recording
@@ -103,7 +104,7 @@ def _multi_head(
     shown = None
     if need_weights:
         shown = rec.last_attention
-        shown = shown.mean(1) if average_attn_weights else shown
+        shown = rec.run(Mean, shown, (1,), False, 1 / num_heads) if average_attn_weights else shown
         shown = shown if batched else shown.squeeze(0)
     return (out.transpose(0, 1) if batched else out.squeeze(0)), shown
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def _mean(rec: Recording, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
     dim = kwargs.pop("axis", dim)
-    if kwargs.get("dtype") is not None or not active(input):
+    if not active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
-    dims = tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    scale = 1 / math.prod(input.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
-    return rec.run(Mean, input, dims, keepdim, scale)
+    x = input if kwargs.get("dtype") is None else input.to(kwargs["dtype"])
+    dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    scale = 1 / math.prod(x.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
+    return rec.run(Mean, x, dims, keepdim, scale)
 
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
