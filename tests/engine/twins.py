@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.rules import Rule
-from tests.engine.toys import Twin
+from tests.engine.formulas import Twin
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Builder:
         return self.bias(x @ layer.weight.detach().mT, layer.bias)
 
     def norm(self, x: Tensor, layer: nn.LayerNorm) -> Tensor:
-        return self.bias(self.twin.layer_norm(x, layer.weight.detach(), None, layer.eps), layer.bias)
+        return self.bias(self.twin.layer_norm(x, layer.weight.detach(), eps=layer.eps), layer.bias)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Output (B, S, D) and the weights, a node of the graph also where the rule holds them constant."""
