@@ -13,7 +13,7 @@ FINAL = ("done", "failed", "cancelled")
 
 def started(document: Mapping[str, Any]) -> Event:
     """The model has answered: what it says, and which maps will follow."""
-    told = {name: document[name] for name in ("input", "targets", "top", "notes")}
+    told = {name: document[name] for name in ("input", "prompts", "targets", "top", "notes") if name in document}
     return event(1, "started", {**told, "expected": document["methods"]})
 
 

@@ -85,6 +85,8 @@ def _method(method: Method) -> dict[str, Any]:
 def overlay(document: Mapping[str, Any], one: Mapping[str, Any], seen: Image.Image | None, size: int) -> Image.Image:
     """The picture of one map of a stored explanation; ``seen`` is the part of the image that the model saw."""
     told = document["input"]
+    if "prompts" in document:  # its words were explained, not the image
+        told = next(prompt for prompt in document["prompts"] if prompt["prompt"] == one["target"])
     record: ImageInput | TextInput
     if told["kind"] == "text":
         tokens = tuple(Token(**token) for token in told["tokens"])

@@ -17,16 +17,24 @@ from server.registry import Facts
 from server.settings import Settings
 
 _MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
-FIELDS = ("model", "image", "text", "target", "prompt", "methods")
+FIELDS = ("model", "image", "text", "text_pair", "target", "prompt", "side", "methods")
+ONCE = ("model", "text", "text_pair", "side")
+SIDES = ("image", "text")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person sent: exactly one of ``image`` (the bytes of a file) and ``text``; ``methods`` None for the default ones."""
+    """What a person sent: exactly one of ``image`` (the bytes of a file) and ``text``; ``methods`` None for the default ones.
+
+    text_pair  a second text that is read with the first
+    side       of a CLIP model, whose tokens get the scores: "image" or "text"; None where it was not said
+    """
 
     model: str
     image: bytes | None
     text: str | None
+    text_pair: str | None
+    side: str | None
     targets: tuple[str, ...]
     prompts: tuple[str, ...]
     methods: tuple[str, ...] | None
@@ -51,7 +59,7 @@ async def read_asked(form: FormData, settings: Settings) -> Asked:
         if name not in FIELDS:
             raise _bad("unknown-field", f"There is no field {name!r}.", f"{suggestion(name, FIELDS)}Fields: {', '.join(FIELDS)}.")
     values = {name: _texts(form, name) for name in FIELDS if name != "image"}
-    for name in ("model", "text"):
+    for name in ONCE:
         if len(values[name]) > 1:
             raise _bad("repeated-field", f"The field {name} was sent {len(values[name])} times.", f"Send {name} once.")
     if not values["model"]:
@@ -60,6 +68,12 @@ async def read_asked(form: FormData, settings: Settings) -> Asked:
     if (image is None) == (text is None):
         which = "neither an image nor a text" if image is None else "both an image and a text"
         raise _bad("one-input", f"The form has {which}.", "Send one of image (a file) and text.")
+    text_pair = _text(values["text_pair"], settings)
+    if text_pair is not None and text is None:
+        raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
+    side = values["side"][0].strip() if values["side"] else None
+    if side is not None and side not in SIDES:
+        raise _bad("unknown-side", f"There is no side {side!r}.", "Send image, or text for the words of the prompts.")
     targets, prompts = (_unique(values[name]) for name in ("target", "prompt"))
     for name, some in (("target", targets), ("prompt", prompts)):
         if len(some) > settings.max_targets:
@@ -69,7 +83,7 @@ async def read_asked(form: FormData, settings: Settings) -> Asked:
     methods = _unique(values["methods"])
     if len(methods) > settings.max_methods or any(len(one) > _MOST_CHARS_OF_A_NAME for one in methods):
         raise _bad("too-many", f"There are {len(methods)} methods.", f"Send at most {settings.max_methods}.")
-    return Asked(values["model"][0].strip(), image, text, targets, prompts, methods or None)
+    return Asked(values["model"][0].strip(), image, text, text_pair, side, targets, prompts, methods or None)
 
 
 def _texts(form: FormData, name: str) -> list[str]:
@@ -113,11 +127,16 @@ def plan(asked: Asked, facts: Facts, engine: Engine, settings: Settings) -> Plan
         targets = list(asked.prompts)
     else:
         targets = list(dict.fromkeys(class_index(one, facts.labels) for one in asked.targets)) or None
+    if asked.side == "text":
+        if facts.text_side is None:
+            raise _bad("wrong-side", f"{asked.model} has no text side that can be explained.", "Leave side out.")
+        facts = facts.text_side
     methods = list(asked.methods or facts.default_methods)
     for spec in methods:
         check_method(spec, facts, engine)
-    payload = asked.image if asked.image is not None else (asked.text or "").encode()
-    content = [engine.fingerprint, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), targets, methods]
+    payload = asked.image if asked.image is not None else json.dumps([asked.text, asked.text_pair]).encode()
+    side = "text" if asked.side == "text" else "image"
+    content = [engine.fingerprint, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), side, targets, methods]
     return Plan(targets, methods, hashlib.sha256(json.dumps(content).encode()).hexdigest())
 
 
@@ -132,6 +151,8 @@ def _check_kind(asked: Asked, facts: Facts) -> None:
             raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
         if not asked.prompts:
             raise _bad("no-prompt", f"{name} compares an image with prompts, and there is none.", "Send prompt, such as 'a zebra'.")
+    elif asked.side:
+        raise _bad("wrong-side", f"{name} has no sides: it compares nothing with prompts.", "Leave side out, or choose a CLIP model.")
     elif asked.prompts:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 

@@ -20,7 +20,7 @@ SEND_HUB_NAME = "Send a name from /api/models, or timm/<name> or hf/<organisatio
 
 @dataclass(frozen=True)
 class Facts:
-    """What the web side may know of a loaded model; it never sees the model itself."""
+    """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
 
     kind: str
     device: str
@@ -29,6 +29,7 @@ class Facts:
     weights_digest: str
     variants: tuple[dict[str, Any], ...]
     default_methods: tuple[str, ...]
+    text_side: Facts | None = None
 
 
 @dataclass

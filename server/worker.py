@@ -7,12 +7,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
 from PIL import Image
 
 from explainers.errors import ExplainerError
+from explainers.models.base import TextPair
 from server.engine import Engine
 from server.feed import event
 from server.intake import plan
@@ -174,20 +177,26 @@ class Worker(threading.Thread):
     def _load(self, entry: Entry) -> None:
         try:
             model = self._engine.load(entry.name, self._device)
-            facts = Facts(
-                kind=model.kind,
-                device=str(model.device),
-                labels=tuple(model.labels),
-                details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "abilities"}},
-                weights_digest=model.weights_digest,
-                variants=tuple(self._engine.variants(model)),
-                default_methods=tuple(self._engine.default_methods(model)),
-            )
+            facts = self._facts(model)
+            if model.kind == "clip":
+                with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
+                    facts = replace(facts, text_side=self._facts(model.seen_from("text")))
             self._registry.loaded(entry, model, facts)
         except Exception as error:
             self._load_failed(entry, error)
         else:
             log.info("loaded %s on %s", entry.name, facts.device)
+
+    def _facts(self, model: Any) -> Facts:
+        return Facts(
+            kind=model.kind,
+            device=str(model.device),
+            labels=tuple(model.labels),
+            details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "abilities"}},
+            weights_digest=model.weights_digest,
+            variants=tuple(self._engine.variants(model)),
+            default_methods=tuple(self._engine.default_methods(model)),
+        )
 
     def _load_failed(self, entry: Entry, error: Exception) -> None:
         known = isinstance(error, ExplainerError | OSError)
@@ -223,7 +232,9 @@ class Worker(threading.Thread):
         wanted = plan(job.asked, facts, self._engine, self._settings)
         job.key = wanted.key
         self._store.save(job.running(facts, wanted), key=job.key)
-        source: Image.Image | str = job.asked.text or ""
+        source: Image.Image | TextPair | str = job.asked.text or ""
+        if job.asked.text is not None and job.asked.text_pair is not None:
+            source = TextPair(job.asked.text, job.asked.text_pair)
         if job.asked.image is not None:
             source = open_image(job.asked.image, self._settings)
 
@@ -242,7 +253,7 @@ class Worker(threading.Thread):
         observer = Observer(on_prediction, on_map)
 
         def explain() -> None:
-            self._engine.explain(model, source, wanted.targets, wanted.methods, observer=observer, cancelled=cancelled)
+            self._engine.explain(model, source, wanted.targets, wanted.methods, side=job.asked.side, observer=observer, cancelled=cancelled)
 
         if not _fits(explain):
             _free()

@@ -40,6 +40,12 @@ _FORM = {
                         "model": {"type": "string", "description": "A name from /api/models."},
                         "image": {"type": "string", "format": "binary", "description": "An image file; or send text."},
                         "text": {"type": "string", "description": "A text; or send image."},
+                        "text_pair": {"type": "string", "description": "A second text that is read with the first: a hypothesis."},
+                        "side": {
+                            "type": "string",
+                            "enum": ["image", "text"],
+                            "description": "For CLIP models: score the image (the default) or the words of each prompt.",
+                        },
                         "target": {"type": "array", "items": {"type": "string"}, "description": "Labels or indices; none: the top class."},
                         "prompt": {"type": "array", "items": {"type": "string"}, "description": "For CLIP models: what to look for."},
                         "methods": {

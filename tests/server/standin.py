@@ -78,9 +78,11 @@ class Standin:
         kind = KINDS.get(name, "image")
         labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else LABELS
         details = {**self.details, "abilities": {}}
-        return SimpleNamespace(
+        model = SimpleNamespace(
             name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
         )
+        model.seen_from = lambda side: model
+        return model
 
     def fetch(self, name: str, progress: Progress) -> None:
         progress("Asking the hub", None)
@@ -94,7 +96,7 @@ class Standin:
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
 
     def explain(
-        self, model: Any, inputs: Any, target: Any, methods: list[str], *, observer: Any, cancelled: Callable[[], bool]
+        self, model: Any, inputs: Any, target: Any, methods: list[str], *, side: Any, observer: Any, cancelled: Callable[[], bool]
     ) -> Explanation:
         assert threading.current_thread().name == "worker"
         labels = list(target) if model.kind == "clip" else list(model.labels)

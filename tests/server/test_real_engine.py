@@ -101,6 +101,36 @@ def test_prompts(site: Site) -> None:
     assert [one["prompt"] for one in document["targets"]] == prompts
 
 
+def test_the_words_of_prompts(site: Site) -> None:
+    prompts = ["a good film", "the bad movie"]
+    document = site.ask(png(), model="scenes-clip", prompt=prompts, side="text", methods=SOME, wait=True).json()
+    result = expected("scenes-clip", picture(), target=prompts, methods=SOME, side="text")
+    assert plain(document) == plain(result.to_json())
+    assert document["prompts"] == result.to_json()["prompts"]
+    other = site.ask(png(), model="scenes-clip", prompt=prompts, side="image", methods=SOME, wait=True).json()
+    assert other["id"] != document["id"]
+    assert "prompts" not in other
+    where = f"/api/explanations/{document['id']}/maps/rollout"
+    shown = Image.open(io.BytesIO(site.client.get(f"{where}.png", params={"target": prompts[1]}).content))
+    assert shown.tobytes() == render_overlay(result, result["rollout", prompts[1]]).tobytes()
+    values = np.load(io.BytesIO(site.client.get(f"{where}.npy", params={"target": prompts[1]}).content))
+    assert torch.equal(torch.from_numpy(values), result["rollout", prompts[1]].scores)
+    assert [one["method"] for one in site.ask(png(1), model="scenes-clip", prompt="a", side="text", wait=True).json()["maps"]] == (
+        explainers.default_methods(tiny("scenes-clip").seen_from("text"))
+    )
+
+
+def test_two_texts(site: Site) -> None:
+    pair = explainers.TextPair(TEXT, "not a bad film")
+    document = site.ask(model="reviews-bert", text=pair.first, text_pair=pair.second, methods=SOME, wait=True).json()
+    result = expected("reviews-bert", pair, methods=SOME)
+    assert plain(document) == plain(result.to_json())
+    assert document["input"]["text_pair"] == pair.second
+    shown = Image.open(io.BytesIO(site.client.get(f"/api/explanations/{document['id']}/maps/rollout.png").content))
+    assert shown.tobytes() == render_overlay(result, result["rollout"]).tobytes()
+    assert site.ask(model="reviews-bert", text=TEXT, methods=SOME, wait=True).json()["id"] != document["id"]
+
+
 def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
     answers = [site.ask(png(seed), methods=["random", *SOME[:3]]) for seed in (5, 6)]
     answers.append(site.ask(model="reviews-bert", text=TEXT, methods=SOME[:2]))
