@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,7 +12,10 @@ import explainers
 from explainers.methods import METHODS
 from explainers.models.base import Model
 from explainers.recording import Recording
+from explainers.rules import RULES
+from tests.engine.formulas import twin_of
 from tests.engine.models import inputs, wrapped
+from tests.engine.text_twins import TWINS
 from tests.families import FAMILIES
 
 TEXTS = [name for name, family in FAMILIES.items() if family.kind == "text"]
@@ -93,3 +98,21 @@ def test_padding_changes_no_score_and_gets_none(name: str, side: str) -> None:
         assert len(a.scores) == len(a.tokens) == int(real.sum()), spec
         assert torch.equal(a.content, b.content), spec
         assert float((a.scores - b.scores).abs().max()) <= 1e-5 * float(b.scores.abs().max()) + 1e-12, spec
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_rule_is_that_of_the_model_written_out(name: str) -> None:
+    """The signal at x^1 under every rule, of one short text, against the model as a plain function in the operators of the rule."""
+    model = wrapped(name)
+    tensors = {key: value[:1, -4:] for key, value in inputs(name, 1).items()}
+    recording = Recording(model, tensors)
+    seed = torch.linspace(1, -1, recording.logits.shape[1], dtype=torch.float64)[None]
+    module = copy.deepcopy(model.module).requires_grad_(False)
+    for rule in RULES.values():
+        x = recording.block_inputs[0].detach().clone().requires_grad_()
+        logits = TWINS[name](module, twin_of(rule), x)
+        torch.testing.assert_close(logits.detach(), recording.logits.detach(), rtol=1e-9, atol=1e-10)
+        (expected,) = torch.autograd.grad(logits, x, seed)
+        found = recording.signals(rule, seed).block_inputs[0]
+        bound = 1e-4 if rule.is_relevance else 1e-9  # relevance up to its stabiliser of 1e-9, which sees scores before or after scaling
+        assert float((found - expected).abs().max()) <= bound * float(expected.abs().max()), rule.name
