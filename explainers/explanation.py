@@ -16,6 +16,7 @@ from explainers.abilities import defaults_of, lacks_of, reason_against
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
+from explainers.precision import Sources, conditioned
 from explainers.recording import Recording, evaluating
 from explainers.result import Attribution, Explanation, TargetInfo
 from explainers.rules import GRADIENT_RULES, RULES, Rule
@@ -75,8 +76,9 @@ def explain(
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
 
-    The model runs forward once, and backward once for each rule and target that the methods need. Raises ExplainerError
-    for what cannot be done.
+    The model runs forward once, and backward once for each rule and target that the methods need. Rules that carry relevance
+    amplify rounding: they run on a second forward pass in float64, and a map that float32 would have changed says by how much.
+    Raises ExplainerError for what cannot be done.
     """
     requests = [] if methods is None else _requests(methods)
     targets = as_list(target)
@@ -112,24 +114,20 @@ def explain(
         content = torch.zeros_like(recording.mask)
         for own, mask, sample in zip(content, recording.mask, samples, strict=True):
             own[mask] = _content(sample, recording.layout, int(mask.sum())).to(own.device)
+        sources = Sources(model, tensors, recording, any(r.pixels for r in requests))
         rerun, answer = _rerunner(model, tensors, check), _answerer(model, tensors, check)
         for one, owners in _questions(model, chosen, labels, explanations):
             for request in requests:
                 check()
-                trace = Trace(
-                    recording,
-                    one,
-                    request.rule,
-                    seeds=seeds,
-                    rerun=rerun,
-                    answer=answer,
-                    content=content,
-                )
-                for explanation, attribution in zip(owners, _read(request, trace, samples), strict=True):
+                trace = Trace(sources.of(request), one, request.rule, seeds=seeds, rerun=rerun, answer=answer, content=content)
+                maps = _read(request, trace, samples)
+                if trace.recording is not recording:
+                    maps = conditioned(maps, request.read(Trace(recording, one, request.rule, content=content)), recording)
+                for explanation, attribution in zip(owners, maps, strict=True):
                     explanation.maps.append(attribution)
                     if observer is not None:
                         observer.on_map(explanation, attribution)
-            recording.forget_signals()
+            sources.forget_signals()
     several = isinstance(inputs, list | tuple) or len(explanations) > 1
     return explanations if several else explanations[0]
 

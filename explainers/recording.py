@@ -79,6 +79,14 @@ class _Mode(TorchFunctionMode):
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
         args = tuple(_constant(a) for a in args)
         kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
+        if not self.recording.double:
+            return self._call(func, args, kwargs)
+        if func in _NARROWING:
+            return args[0].double()
+        args, kwargs = tuple(_doubled(a) for a in args), {k: _doubled(v) for k, v in kwargs.items()}
+        return _doubled(self._call(func, args, kwargs))
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         handler = handler_of(func)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)
@@ -93,6 +101,20 @@ def _constant(value: Any) -> Any:
     return value
 
 
+_NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
+
+
+def _doubled(value: Any) -> Any:
+    """Every floating-point tensor and data type in float64."""
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() and value.dtype != torch.float64 else value
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else value
+    if type(value) in (list, tuple):
+        return type(value)(_doubled(v) for v in value)
+    return value
+
+
 class Recording:
     """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
 
@@ -104,6 +126,7 @@ class Recording:
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
+    double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
 
     The model is as it was afterwards, also when it raises: hooks gone, modes restored, ``requires_grad`` never touched.
     """
@@ -118,8 +141,10 @@ class Recording:
         exit_block: int | None = None,
         exit_through: Change | None = None,
         single_head: bool = False,
+        double: bool = False,
     ) -> None:
         self.model = model
+        self.double = double
         self.layout: Layout = model.layout_of(tensors)
         self.block_inputs: list[Tensor] = []
         self.block_outputs: list[Tensor] = []
@@ -142,7 +167,7 @@ class Recording:
         self._thread = threading.get_ident()
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
 
-        tensors = dict(tensors)
+        tensors = {k: _doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
