@@ -43,8 +43,9 @@ class Sources:
 
     def forget_signals(self) -> None:
         """Let go of all signals kept."""
-        for recording in {self._own, self._double} - {None}:
-            recording.forget_signals()
+        self._own.forget_signals()
+        if self._double is not None:
+            self._double.forget_signals()
 
 
 def conditioned(maps: list[Attribution], rough: Tensor, own: Recording) -> list[Attribution]:

@@ -65,8 +65,7 @@ field.addEventListener("keydown", (event) => {
 
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  const end = Math.max(0, ...read.tokens.map((token) => token.end));
-  bench.wall.setBase({ text: read.text, units: unitsOf(read, bench.view.value.grain), read: read.text.slice(end).trim() ? end : read.text.length });
+  bench.wall.setBase({ text: read.text, units: unitsOf(read, bench.view.value.grain) });
   bench.wall.colour();
 }
 

@@ -5,6 +5,9 @@ import { el, number, signedNumber } from "./dom.js";
 import { byLine, Facts, Scale, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
 
+/** Whether the model left out what stands between two places of the text: white space alone is nothing. */
+const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
+
 /** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
 export function unitsOf({ text, tokens, words }, grain) {
   if (grain === "words") return words;
@@ -13,7 +16,7 @@ export function unitsOf({ text, tokens, words }, grain) {
   let open = false;
   for (const word of words) {
     const last = sentences.at(-1);
-    if (open) Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
+    if (open && !leftOut(text, last.end, word.start)) Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
     else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
     // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
     open = !(/[.!?…]["'”’)]*$/.test(text.slice(word.start, word.end)) && /^["'”’)]*(\s|$)/.test(text.slice(word.end)));
@@ -54,22 +57,25 @@ export class WordPlate {
     this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
   }
 
-  /** The text and how it is cut: {text, units, read}; `read` is where the model stopped reading. Null leaves the plate as it is. */
+  /** The text and how it is cut: {text, units}. Null leaves the plate as it is. */
   setBase(base) {
     if (!base) return;
     this.base = base;
-    const { text, units, read = text.length } = base;
+    const { text, units } = base;
     let at = 0;
     const parts = [];
+    const between = (to) => {
+      const gap = text.slice(at, to);
+      parts.push(leftOut(text, at, to) ? el("span", { class: "unread", title: "not read by the model" }, gap) : gap);
+    };
     this.spans = units.map(({ start, end }, i) => {
       const span = el("span", { data: { w: i } }, text.slice(start, end));
-      parts.push(text.slice(at, start), span);
+      between(start);
+      parts.push(span);
       at = end;
       return span;
     });
-    const rest = Math.max(at, read);
-    parts.push(text.slice(at, rest));
-    if (rest < text.length) parts.push(el("span", { class: "unread", title: "not read by the model" }, text.slice(rest)));
+    between(text.length);
     this.reading.replaceChildren(...parts);
     this.#score();
   }

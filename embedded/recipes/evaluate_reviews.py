@@ -1,7 +1,7 @@
 """Measure ``reviews-bert`` on reviews it was never trained on: the table that its model card quotes.
 
 ``python -m embedded.recipes.evaluate_reviews --data DIR`` prints, for each held-out set, the accuracy on the texts as they are
-and with each word masked with a chance of one half. Texts longer than the model takes are cut to their beginning.
+and with each word masked with a chance of one half. Of texts longer than the model takes it reads the beginning and the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from embedded.recipes.reviews_data import HELD_OUT, Review, Special, batches_by_length, collate, pieces_of, read
+from embedded.recipes.reviews_data import HELD_OUT, Review, Special, batches_by_length, collate, head_and_tail, pieces_of, read
 
 MODEL = Path(__file__).parent.parent / "models" / "reviews-bert"
 TOKENS = 4096  # in a batch
@@ -30,7 +30,7 @@ SEED = 0  # of the sample and of the masks
 def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
     """The label that the model gives each review, in order; each word is masked with the chance ``masked``."""
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)
-    texts = [pieces[: tokenizer.model_max_length - 2] for pieces in pieces_of(tokenizer, [review.text for review in reviews])]
+    texts = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, [review.text for review in reviews])]
     answers = [-1] * len(texts)
     with tqdm(total=len(texts), unit="review", disable=None) as bar:
         for rows in batches_by_length(texts, TOKENS):

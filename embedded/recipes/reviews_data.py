@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from explainers.models.texts import HEAD_SHARE
+
 FILES = {"sst2": "sst2.jsonl.xz", "imdb": "imdb.jsonl.xz", "eraser": "eraser_movies.jsonl.xz"}
 POSITIVE = (1, "pos", "POS")  # how the three files write it
 NEGATIVE = (0, "neg", "NEG")
@@ -128,10 +130,10 @@ class Stream:
 
 
 def head_and_tail(pieces: Pieces, length: int) -> Pieces:
-    """At most ``length`` pieces: the first quarter of them from the beginning, the rest from the end, where verdicts stand."""
+    """At most ``length`` pieces from both ends, as the engine reads texts that are too long (``explainers.models.texts.BOTH_ENDS``)."""
     if len(pieces) <= length:
         return pieces
-    head = length // 4
+    head = length // HEAD_SHARE
     return np.concatenate([pieces[:head], pieces[len(pieces) - (length - head) :]])
 
 

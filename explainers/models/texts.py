@@ -21,6 +21,37 @@ from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
 _JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
 _SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")
 _UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
+#: What a tokenizer's configuration says as ``long_texts`` if its model learned to read the two ends of what it can't take whole
+#: (Sun et al., How to Fine-Tune BERT for Text Classification, 2019: verdicts stand at the end). Other models read the beginning.
+BOTH_ENDS = "beginning and end"
+HEAD_SHARE = 4  # a quarter of what is read then is from the beginning
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What of a text is given to the tokenizer: ``text``, the original with ``gap`` in place of its characters ``[head, tail)``."""
+
+    text: str
+    head: int = 0
+    tail: int = 0
+    gap: str = ""
+
+    @classmethod
+    def without(cls, text: str, head: int, tail: int) -> Excerpt:
+        """Leave out ``text[head:tail]``; what follows is parted by white space, its own if there is some."""
+        if text[tail - 1].isspace():
+            tail -= 1
+        gap = "" if text[tail].isspace() else " "
+        return cls(text[:head] + gap + text[tail:], head, tail, gap)
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where the characters ``[start, end)`` of the excerpt stand in the original."""
+        if not self.tail:
+            return start, end
+        if start < self.head < end:  # some tokenizers make one piece of neighbours they don't know
+            return start, self.head
+        shift = self.tail - self.head - len(self.gap)
+        return start if start < self.head else max(self.tail, start + shift), end if end <= self.head else end + shift
 
 
 @dataclass(frozen=True)
@@ -37,14 +68,15 @@ class TextReader:
     special: frozenset[int] = frozenset()
 
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
-        """Tokenize ``texts``, the longest first cut to the model's limit, padded to one length on the right or as the tokenizer does."""
+        """Tokenize ``texts``, too long ones cut as the model learned it, padded to one length on the right or as the tokenizer does."""
         self._check(texts)
-        encoded = self._encode(texts, padding)
+        excerpts = [self._excerpt(text) for text in texts]
+        encoded = self._encode([excerpt.text for excerpt in excerpts], padding)
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
         offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
         records, notes = [], []
-        for row, text in enumerate(texts):
-            spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
+        for row, (text, excerpt) in enumerate(zip(texts, excerpts, strict=True)):
+            spans = [excerpt.place(start, end) for start, end in offsets[row].tolist()]
             tokens = self._tokens(text, tensors["input_ids"][row].tolist(), spans, [bool(s) for s in special[row].tolist()])
             _check_words(text, tokens)
             words = words_of(text, tokens, encoded.word_ids(row))
@@ -88,9 +120,7 @@ class TextReader:
             return ()
         notes = []
         for part, (name, text) in enumerate((("first", pair.first), ("second", pair.second))):
-            whole = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
-            pieces = tuple(Token("", *_trimmed(text, *span), span == (0, 0)) for span in map(tuple, whole["offset_mapping"]))
-            every = len(words_of(text, pieces, whole.word_ids()))
+            every = len(self._words(text)[0])
             if left := every - sum(word.part == part for word in record.words):
                 plural = "word" if left == 1 else "words"
                 notes.append(f"The model takes {self.max_tokens} tokens: the last {left} {plural} of {every} of the {name} text left out.")
@@ -126,18 +156,37 @@ class TextReader:
             tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
         return tuple(tokens)
 
+    def _excerpt(self, text: str) -> Excerpt:
+        """The whole text where the tokenizer does the cutting, else its two ends, cut between words."""
+        if self.max_tokens is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
+            return Excerpt(text)
+        every, count = self._words(text)
+        room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
+        if count <= room:
+            return Excerpt(text)
+        head = [word.end for word in every if word.tokens[-1] < room // HEAD_SHARE]
+        tail = [word.start for word in every if word.tokens[0] >= count - (room - room // HEAD_SHARE)]
+        return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
+
+    def _words(self, text: str) -> tuple[tuple[Word, ...], int]:
+        """All words of a text however long it is, and the number of its tokens, special ones not counted."""
+        whole = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        pieces = tuple(Token("", *_trimmed(text, *span), False) for span in whole["offset_mapping"])
+        return words_of(text, pieces, whole.word_ids()), len(pieces)
+
     def _truncation_note(self, text: str, words: Sequence[Word]) -> tuple[str, ...]:
-        """How many words did not fit, if any."""
+        """How many words were not read, and where they stand; nothing if all were."""
         if self.max_tokens is None:
             return ()
-        whole = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
-        if len(whole["input_ids"]) <= self.max_tokens:
+        every, count = self._words(text)
+        if count + self.tokenizer.num_special_tokens_to_add() <= self.max_tokens:
             return ()
-        pieces = tuple(Token("", *_trimmed(text, *span), span == (0, 0)) for span in map(tuple, whole["offset_mapping"]))
-        every = words_of(text, pieces, whole.word_ids())
-        left_out = len(every) - len(words)
+        read = {word.start for word in words}
+        seen = [word.start in read for word in every]
+        left_out = seen.count(False)
+        place = "last" if seen[0] and not seen[-1] else "first" if seen[-1] and not seen[0] else "middle"
         plural = "word was" if left_out == 1 else "words were"
-        return (f"The model takes {self.max_tokens} tokens: the last {left_out} {plural} left out of {len(every)}.",)
+        return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(every)}.",)
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
         """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""

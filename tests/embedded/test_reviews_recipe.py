@@ -37,6 +37,7 @@ from embedded.recipes.reviews_data import (
     clean,
     collate,
     cut,
+    head_and_tail,
     natural_negation,
     read,
     training_reviews,
@@ -160,13 +161,16 @@ class TestStream:
         with pytest.raises(ValueError, match="40 texts cannot fill one batch of 41"):
             Stream(self.TEXTS, list(range(40)), 41, ((12, 1.0),), 0)
 
-    def test_cut_takes_the_beginning_the_end_and_between(self) -> None:
+    def test_cut_takes_both_ends_or_the_beginning_or_between(self) -> None:
         rng, text = np.random.default_rng(0), np.arange(30, dtype=np.int32)
-        starts = [int(cut(text, 10, rng)[0]) for _ in range(200)]
-        assert 0.4 < starts.count(0) / 200 < 0.65
-        assert 0.15 < starts.count(20) / 200 < 0.4
-        assert len(set(starts)) > 10
+        taken = [tuple(cut(text, 10, rng).tolist()) for _ in range(200)]
+        both = (0, 1, *range(22, 30))
+        assert tuple(head_and_tail(text, 10).tolist()) == both
+        assert 0.4 < taken.count(both) / 200 < 0.6
+        assert 0.15 < taken.count(tuple(range(10))) / 200 < 0.4
+        assert len(set(taken)) > 10
         assert cut(text, 30, rng) is text
+        assert head_and_tail(text, 30) is text
 
 
 class TestCollate:

@@ -14,7 +14,7 @@ from PIL import Image
 from explainers.errors import ExplainerError
 from explainers.models.base import TextInput
 from explainers.models.preparing import Prompts
-from explainers.models.texts import TextReader
+from explainers.models.texts import BOTH_ENDS, HEAD_SHARE, TextReader
 from explainers.models.wrapping import wrap
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR
 from tests.vocabularies import byte_level, sentencepiece, wordpiece
@@ -124,6 +124,47 @@ def test_says_how_many_words_did_not_fit(max_tokens: int) -> None:
         assert prepared.notes[0][0].startswith(f"The model takes {max_tokens} tokens: the last {left} word")
         assert prepared.notes[0][0].endswith(f"left out of {len(whole.words)}.")
     assert prepared.notes[1] == ()
+
+
+@given(
+    st.lists(st.sampled_from(["good", "don't", "film.", "unbelievable", "Été", "(bad)", "\n\nthe"]), min_size=1, max_size=60),
+    st.integers(8, 40),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_a_model_that_reads_both_ends_gets_them(parts: list[str], most: int) -> None:
+    text = " ".join(parts)
+    tokenizer = wordpiece(None)
+    whole = TextReader(tokenizer, None).read([text], CPU)
+    tokenizer.init_kwargs["long_texts"] = BOTH_ENDS
+    prepared = TextReader(tokenizer, most).read([text], CPU)
+    before, record = whole.inputs[0], prepared.inputs[0]
+    assert isinstance(record, TextInput)
+    assert isinstance(before, TextInput)
+    assert record.text == text
+    assert len(record.tokens) <= most
+    if len(before.tokens) <= most:
+        assert record == before
+        assert prepared.notes == ((),)
+        return
+    places, every = [[(word.start, word.end) for word in one.words] for one in (record, before)]
+    head = next((i for i, (one, other) in enumerate(zip(places, every, strict=False)) if one != other), len(places))
+    tail = len(places) - head
+    if places[-1] != every[-1]:  # a last word too long to be read whole: then the beginning is read
+        assert len(whole.inputs[0].words[-1].tokens) > (most - 2) - (most - 2) // HEAD_SHARE
+        return
+    assert places == every[:head] + every[len(every) - tail :]
+    place = "middle" if head else "first"
+    assert prepared.notes[0][0].startswith(f"The model takes {most} tokens: the {place} {len(every) - len(places)} word")
+
+
+def test_a_tokenizer_that_keeps_the_end_is_believed() -> None:
+    tokenizer = wordpiece(None)
+    tokenizer.truncation_side = "left"
+    prepared = TextReader(tokenizer, 6).read(["good bad good bad the film"], CPU)
+    record = prepared.inputs[0]
+    assert isinstance(record, TextInput)
+    assert [word.text for word in record.words] == ["good", "bad", "the", "film"]
+    assert "the first 2 words were left out of 6" in prepared.notes[0][0]
 
 
 def test_the_models_limit_comes_from_its_positions() -> None:
