@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -294,7 +295,8 @@ class Recording:
 
     def run(self, operator: type[Function], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
-        out: Tensor = operator.apply(*arguments, self)
+        # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
+        out: Tensor = operator.apply(*arguments, weakref.proxy(self))
         return out
 
     # --- backward -----------------------------------------------------------------------------------------------------
@@ -319,9 +321,11 @@ class Recording:
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
         """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
 
+        own = weakref.proxy(self)
+
         def note(signal: Tensor | None) -> None:
-            if signal is not None and not self.rule.is_ordinary and (field is None or getattr(self.rule, field) != "jacobian"):
-                self._unruled.add(name)
+            if signal is not None and not own.rule.is_ordinary and (field is None or getattr(own.rule, field) != "jacobian"):
+                own._unruled.add(name)
 
         tensor.register_hook(note)
 

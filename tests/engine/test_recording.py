@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -491,3 +493,23 @@ def test_biases_before_the_first_block_are_part_of_x1(rule: str) -> None:
     torch.testing.assert_close(a.bias, b.bias, rtol=1e-10, atol=1e-12)
     assert a.pixels is not None
     assert b.pixels is None
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> None:
+    """At once, without the garbage collector, which cannot see through autograd's nodes: else every explanation would stay in memory."""
+    row = FAMILIES[family]
+    model = explainers.wrap(row.build())
+    gc.collect()
+    gc.disable()
+    try:
+        recording = Recording(model, row.inputs(batch=1))
+        seed = torch.zeros_like(recording.logits)
+        seed[:, 0] = 1
+        for rule in ("gradient", "attnlrp", "deep_taylor"):
+            recording.signals(RULES[rule], seed)
+        held = [weakref.ref(tensor) for tensor in (recording.logits, *recording.block_inputs)]
+        del recording
+        assert [reference() for reference in held] == [None] * len(held)
+    finally:
+        gc.enable()
