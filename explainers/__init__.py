@@ -4,7 +4,7 @@
 """
 
 from explainers import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
-from explainers.abilities import default_methods, variants
+from explainers.abilities import default_methods, for_probability, pairs, variants
 from explainers.errors import ExplainerError
 from explainers.explanation import Cancelled, explain
 from explainers.methods import METHODS
@@ -32,8 +32,10 @@ __all__ = [
     "Trace",
     "default_methods",
     "explain",
+    "for_probability",
     "load",
     "method",
+    "pairs",
     "variants",
     "wrap",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from explainers.methods import METHODS, Request, Variant, parse, variants_of
+from explainers.methods import METHODS, Method, Variant, pairs_of, parse, variants_of
 from explainers.models.base import Model
 from explainers.recording import Recording
 
@@ -53,18 +54,26 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
-def reason_against(request: Request, lacks: dict[str, str]) -> str | None:
+def reason_against(method: Method, lacks: dict[str, str]) -> str | None:
     """Why a method cannot run for a model, or None."""
-    return next((reason for need, reason in lacks.items() if need in request.method.needs), None)
+    return next((reason for need, reason in lacks.items() if need in method.needs), None)
 
 
 def variants(model: Model | None = None) -> list[Variant]:
     """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
-    listed = [v for m in METHODS.values() for v in variants_of(m)]
+    return _judged([v for m in METHODS.values() for v in variants_of(m)], model)
+
+
+def pairs(model: Model | None = None) -> list[Variant]:
+    """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
+    return _judged([v for m in METHODS.values() for v in pairs_of(m)], model)
+
+
+def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:
     if model is None:
         return listed
     lacks = abilities(model)
-    return [replace(v, reason=reason_against(parse(v.spec), lacks)) for v in listed]
+    return [replace(v, reason=v.reason or reason_against(METHODS[v.readout], lacks)) for v in listed]
 
 
 def default_methods(model: Model) -> list[str]:
@@ -74,4 +83,12 @@ def default_methods(model: Model) -> list[str]:
 
 def defaults_of(lacks: dict[str, str]) -> list[str]:
     """The specs that are shown at first for a model that lacks this."""
-    return [v.spec for v in variants() if v.default and reason_against(parse(v.spec), lacks) is None]
+    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.readout], lacks) is None]
+
+
+def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:
+    """Those of the specs that can explain a probability, and a note that names the others and says why; None where there are none."""
+    rules = {spec: parse(spec).rule for spec in specs}
+    left_out = [spec for spec, rule in rules.items() if rule is not None and rule.is_relevance]
+    note = f"Left out, because their rule starts from the score of one class and not from a probability: {', '.join(left_out)}."
+    return [spec for spec in specs if spec not in left_out], note if left_out else None

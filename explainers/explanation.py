@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from explainers.abilities import defaults_of, lacks_of, reason_against
+from explainers.abilities import defaults_of, for_probability, lacks_of, reason_against
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
@@ -70,7 +70,7 @@ def explain(
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
     methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
-              None: those that make sense for the model
+              None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     observer  told of the prediction and of each map as it is done
@@ -80,9 +80,9 @@ def explain(
     amplify rounding: they run on a second forward pass in float64, and a map that float32 would have changed says by how much.
     Raises ExplainerError for what cannot be done.
     """
-    requests = [] if methods is None else _requests(methods)
     targets = as_list(target)
     model = model.seen_from(side)
+    requests = [] if methods is None else _requests(methods, len(model.blocks))
     prepared = model.prepare(inputs)
     tensors, labels, prompts = prepared.tensors, list(model.labels), None
     if model.prompt_inputs is not None:
@@ -94,7 +94,7 @@ def explain(
     with torch.inference_mode(False), torch.enable_grad():
         recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
         lacks = lacks_of(recording)
-        requests = requests or [parse(spec) for spec in defaults_of(lacks)]
+        requests, left_out = (requests, []) if requests else _usual(lacks, targets)
         answers = recording.logits.detach()
         answers = answers.T if model.side == "text" else answers
         chosen = [choose(t, labels, answers) for t in targets]
@@ -103,6 +103,7 @@ def explain(
         inputs_seen = prepared.inputs if model.side == "text" else samples
         explanations = _predictions(model, replace(prepared, inputs=tuple(inputs_seen)), labels, answers, chosen, requests)
         for explanation in explanations:
+            explanation.notes += left_out
             if prompts is not None:
                 explanation.notes += [f"{label!r}: {note}" for label, notes in zip(labels, prompts.notes, strict=True) for note in notes]
             if model.side == "text":
@@ -157,18 +158,26 @@ def _questions(
     ]
 
 
-def _requests(methods: Methods | str) -> list[Request]:
+def _requests(methods: Methods | str, blocks: int) -> list[Request]:
     specs = [methods] if isinstance(methods, str) else list(methods)
     if not specs:
         raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
-    requests = [parse(spec) if isinstance(spec, str) else parse(*spec) for spec in specs]
+    requests = [parse(spec, None, blocks) if isinstance(spec, str) else parse(*spec, blocks) for spec in specs]
     return list({request.spec: request for request in reversed(requests)}.values())[::-1]
+
+
+def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
+    """The methods where none are named, and a note where some of them know nothing of a target."""
+    specs, note = defaults_of(lacks), None
+    if any(isinstance(target, Probability) for target in targets):
+        specs, note = for_probability(specs)
+    return [parse(spec) for spec in specs], [] if note is None else [note]
 
 
 def _refuse(requests: list[Request], lacks: dict[str, str], logits: Tensor, chosen: list[Chosen]) -> None:
     """Raise ExplainerError for what makes no sense, before any work is done on what does."""
     for request in requests:
-        reason = reason_against(request, lacks)
+        reason = reason_against(request.method, lacks)
         if reason is not None:
             raise ExplainerError(f"{request.spec} cannot run here. {reason}")
         for one in chosen:
@@ -237,9 +246,11 @@ def _predictions(
 def _target_info(explanation: Explanation, one: Chosen, sample: int) -> TargetInfo:
     info = explanation.class_info(int(one.index[sample]))
     if one.against is not None:
-        value = info.logit - float(explanation.logits[int(one.against[sample])])
-        return TargetInfo(one.labels[sample], None, None, value, None)
-    return replace(info, label=one.labels[sample])
+        other = explanation.class_info(int(one.against[sample]))
+        return TargetInfo(one.labels[sample], None, None, info.logit - other.logit, None, "logit", info.label, other.label)
+    if one.probability:
+        return replace(info, label=one.labels[sample], read="probability", of=info.label)
+    return replace(info, label=one.labels[sample], read="logit")
 
 
 def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], one: Chosen) -> Callable[[str], float]:

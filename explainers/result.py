@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,13 +15,21 @@ from explainers.models.base import ImageInput, TextInput, Token
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """An explained class or prompt, or one that the model thinks of. ``index`` is None for a contrast, ``prompt`` is set for CLIP."""
+    """An explained class or prompt, or one that the model thinks of. ``index`` is None for a contrast, ``prompt`` is set for CLIP.
+
+    read     of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference
+    of       the class or prompt itself, where ``label`` says more: of a contrast and of a probability
+    against  the other class or prompt of a contrast
+    """
 
     label: str
     index: int | None
     prompt: str | None
     logit: float
     probability: float | None
+    read: Literal["logit", "probability"] | None = None
+    of: str | None = None
+    against: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

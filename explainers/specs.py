@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from explainers.errors import ExplainerError
@@ -11,7 +12,10 @@ from explainers.errors import ExplainerError
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a read-out: its type, default, bounds or choices, and what it does, in plain words."""
+    """One option of a read-out: its type, default, bounds or choices, and what it does, in plain words.
+
+    ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
+    """
 
     kind: type[int] | type[float] | type[bool] | type[str]
     default: int | float | bool | str | None
@@ -19,27 +23,57 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    blocks: Literal["index", "count"] | None = None
+
+    def within(self, blocks: int | None) -> Option:
+        """The option for a model of so many blocks; None where the model is not known."""
+        if self.blocks is None or blocks is None:
+            return self
+        return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in plain words."""
+        if self.kind is bool:
+            return "true or false"
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        kind = {int: "a whole number", float: "a number"}.get(self.kind, "a word")
+        if self.blocks == "index" and self.minimum is None:
+            return f"{kind}: a block of the model"
+        if self.blocks == "count" and self.maximum is None:
+            return f"{kind} from {self.minimum:g} to how many blocks the model has"
+        ends = [f"{word} {end:g}" for word, end in (("from", self.minimum), ("to", self.maximum)) if end is not None]
+        return " ".join((kind, *ends))
+
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {
+            "kind": self.kind.__name__,
+            "default": self.default,
+            "help": self.help,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "choices": list(self.choices),
+            "allowed": self.allowed,
+        }
 
     def parse(self, name: str, text: str) -> int | float | bool | str:
         """The value spelt by ``text``; raises ExplainerError that says what is allowed."""
-        kind = self.kind
+        wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")
         try:
-            if kind is bool:
+            if self.kind is bool:
                 value: int | float | bool | str = {"true": True, "1": True, "false": False, "0": False}[text.lower()]
             else:
-                value = kind(text)
+                value = self.kind(text)
         except (ValueError, KeyError):
-            allowed = "true or false" if kind is bool else {int: "a whole number", float: "a number"}.get(kind, "a word")
-            raise ExplainerError(f"Option {name}={text!r} is not {allowed}.") from None
+            raise wrong from None
         if self.choices and value not in self.choices:
-            raise ExplainerError(f"Option {name}={text!r}: choose one of {', '.join(self.choices)}.")
+            raise wrong
         if isinstance(value, int | float) and not isinstance(value, bool):
-            if not math.isfinite(value):
-                raise ExplainerError(f"Option {name}={text!r} must be a finite number.")
-            if self.minimum is not None and value < self.minimum:
-                raise ExplainerError(f"Option {name}={text} is too small: at least {self.minimum:g}.")
-            if self.maximum is not None and value > self.maximum:
-                raise ExplainerError(f"Option {name}={text} is too large: at most {self.maximum:g}.")
+            low, high = (-math.inf if self.minimum is None else self.minimum), (math.inf if self.maximum is None else self.maximum)
+            if not (low <= value <= high and math.isfinite(value)):
+                raise wrong
         return value
 
 

@@ -5,9 +5,9 @@ Importing this package fills the registry :data:`METHODS`, in the order in which
 
 from importlib import import_module
 
-from explainers.methods.registry import METHODS, Method, Request, Variant, method, parse, variants_of
+from explainers.methods.registry import METHODS, NEEDS, Method, Request, Variant, method, pairs_of, parse, variants_of
 
 for _family in ("attention", "relevance", "hybrids", "decomposition", "gradients", "paths", "flow", "blackbox", "control"):
     import_module(f"explainers.methods.{_family}")
 
-__all__ = ["METHODS", "Method", "Request", "Variant", "method", "parse", "variants_of"]
+__all__ = ["METHODS", "NEEDS", "Method", "Request", "Variant", "method", "pairs_of", "parse", "variants_of"]

@@ -13,7 +13,8 @@ from explainers.rules import RULES
 from explainers.specs import Option
 from explainers.trace import Trace
 
-START_LAYER = Option(int, 0, "first block of the product, counted from 0 at the input; negative from the output", minimum=-200, maximum=200)
+FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
+START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")
 
 
 def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) -> Tensor:

@@ -84,7 +84,7 @@ def _each_sample(trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], 
     signed=True,
     class_specific=True,
     dear=True,
-    passes="tokens forward",
+    passes="tokens + 1 forward",
     options={
         "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64)
     },
@@ -111,7 +111,7 @@ def occlusion(trace: Trace, window: int = 1) -> Tensor:
     rule=None,
     signed=True,
     dear=True,
-    passes="samples forward",
+    passes="samples + 1 forward",
     options={
         "samples": SAMPLES,
         "keep": Option(float, 0.5, "share of the input that is kept", minimum=0.05, maximum=0.95),
@@ -161,7 +161,7 @@ def _fitted(trace: Trace, samples: int, explainer: Callable[[Callable[[Tensor], 
     rule=None,
     signed=True,
     dear=True,
-    passes="samples forward",
+    passes="samples + 1 forward",
     options={"samples": SAMPLES},
 )
 def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
@@ -178,7 +178,7 @@ def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
     rule=None,
     signed=True,
     dear=True,
-    passes="samples forward",
+    passes="samples + 1 forward",
     options={
         "samples": SAMPLES,
         "alpha": Option(float, 0.01, "strength of the lasso: the larger, the fewer tokens get a weight", minimum=0, maximum=100),

@@ -39,18 +39,25 @@ def _propagate(trace: Trace, block: int | None) -> list[tuple[Propagation, int]]
     signed=True,
     complete=True,
     dear=True,
-    passes="tokens forward",
+    passes="tokens + 1 forward",
+    refuses=dict.fromkeys(
+        ("libra-attention", "libra-norm", "libra-activation", "libra-bias"),
+        "it propagates tokens forward with attention, scales and gates held constant, and leaves biases out",
+    ),
 )
 def decompx(trace: Trace) -> Tensor:
     """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.
 
     Attention weights, scales of normalisations and gates act(x)/x are constants, so that the contributions of a sum add up.
     """
+    rule = trace.rule
+    assert rule is not None
+    if (rule.attention, rule.norm, rule.activation) != ("constant", "constant", "gate"):
+        raise ExplainerError("decompx holds attention, scales and gates constant: give a rule that does, such as libra or libra-product.")
     found = []
     for propagation, count in _propagate(trace, None):
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
-        assert trace.rule is not None
-        seed = trace.chosen.seed(trace.recording.logits.detach(), trace.rule)
+        seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
         found.append((contributions * seed[:, None]).sum(-1))
     return torch.cat(found, 1)
 

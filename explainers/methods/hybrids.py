@@ -59,7 +59,7 @@ def token_tm(trace: Trace) -> Tensor:
     signed=False,
     needs=("attention",),
     passes="layers + 1 forward, layers backward",
-    options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, maximum=200)},
+    options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
 )
 def legrad(trace: Trace, layers: int = 2) -> Tensor:
     """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.

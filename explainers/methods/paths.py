@@ -138,7 +138,7 @@ def integrated_gradients(
     also=GRADIENT_ALSO,
     signed=False,
     dear=True,
-    passes="draws forward, draws backward",
+    passes="draws + 1 forward, draws backward",
     options={
         "sigma": Option(
             float, 0.15, "standard deviation of the noise, as a share of the input's largest minus smallest value", minimum=0, maximum=10

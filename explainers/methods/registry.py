@@ -35,10 +35,11 @@ class Method:
     """A declared read-out. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
     others that make sense.
 
-    needs     what the model must have: ``attention`` maps, a ``class_token``
+    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`NEEDS`
     passes    what one explanation costs, in words
     complete  whether its scores promise to sum to the explained number
     pixels    whether it goes back to the pixels of an image
+    refuses   rules that would otherwise make sense, and why they do not for this one
     """
 
     name: str
@@ -60,18 +61,23 @@ class Method:
     pixels: bool
     named: Mapping[str, Name]
     options: Mapping[str, Option]
+    refuses: Mapping[str, str]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """All rules it can be read with, the default first; with Libra also LibraGrad's ablations of it."""
+        """The rules it is listed with, the default first. :meth:`refusal` judges all others."""
         return () if self.rule is None else (self.rule, *self.also)
 
     def refusal(self, rule: Rule) -> str | None:
         """Why this read-out makes no sense with a rule, or None."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
-        if rule.name in self.rules or (rule.name.startswith("libra-") and "libra" in self.rules):
+        ablation = rule.name.startswith("libra-") and "libra" in self.rules and rule.name not in self.refuses
+        if rule.name in self.rules or ablation:
             return None
+        choose = f"Choose one of {', '.join(self.rules)}."
+        if rule.name in self.refuses:
+            return f"{self.name} makes no sense with the rule {rule.name}: {self.refuses[rule.name]}. {choose}"
         carried = {RULES[name].is_relevance for name in self.rules}
         if rule.name == "custom" and rule.is_relevance in carried:
             return None
@@ -81,7 +87,7 @@ class Method:
             why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
         else:
             why = "nobody has given that pair a meaning"
-        return f"{self.name} makes no sense with the rule {rule.name}: {why}. Choose one of {', '.join(self.rules)}."
+        return f"{self.name} makes no sense with the rule {rule.name}: {why}. {choose}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with one of its rules, as the pages list it. ``reason``: why it cannot run for the model asked about; None if it can."""
+    """A method with a rule, as the pages list it. ``reason``: why the pair makes no sense, or cannot run for the model asked about;
+    None if it can.
+    """
 
     spec: str
     readout: str
@@ -129,6 +137,13 @@ class Variant:
 
 
 METHODS: dict[str, Method] = {}
+#: What a method may need of a model, in words.
+NEEDS = {
+    "attention": "attention maps over all tokens",
+    "class_token": "a classification token",
+    "residual": "attention added to a residual stream",
+    "parts": "queries, keys and values of the last block",
+}
 
 
 def method(
@@ -150,15 +165,18 @@ def method(
     pixels: bool = False,
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
+    refuses: Mapping[str, str] | None = None,
 ) -> Callable[[Readout], Readout]:
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it.
     """
 
     def declare(readout: Readout) -> Readout:
-        for known in (*(() if rule is None else (rule,)), *also, *(named or {})):
+        for known in (*(() if rule is None else (rule,)), *also, *(named or {}), *(refuses or {})):
             if known not in RULES:
                 raise ExplainerError(f"Method {name} names the rule {known!r}, which does not exist.")
+        if unknown := set(needs) - set(NEEDS):
+            raise ExplainerError(f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(NEEDS)}.")
         if name in METHODS:
             raise ExplainerError(f"There is already a method {name}.")
         description = (readout.__doc__ or "").strip().split("\n\n")[0]
@@ -182,6 +200,7 @@ def method(
             pixels,
             named or {},
             options or {},
+            refuses or {},
         )
         return readout
 
@@ -199,10 +218,11 @@ def name_of(what: Method, rule: Rule | None) -> Name:
     return Name(f"{what.title} · {rule.title}", rule.by or what.by, rule.year or what.year or 0, rule.paper or what.paper)
 
 
-def parse(spec: str, custom: Rule | None = None) -> Request:
+def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
     """Read ``read-out[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
 
-    ``custom`` is a rule made in Python, in place of one with a name; the spec then names none.
+    ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
+    has, where it is known: some options name one of them.
     """
     readout, rule_name, given = split_spec(spec)
     if readout not in METHODS:
@@ -219,7 +239,7 @@ def parse(spec: str, custom: Rule | None = None) -> Request:
     if unknown:
         known = ", ".join(found.options) or "none"
         raise ExplainerError(f"{readout} has no option {unknown[0]!r}; its options: {known}.")
-    options = {name: found.options[name].parse(name, text) for name, text in given.items()}
+    options = {name: found.options[name].within(blocks).parse(name, text) for name, text in given.items()}
     if custom is not None:
         refusal = found.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
         if refusal is not None:
@@ -229,10 +249,10 @@ def parse(spec: str, custom: Rule | None = None) -> Request:
     return Request(spec.strip(), found, rule, options)
 
 
-def variants_of(found: Method) -> list[Variant]:
-    """A method with each of its rules."""
+def pairs_of(found: Method) -> list[Variant]:
+    """A method with every rule there is, its own first; one without a rule first stands alone."""
     listed = []
-    for rule_name in found.rules or (None,):
+    for rule_name in (*(found.rules or (None,)), *(name for name in RULES if name not in found.rules)):
         rule = None if rule_name is None else RULES[rule_name]
         name = name_of(found, rule)
         spec = found.name if rule_name in (None, found.rule) else f"{found.name}:{rule_name}"
@@ -251,6 +271,12 @@ def variants_of(found: Method) -> list[Variant]:
                 name.default,
                 found.description,
                 found.passes,
+                None if rule is None else found.refusal(rule),
             )
         )
     return listed
+
+
+def variants_of(found: Method) -> list[Variant]:
+    """A method with each of its own rules."""
+    return [pair for pair in pairs_of(found) if pair.rule is None or pair.rule in found.rules]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from explainers.methods.attention import START_LAYER, product, without_class_token
+from explainers.methods.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.specs import Option
 from explainers.trace import Trace, from_pixels
@@ -31,13 +31,7 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     passes="1 forward, 2 backward",
     default=True,
     options={
-        "start_layer": Option(
-            int,
-            None,
-            "first block of the product, counted from 0 at the input; negative from the output; all blocks if not given",
-            minimum=-200,
-            maximum=200,
-        ),
+        "start_layer": Option(int, None, f"{FIRST_BLOCK}; all blocks if not given", blocks="index"),
         "published_code": Option(
             bool,
             False,
@@ -116,7 +110,10 @@ def last_block(trace: Trace) -> Tensor:
     passes="1 forward, 2 backward",
 )
 def second_block(trace: Trace) -> Tensor:
-    """The same for the second block from the input, which the paper counts as block B-1 from the output."""
+    """Attention relevance times attention gradient of the second block from the input, positive part, mean of the heads.
+
+    The paper counts that block as B-1 from the output.
+    """
     maps = _gradient_times_relevance(trace)
     return trace.class_row(maps[min(1, len(maps) - 1)])
 

@@ -286,12 +286,13 @@ def test_a_map_that_was_not_asked_for_is_a_key_error_that_says_what_there_is() -
         ("rollout?start=1", "no option 'start'"),
         ("rollout?start_layer=x", "whole number"),
         ("rollout?start_layer=1.5", "whole number"),
-        ("rollout?start_layer=999", "too large"),
-        ("rollout?start_layer=7", "2 blocks"),
+        ("rollout?start_layer=999", "whole number from -2 to 1"),
+        ("transformer_attribution?start_layer=-3", "whole number from -2 to 1"),
+        ("legrad?layers=3", "whole number from 1 to 2"),
         ("rollout?start_layer=0&start_layer=1", "twice"),
         ("rollout?start_layer", "write options as"),
         ("attcat?published_code=perhaps", "true or false"),
-        ("integrated_gradients?steps=0", "too small"),
+        ("integrated_gradients?steps=0", "whole number from 2 to 1000"),
         ("integrated_gradients?steps=nan", "whole number"),
         ("", "no method"),
         (":libra", "no method"),
@@ -460,8 +461,12 @@ def test_json_of_an_image() -> None:
         "index": 4,
         "logit": pytest.approx(float(result.logits[4])),
         "probability": pytest.approx(float(result.probabilities[4])),
+        "read": "logit",
     }
-    assert set(data["targets"][1]) == {"label", "logit"}
+    contrast = data["targets"][1]
+    difference = float(result.logits[4] - result.logits[3])
+    assert contrast == {"label": "dog − fork", "logit": pytest.approx(difference), "read": "logit", "of": "dog", "against": "fork"}
+    assert "read" not in data["top"][0]
     assert len(data["top"]) == 5
     assert len(data["maps"]) == 4
     for shown, one in zip(data["maps"], result.maps, strict=True):
