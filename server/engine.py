@@ -25,8 +25,10 @@ class Engine:
     explain          as ``explainers.explain``
     default_methods  Model -> specs
     variants         Model or None -> variants as JSON objects, in the order of the pages
-    readout_of       spec -> name of its read-out; raises ExplainerError where the spec is not well formed
-    methods, rules   the registries as JSON objects
+    readout_of       spec, number of blocks of the model -> name of its read-out; raises ExplainerError where the spec is wrong
+    for_probability  specs -> those that can explain a probability, and a note on the others or None
+    methods          Model or None -> methods as JSON objects
+    rules            the rules as JSON objects
     card             name -> the model card in Markdown, or None
     overlay          explanation as JSON, one of its maps, the input image or None, longest side -> picture
     cancelled        the exception that ``explain`` raises when its ``cancelled`` says so
@@ -41,8 +43,9 @@ class Engine:
     explain: Callable[..., Any]
     default_methods: Callable[[Any], list[str]]
     variants: Callable[[Any], list[dict[str, Any]]]
-    readout_of: Callable[[str], str]
-    methods: Callable[[], list[dict[str, Any]]]
+    readout_of: Callable[[str, int], str]
+    for_probability: Callable[[Sequence[str]], tuple[list[str], str | None]]
+    methods: Callable[[Any], list[dict[str, Any]]]
     rules: Callable[[], list[dict[str, Any]]]
     card: Callable[[str], str | None]
     overlay: Callable[[Mapping[str, Any], Mapping[str, Any], Image.Image | None, int], Image.Image]

@@ -15,7 +15,7 @@ from PIL import Image
 
 import explainers
 from explainers.explanation import versions
-from explainers.methods import Method, parse
+from explainers.methods import NEEDS, Method, Variant, parse
 from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import card, device_named, fetch
@@ -35,8 +35,9 @@ def engine() -> Engine:
         explain=explainers.explain,
         default_methods=explainers.default_methods,
         variants=lambda model: [asdict(variant) for variant in explainers.variants(model)],
-        readout_of=lambda spec: parse(spec).method.name,
-        methods=lambda: [_method(method) for method in explainers.METHODS.values()],
+        readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
+        for_probability=explainers.for_probability,
+        methods=methods,
         rules=lambda: [asdict(rule) for rule in explainers.RULES.values()],
         card=_card,
         overlay=overlay,
@@ -74,12 +75,24 @@ def _card(name: str) -> str | None:
         return None
 
 
-def _method(method: Method) -> dict[str, Any]:
-    """A method as plain data: what is declared, without the function."""
-    left_out = ("readout", "named", "needs", "complete", "pixels")
+def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
+    """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
+    blocks = None if model is None else len(model.blocks)
+    pairs = explainers.pairs(model)
+    return [_method(one, blocks, [pair for pair in pairs if pair.readout == one.name]) for one in explainers.METHODS.values()]
+
+
+def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
+    left_out = ("readout", "named", "pixels", "refuses")
     document = {one.name: getattr(method, one.name) for one in fields(method) if one.name not in left_out}
-    options = [{"name": name, **asdict(option), "kind": option.kind.__name__} for name, option in method.options.items()]
-    return {**document, "rules": list(method.rules), "options": options}
+    shown = ("spec", "rule", "title", "by", "year", "paper", "reason")
+    return {
+        **document,
+        "rules": list(method.rules),
+        "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},
+        "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
+        "pairs": [{name: getattr(pair, name) for name in shown} for pair in pairs],
+    }
 
 
 def overlay(document: Mapping[str, Any], one: Mapping[str, Any], seen: Image.Image | None, size: int) -> Image.Image:

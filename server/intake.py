@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from starlette.datastructures import FormData, UploadFile
 
 from explainers.errors import ExplainerError
-from explainers.targets import find_class
+from explainers.targets import Contrast, Probability, Target, find_class
 from server.engine import Engine
 from server.problems import Problem, suggestion
 from server.registry import Facts
 from server.settings import Settings
 
 _MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
-FIELDS = ("model", "image", "text", "text_pair", "target", "prompt", "side", "methods")
-ONCE = ("model", "text", "text_pair", "side")
+FIELDS = ("model", "image", "text", "text_pair", "target", "prompt", "against", "read", "side", "methods")
+ONCE = ("model", "text", "text_pair", "against", "read", "side")
 SIDES = ("image", "text")
+READS = ("logit", "probability")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Asked:
 
     text_pair  a second text that is read with the first
     side       of a CLIP model, whose tokens get the scores: "image" or "text"; None where it was not said
+    against    the class or prompt that each target is set against
+    read       one of ``READS``: the number of a target that is explained
     """
 
     model: str
@@ -37,15 +40,18 @@ class Asked:
     side: str | None
     targets: tuple[str, ...]
     prompts: tuple[str, ...]
+    against: str | None
+    read: str
     methods: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the engine is asked, and the key under which the same question is found again."""
+    """What the engine is asked, what to tell the person about it, and the key under which the same question is found again."""
 
-    targets: list[int] | list[str] | None
+    targets: list[Target] | None
     methods: list[str]
+    notes: list[str]
     key: str
 
 
@@ -80,10 +86,24 @@ async def read_asked(form: FormData, settings: Settings) -> Asked:
             raise _bad("too-many", f"There are {len(some)} values of {name}.", f"Send at most {settings.max_targets}.")
         if any(len(one) > _MOST_CHARS_OF_A_NAME for one in some):
             raise _bad("too-long", f"A {name} is too long.", f"Send at most {_MOST_CHARS_OF_A_NAME} characters.")
+    against, read = _number(values["against"], values["read"])
     methods = _unique(values["methods"])
     if len(methods) > settings.max_methods or any(len(one) > _MOST_CHARS_OF_A_NAME for one in methods):
         raise _bad("too-many", f"There are {len(methods)} methods.", f"Send at most {settings.max_methods}.")
-    return Asked(values["model"][0].strip(), image, text, text_pair, side, targets, prompts, methods or None)
+    return Asked(values["model"][0].strip(), image, text, text_pair, side, targets, prompts, against, read, methods or None)
+
+
+def _number(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, str]:
+    """What the targets are set against, and which number of them is explained."""
+    other, number = next(iter(_unique(against)), None), next(iter(_unique(read)), READS[0])
+    if other is not None and len(other) > _MOST_CHARS_OF_A_NAME:
+        raise _bad("too-long", "The value of against is too long.", f"Send at most {_MOST_CHARS_OF_A_NAME} characters.")
+    if number not in READS:
+        raise _bad("unknown-read", f"read={number!r} is nothing that can be explained.", f"Send one of {', '.join(READS)}.")
+    if other is not None and number == "probability":
+        detail = "A difference of two classes is explained by their logits, not by a probability."
+        raise _bad("wrong-target", detail, "Send against or read=probability, not both.")
+    return other, number
 
 
 def _texts(form: FormData, name: str) -> list[str]:
@@ -122,22 +142,47 @@ def _unique(values: Sequence[str]) -> tuple[str, ...]:
 def plan(asked: Asked, facts: Facts, engine: Engine, settings: Settings) -> Plan:
     """What to ask the engine of this model; raises Problem 422 for what does not fit the model."""
     _check_kind(asked, facts)
-    targets: list[int] | list[str] | None
-    if facts.kind == "clip":
-        targets = list(asked.prompts)
-    else:
-        targets = list(dict.fromkeys(class_index(one, facts.labels) for one in asked.targets)) or None
+    targets = _targets(asked, facts)
     if asked.side == "text":
         if facts.text_side is None:
             raise _bad("wrong-side", f"{asked.model} has no text side that can be explained.", "Leave side out.")
+        if asked.against is not None or asked.read == "probability":
+            detail = "The words of a prompt are explained for its own logit alone."
+            raise _bad("wrong-target", detail, "Leave against and read out, or ask for side=image.")
         facts = facts.text_side
-    methods = list(asked.methods or facts.default_methods)
+    methods, notes = list(asked.methods or facts.default_methods), []
     for spec in methods:
         check_method(spec, facts, engine)
+    if asked.read == "probability":
+        able, note = engine.for_probability(methods)
+        if note is not None and asked.methods is not None:
+            raise _bad("method-cannot-run", note, f"Send read=logit, or of these methods only: {', '.join(able) or 'none'}.")
+        methods, notes = able, [] if note is None else [note]
     payload = asked.image if asked.image is not None else json.dumps([asked.text, asked.text_pair]).encode()
     side = "text" if asked.side == "text" else "image"
-    content = [engine.fingerprint, facts.weights_digest, asked.image is None, hashlib.sha256(payload).hexdigest(), side, targets, methods]
-    return Plan(targets, methods, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    explained = None if targets is None else [repr(one) for one in targets]
+    digest = hashlib.sha256(payload).hexdigest()
+    content = [engine.fingerprint, facts.weights_digest, asked.image is None, digest, side, explained, methods]
+    return Plan(targets, methods, notes, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+
+
+def _targets(asked: Asked, facts: Facts) -> list[Target] | None:
+    """The targets as the engine takes them; None is the top class."""
+
+    def one(text: str) -> int | str:
+        return text if facts.kind == "clip" else class_index(text, facts.labels)
+
+    names = list(dict.fromkeys(one(text) for text in asked.prompts or asked.targets))
+    if asked.against is not None:
+        other = one(asked.against)
+        if not names or other in names:
+            field = "prompt" if facts.kind == "clip" else "target"
+            what = "nothing" if not names else "the same"
+            raise _bad("wrong-target", f"There is {what} to set against {asked.against!r}.", f"Send {field}: another one than against.")
+        return [Contrast(name, other) for name in names]
+    if asked.read == "probability":
+        return [Probability(name) for name in names] or [Probability()]
+    return list(names) or None
 
 
 def _check_kind(asked: Asked, facts: Facts) -> None:
@@ -170,7 +215,7 @@ def class_index(text: str, labels: Sequence[str]) -> int:
 def check_method(spec: str, facts: Facts, engine: Engine) -> None:
     """Raise Problem 422 unless the model can be explained by the method ``spec``."""
     try:
-        readout = engine.readout_of(spec)
+        readout = engine.readout_of(spec, facts.blocks)
     except ExplainerError as error:
         raise _bad("unknown-method", str(error), "Send a method of GET /api/methods.") from None
     reason = next((one["reason"] for one in facts.variants if one["readout"] == readout and one["reason"]), None)

@@ -44,7 +44,8 @@ class Job:
     def running(self, facts: Facts, plan: Plan) -> dict[str, Any]:
         """The worker has taken it."""
         with self._lock:
-            self._document |= {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods)}
+            started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}
+            self._document |= started
         return self.document()
 
     def predicted(self, explanation: dict[str, Any]) -> None:
@@ -55,7 +56,8 @@ class Job:
         with self._lock:
             if "targets" in self._document:
                 return
-            document = {**self._document, **explanation, "model": self.entry.name, "maps": []}
+            notes = [*explanation["notes"], *self._document["notes"]]
+            document = {**self._document, **explanation, "model": self.entry.name, "notes": notes, "maps": []}
             self.feed.publish(documents.started(document))
             self._document = document
 

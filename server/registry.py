@@ -27,6 +27,8 @@ class Facts:
     labels: tuple[str, ...]
     details: dict[str, Any]
     weights_digest: str
+    blocks: int
+    methods: tuple[dict[str, Any], ...]
     variants: tuple[dict[str, Any], ...]
     default_methods: tuple[str, ...]
     text_side: Facts | None = None

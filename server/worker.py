@@ -194,6 +194,8 @@ class Worker(threading.Thread):
             labels=tuple(model.labels),
             details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "abilities"}},
             weights_digest=model.weights_digest,
+            blocks=len(model.blocks),
+            methods=tuple(self._engine.methods(model)),
             variants=tuple(self._engine.variants(model)),
             default_methods=tuple(self._engine.default_methods(model)),
         )

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from server import documents, problems
 from server.feed import Event, Feed
-from server.intake import Asked, plan, read_asked
+from server.intake import READS, Asked, plan, read_asked
 from server.jobs import Job
 from server.problems import Problem
 from server.registry import Entry
@@ -48,6 +48,16 @@ _FORM = {
                         },
                         "target": {"type": "array", "items": {"type": "string"}, "description": "Labels or indices; none: the top class."},
                         "prompt": {"type": "array", "items": {"type": "string"}, "description": "For CLIP models: what to look for."},
+                        "against": {
+                            "type": "string",
+                            "description": "A label, an index or a prompt: explain how much each target scores above this one.",
+                        },
+                        "read": {
+                            "type": "string",
+                            "enum": list(READS),
+                            "default": READS[0],
+                            "description": "The number of each target that is explained: its logit, or its softmax probability.",
+                        },
                         "methods": {
                             "type": "array",
                             "items": {"type": "string"},

@@ -58,14 +58,15 @@ def model(name: str, services: Use) -> dict[str, Any]:
 
 @router.get("/methods")
 def methods(services: Use, model: str | None = None) -> dict[str, Any]:
-    """The methods, and the variants (a method with a rule) in the order of the pages; ``model`` adds what it cannot run and why."""
-    listed = {"methods": services.engine.methods()}
+    """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
+    one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options.
+    """
     if model is None:
-        return {**listed, "variants": services.engine.variants(None)}
+        return {"methods": services.engine.methods(None), "variants": services.engine.variants(None)}
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
-    return {**listed, "variants": entry.facts.variants}
+    return {"methods": entry.facts.methods, "variants": entry.facts.variants}
 
 
 @router.get("/rules")

@@ -17,6 +17,7 @@ from explainers.methods import parse
 from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import Entry
 from explainers.result import TargetInfo
+from explainers.targets import Contrast, Probability
 from server import explaining
 from server.engine import Engine, Progress
 
@@ -59,7 +60,9 @@ class Standin:
     calls: list[str] = field(default_factory=list)
     value: float | None = None  # in place of every score
     logit: float = 1.0  # of the last class
+    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of the map of a spec
     fingerprint: str = "a"
+    usual: list[str] = field(default_factory=lambda: METHODS_SHOWN)
     details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
 
     def gate(self, key: str) -> Gate:
@@ -99,12 +102,11 @@ class Standin:
         self, model: Any, inputs: Any, target: Any, methods: list[str], *, side: Any, observer: Any, cancelled: Callable[[], bool]
     ) -> Explanation:
         assert threading.current_thread().name == "worker"
-        labels = list(target) if model.kind == "clip" else list(model.labels)
+        asked = [None] if target is None else target
+        labels = list(dict.fromkeys(label for one in asked for label in _named(one))) if model.kind == "clip" else list(model.labels)
         logits = torch.arange(len(labels), 0, -1, dtype=torch.float32)
         logits[-1] = self.logit
-        chosen = list(range(len(labels))) if model.kind == "clip" else [0] if target is None else target
-        prompt = [labels[i] if model.kind == "clip" else None for i in chosen]
-        targets = [TargetInfo(labels[i], i, p, float(logits[i]), 0.5) for i, p in zip(chosen, prompt, strict=True)]
+        targets = [_target(one, labels, logits, model.kind == "clip") for one in asked]
         record, base = _seen(inputs)
         explanation = Explanation(
             model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
@@ -142,6 +144,7 @@ class Standin:
             signed=request.method.signed,
             class_specific=request.method.class_specific,
             seconds=0.25,
+            notes=self.notes.get(spec, ()),
         )
 
     def engine(self) -> Engine:
@@ -153,10 +156,28 @@ class Standin:
             fetch=self.fetch,
             load=self.load,
             explain=self.explain,
-            default_methods=lambda model: METHODS_SHOWN,
+            default_methods=lambda model: self.usual,
             variants=self.variants,
             card=lambda name: "# A card" if name == "scenes-vit" else None,
         )
+
+
+def _named(target: Any) -> tuple[Any, ...]:
+    """The classes or prompts that a target names."""
+    if isinstance(target, Contrast):
+        return target.towards, target.against
+    return (target.of,) if isinstance(target, Probability) else (target,)
+
+
+def _target(target: Any, labels: list[str], logits: torch.Tensor, prompted: bool) -> TargetInfo:
+    places = [0 if one is None else labels.index(one) if isinstance(one, str) else one for one in _named(target)]
+    label = labels[places[0]]
+    if isinstance(target, Contrast):
+        other = labels[places[1]]
+        return TargetInfo(f"{label} − {other}", None, None, float(logits[places[0]] - logits[places[1]]), None, "logit", label, other)
+    read, of = ("probability", label) if isinstance(target, Probability) else ("logit", None)
+    shown = f"p({label})" if of else label
+    return TargetInfo(shown, places[0], label if prompted else None, float(logits[places[0]]), 0.5, read, of)  # type: ignore[arg-type]
 
 
 def _seen(inputs: Image.Image | str) -> tuple[ImageInput | TextInput, torch.Tensor]:

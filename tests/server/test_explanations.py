@@ -77,12 +77,59 @@ def test_methods_are_those_asked_for(site: Site) -> None:
     assert [one["method"] for one in document["maps"]] == document["methods"] == wanted[:2]
 
 
+def test_a_contrast_is_explained(site: Site) -> None:
+    document = site.ask(png(), target=["zebra", "dog"], against="1", wait=True).json()
+    assert [(one["label"], one["of"], one["against"], one["read"]) for one in document["targets"]] == [
+        ("zebra − elephant", "zebra", "elephant", "logit"),
+        ("dog − elephant", "dog", "elephant", "logit"),
+    ]
+    assert document["id"] != site.ask(png(), target=["zebra", "dog"], wait=True).json()["id"]
+    assert document["id"] == site.ask(png(), target=["zebra", "dog"], against="elephant", wait=True).json()["id"]
+    prompts = site.ask(png(), model="scenes-clip", prompt="a cat, asleep", against="7", wait=True).json()["targets"]
+    assert (prompts[0]["of"], prompts[0]["against"]) == ("a cat, asleep", "7")
+
+
+def test_a_probability_is_explained_by_what_can_explain_it(site: Site) -> None:
+    document = site.ask(png(), target="dog", read="probability", wait=True).json()
+    assert [(one["label"], one["of"], one["read"]) for one in document["targets"]] == [("p(dog)", "dog", "probability")]
+    assert document["methods"] == METHODS_SHOWN
+    assert document["notes"] == []
+    assert site.ask(png(), read="probability", wait=True).json()["targets"][0]["label"] == "p(zebra)"
+
+
+def test_methods_that_know_no_probability_are_left_out_and_named(sites: Sites) -> None:
+    usual = [*METHODS_SHOWN, "transformer_attribution"]
+    with sites(Standin(usual=usual)) as site:
+        assert site.ask(png(), wait=True).json()["methods"] == usual
+        answer = site.ask(png(), read="probability").json()
+        document = site.finish(answer["id"])
+        assert document["methods"] == [one["method"] for one in document["maps"]] == METHODS_SHOWN
+        assert len(document["notes"]) == 1
+        assert "transformer_attribution" in document["notes"][0]
+        started = site.events(answer["events"])[1][2]
+        assert (started["notes"], started["expected"]) == (document["notes"], METHODS_SHOWN)
+
+
 BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "no model": ({"model": ""}, 404, "unknown-model", "scenes-vit"),
     "unknown model": ({"model": "scene-vit"}, 404, "unknown-model", "Did you mean scenes-vit"),
     "folder as a model": ({"model": "/etc"}, 404, "unknown-model", "Known: "),
     "unknown class": ({"target": "zebr"}, 422, "unknown-class", "from 0 to 3"),
     "index too high": ({"target": "4"}, 422, "unknown-class", "from 0 to 3"),
+    "option out of its bounds": ({"methods": "rollout?start_layer=3"}, 422, "unknown-method", "GET /api/methods"),
+    "nothing set against": ({"against": "dog"}, 422, "wrong-target", "Send target"),
+    "set against itself": ({"target": "dog", "against": "2"}, 422, "wrong-target", "another one"),
+    "set against nobody": ({"target": "dog", "against": "cat"}, 422, "unknown-class", "from 0 to 3"),
+    "set against two": ({"target": "dog", "against": ["zebra", "elephant"]}, 422, "repeated-field", "once"),
+    "probability of the words of a prompt": (
+        {"model": "scenes-clip", "prompt": "a zebra", "side": "text", "read": "probability"},
+        422,
+        "wrong-target",
+        "Leave against and read out",
+    ),
+    "unknown number": ({"read": "likelihood"}, 422, "unknown-read", "logit, probability"),
+    "probability of a contrast": ({"target": "dog", "against": "zebra", "read": "probability"}, 422, "wrong-target", "not both"),
+    "relevance of a probability": ({"methods": ["random", "lrp"], "read": "probability"}, 422, "method-cannot-run", "only: random"),
     "unknown method": ({"methods": "rolout"}, 422, "unknown-method", "GET /api/methods"),
     "unknown rule": ({"methods": "fullgrad:nothing"}, 422, "unknown-method", "GET /api/methods"),
     "unknown option": ({"methods": "rollout?colour=red"}, 422, "unknown-method", "GET /api/methods"),

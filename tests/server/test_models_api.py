@@ -163,7 +163,12 @@ def test_methods_are_the_registry(site: Site) -> None:
         assert [variant["rule"] for variant in own] == (one["rules"] or [None])
         assert own[0]["spec"] == one["name"]
     rollout = next(one for one in document["methods"] if one["name"] == "rollout")
-    assert {"name", "kind", "default", "help", "minimum", "maximum", "choices"} == set(rollout["options"][0])
+    assert {"name", "kind", "default", "help", "minimum", "maximum", "choices", "allowed"} == set(rollout["options"][0])
+    for one in document["methods"]:
+        assert [pair["rule"] for pair in one["pairs"] if pair["rule"]] == [
+            *one["rules"],
+            *(name for name in RULES if name not in one["rules"]),
+        ]
     reasons = {one["spec"]: one["reason"] for one in site.get("/api/methods?model=reviews-bert")["variants"]}
     assert reasons["raw_attention"] == "No attention."
     assert reasons["rollout"] is None

@@ -100,4 +100,5 @@ def test_the_calls_are_described(site: Site) -> None:
     paths = site.get("/api/openapi.json")["paths"]
     assert {"/api/explanations", "/api/explanations/{one}/events", "/api/models", "/healthz"} <= set(paths)
     form = paths["/api/explanations"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
-    assert set(form) == {"model", "image", "text", "text_pair", "target", "prompt", "side", "methods"}
+    assert set(form) == {"model", "image", "text", "text_pair", "target", "prompt", "against", "read", "side", "methods"}
+    assert form["read"]["enum"] == ["logit", "probability"]
