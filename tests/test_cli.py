@@ -156,6 +156,12 @@ def test_a_contrast_and_a_probability(capsys: pytest.CaptureFixture[str]) -> Non
     plain, against, probability = (np.array(result["maps"][0]["scores"]) for result in logits.values())
     assert not np.allclose(plain, against)
     assert not np.allclose(plain, probability)
+    said = [{key: result["targets"][0].get(key) for key in ("read", "of", "against")} for result in logits.values()]
+    assert said == [
+        {"read": "logit", "of": None, "against": None},
+        {"read": "logit", "of": one, "against": other},
+        {"read": "probability", "of": one, "against": None},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +175,7 @@ def test_a_contrast_and_a_probability(capsys: pytest.CaptureFixture[str]) -> Non
         (["explain", "photo.jpg", "--model", "scenes-clip"], "--prompt"),
         (["explain", "photo.jpg", "--model", "scenes-vit", "--prompt", "a zebra"], "--target"),
         (["explain", "photo.jpg", "--against", "zebra"], "--target"),
+        (["explain", "photo.jpg", "--methods", "rollout?start_layer=99"], "a whole number from -"),
         (["explain", "photo.jpg", "--target", "zebre"], "zebra"),
         (["explain", "photo.jpg", "--methods", "rolout"], "rollout"),
         (["explain", "photo.jpg", "--methods", "rollout?start=1"], "start"),
@@ -231,6 +238,42 @@ def test_methods_are_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods"]) == 0
     printed = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[0] for line in printed] == specs
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--all", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in listed] == list(explainers.METHODS)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["methods", "--all"]) == 0
+    printed = capsys.readouterr().out
+    assert columns - 20 < max(map(len, printed.splitlines())) <= columns
+    sheets = [" ".join(sheet.split()) for sheet in printed.split("\n\n")]
+    for sheet, one in zip(sheets, listed, strict=True):
+        assert sheet.startswith(f"{one['name']} {one['title']} {one['description']} paper ")
+        assert one["paper"] in sheet
+        assert f"costs {one['passes']}" in sheet
+        assert f"scores {'signed' if one['signed'] else 'unsigned'}, {'class-specific' if one['class_specific'] else 'the same'}" in sheet
+        assert all(need in sheet for need in one["needs"].values())
+        runs = [pair["rule"] for pair in one["pairs"] if pair["rule"] and pair["reason"] is None]
+        assert ("rules " + (", ".join(runs) or "none")) in sheet
+        for pair in one["pairs"]:
+            if one["rules"] and pair["reason"]:
+                assert pair["reason"].split(": ")[1].split(". ")[0] in sheet
+        for option in one["options"]:
+            assert f"{option['help']} ({option['allowed']})" in sheet
+    assert "it is AttnLRP (Achtibat et al., 2024)" in next(sheet for sheet in sheets if sheet.startswith("input_x_gradient "))
+
+
+def test_a_probability_names_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", REVIEW, "--probability", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    model = explainers.load("reviews-bert")
+    assert result["targets"][0]["read"] == "probability"
+    left_out = set(explainers.default_methods(model)) - set(result["methods"])
+    assert "transformer_attribution" in left_out
+    assert all(spec in result["notes"][-1] for spec in left_out)
 
 
 def test_file_names_are_safe_and_different() -> None:

@@ -54,8 +54,8 @@ def add(commands: Commands) -> None:
         help="for a CLIP model: explain the image (the default) or the words of each prompt",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--against", metavar="CLASS", help="explain the target's logit minus this class's")
-    form.add_argument("--probability", action="store_true", help="explain probability in place of logit")
+    form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
+    form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
     parser.add_argument("--methods", metavar="SPEC", nargs="+", help="see 'vitrine methods' (default: the page's)")
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there"
@@ -75,11 +75,8 @@ def run(args: argparse.Namespace) -> None:
     with Loading() as loading:
         model = explainers.load(name, device=args.device, progress=loading)
     check_kind(args, model)
-    methods = args.methods or defaults(model.seen_from(args.side), args.probability)
-    target = the_target(args, model)
-    expected = len(methods) * (len(target) if isinstance(target, list) else 1)
-    with Maps(expected) as progress:
-        result = explainers.explain(model, inputs, target, methods, side=args.side, seed=args.seed, observer=progress)
+    with Maps() as progress:
+        result = explainers.explain(model, inputs, the_target(args, model), args.methods, side=args.side, seed=args.seed, observer=progress)
     files = write(result, args.out) if args.out else {}
     if args.json:
         print(json.dumps(as_json(result, files), ensure_ascii=False))
@@ -137,28 +134,17 @@ def the_target(args: argparse.Namespace, model: Model) -> Any:
     labels = set(model.labels)
 
     def one(text: str) -> int | str:
-        return int(text) if text not in labels and text.isdecimal() else text
+        is_index = model.kind != "clip" and text not in labels and text.isdecimal()
+        return int(text) if is_index else text
 
-    names: list[int | str] = list(args.prompt or map(one, args.target or []))
+    names: list[int | str] = [one(text) for text in args.prompt or args.target or []]
     if args.against is not None:
         if not names:
-            raise CommandError("--against needs a --target to be set against")
+            raise CommandError("--against needs a --target (or --prompt) to be set against it")
         return [explainers.Contrast(name, one(args.against)) for name in names]
     if args.probability:
         return [explainers.Probability(name) for name in names] or explainers.Probability(None)
     return names or None
-
-
-def defaults(model: Model, probability: bool) -> list[str]:
-    """The default methods; for a probability those without relevance rules, which start from one class and know no probability."""
-    import explainers
-    from explainers.methods import parse
-
-    specs = explainers.default_methods(model)
-    if not probability:
-        return specs
-    rules = {spec: parse(spec).rule for spec in specs}
-    return [spec for spec, rule in rules.items() if rule is None or not rule.is_relevance]
 
 
 def file_stem(spec: str) -> str:

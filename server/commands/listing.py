@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from server.commands import Commands
+
+WIDEST = 120  # columns of a text for reading
 
 
 def add(commands: Commands) -> None:
@@ -18,6 +23,7 @@ def add(commands: Commands) -> None:
 
     parser = commands.add_parser("methods", help="list the attribution methods and the rules each can be read with")
     parser.add_argument("--model", metavar="NAME", help="say which of them cannot run for this model, and why")
+    parser.add_argument("--all", action="store_true", help="say all there is about each: paper, rules, options, needs, costs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print the table of the README")
@@ -44,7 +50,14 @@ def run_methods(args: argparse.Namespace) -> None:
     if args.markdown:
         print(methods_markdown())
         return
-    variants = explainers.variants(explainers.load(args.model) if args.model else None)
+    model = explainers.load(args.model) if args.model else None
+    if args.all:
+        from server.explaining import methods
+
+        listed = methods(model)
+        print(json.dumps(listed, indent=1, ensure_ascii=False) if args.json else sheets(listed))
+        return
+    variants = explainers.variants(model)
     if args.json:
         print(json.dumps([asdict(variant) for variant in variants], indent=1, ensure_ascii=False))
         return
@@ -60,6 +73,59 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "", f"not for {args.model}" if args.model else ""), rows))
+
+
+def sheets(methods: Sequence[dict[str, Any]]) -> str:
+    """Every method with all there is to say about it, as wide as the terminal."""
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    return "\n\n".join("\n".join(sheet(one, width)) for one in methods)
+
+
+def sheet(one: dict[str, Any], width: int) -> Iterator[str]:
+    """The lines about one method, as ``server.explaining.methods`` gives it."""
+
+    def wrapped(text: str, first: str, rest: str) -> list[str]:
+        return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)
+
+    yield from wrapped(f"{one['name']}  {one['title']}", "", "  ")
+    yield from wrapped(one["description"], "  ", "  ")
+    for name, text in facts_of(one):
+        yield from wrapped(text, f"  {name:9}", " " * 11)
+    for option in one["options"]:
+        yield from wrapped(about_option(option), f"  {'option':9}", " " * 13)
+
+
+def facts_of(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is said about a method besides its options: a heading and a text each."""
+    pairs = [pair for pair in one["pairs"] if pair["rule"] is not None]
+    yield "paper", ": ".join(part for part in (source(one["by"], one["year"]), one["paper"]) if part)
+    cannot = next(pair["reason"] for pair in one["pairs"] if pair["rule"] == one["rule"])
+    if cannot is not None:
+        yield "cannot", f"run here: {cannot}"
+    able = [pair["rule"] for pair in pairs if pair["reason"] is None] if cannot is None else one["rules"]
+    yield "rules", ", ".join(able) or "none: it reads no backward signal"
+    for pair in pairs:
+        if pair["title"] != one["title"] and not pair["title"].startswith(f"{one['title']} ·"):
+            yield "", f"with {pair['rule']} it is {pair['title']} ({source(pair['by'], pair['year'])})"
+    refused: dict[str, list[str]] = {}
+    for pair in pairs if one["rules"] and cannot is None else []:
+        if pair["reason"] is not None:
+            why = pair["reason"].partition(": ")[2].partition(". ")[0]
+            refused.setdefault(why, []).append(pair["rule"])
+    for why, rules in refused.items():
+        yield "not with", f"{', '.join(rules)}: {why}"
+    yield (
+        "scores",
+        f"{'signed' if one['signed'] else 'unsigned'}, {'class-specific' if one['class_specific'] else 'the same for every class'}",
+    )
+    yield "needs", ", ".join(one["needs"].values()) or "nothing special of the model"
+    yield "costs", one["passes"] + (" (slow)" if one["dear"] else "")
+
+
+def about_option(option: dict[str, Any]) -> str:
+    """An option in a line: name, default, what it may be, what it does."""
+    default = "" if option["default"] is None else f"={str(option['default']).lower() if option['kind'] == 'bool' else option['default']}"
+    return f"{option['name']}{default}  {option['help']} ({option['allowed']})"
 
 
 def source(by: str, year: int | None) -> str:

@@ -39,8 +39,12 @@ class Loading(Bar):
 class Maps(Bar):
     """An observer of ``explain``: one step a map."""
 
+    def __init__(self) -> None:
+        super().__init__(0)
+
     def on_prediction(self, explanation: Explanation) -> None:
-        """Name what is being explained."""
+        """Name what is being explained, and how many maps there will be."""
+        self.bar.total = len(explanation.methods) * len(explanation.targets)
         self.bar.set_description(", ".join(target.label for target in explanation.targets)[:40])
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
