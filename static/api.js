@@ -31,7 +31,7 @@ export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(i
 export const mapPath = (id, spec, target, suffix) =>
   `${explanationPath(id)}/maps/${encodeURIComponent(spec)}.${suffix}?target=${encodeURIComponent(target)}`;
 
-/** Ask for an explanation. `fields` is {model, image|text, target?, prompt?, methods?}; lists are repeated fields. */
+/** Ask for an explanation. `fields` is {model, image|text, target?, prompt?, against?, read?, methods?}; lists are repeated fields. */
 export async function createExplanation(fields, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) {

@@ -5,6 +5,7 @@ import { Chooser } from "./chooser.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
 import { Job } from "./job.js";
 import { ModelChoice } from "./modelchoice.js";
+import { Registry } from "./registry.js";
 import { readAddress, Store, writeAddress } from "./state.js";
 
 export class Bench {
@@ -16,7 +17,7 @@ export class Bench {
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, variants: [], samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -24,6 +25,7 @@ export class Bench {
       this.methods = specs;
       page.again();
     });
+    byId("plates").addEventListener("options", (event) => this.chooser.configure(event.detail));
     this.job = new Job({
       queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
       started: (info, job) => this.#started(info, job),
@@ -65,14 +67,13 @@ export class Bench {
       showProblem(byId("case-problem"), problem);
       return this.models.use(this.models.preferred);
     });
-    const [{ variants }, detail] = await Promise.all([
+    const [listed, detail] = await Promise.all([
       getJSON(`/api/methods?model=${encodeURIComponent(model.name)}`),
       getJSON(`/api/models/${encodeURIComponent(model.name).replaceAll("%2F", "/")}`),
     ]);
-    this.variants = variants;
-    const can = new Set(variants.filter((variant) => !variant.reason).map((variant) => variant.spec));
-    this.methods = this.methods.filter((spec) => can.has(spec) || spec.includes("?"));
-    this.chooser.setVariants(variants);
+    this.registry = new Registry(listed);
+    this.methods = this.methods.filter((spec) => this.registry.runs(spec));
+    this.chooser.setRegistry(this.registry);
     this.page.changed(model, detail);
     this.#hang(stored?.methods ?? []);
   }
@@ -118,25 +119,16 @@ export class Bench {
     showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
   }
 
-  /** The methods that a page shows unless others are asked for. */
-  #usual() {
-    return this.variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
-  }
-
   /** Hang plates for these methods, else for the chosen ones, else for the usual ones, in the fixed order. */
   #hang(specs) {
-    const byPlace = new Map(this.variants.map((variant, i) => [variant.spec, [i, variant]]));
-    const known = (spec) => byPlace.get(spec) ?? byPlace.get(spec.split("?")[0]);
-    const wanted = specs.length ? specs : this.methods.length ? this.methods : this.#usual();
-    const hung = wanted.filter(known).map((spec) => ({ spec, at: known(spec)[0], variant: known(spec)[1] }));
-    hung.sort((a, b) => a.at - b.at);
+    const hung = this.registry.plates(specs.length ? specs : this.methods.length ? this.methods : this.registry.usual);
     this.chooser.setChosen(hung.map(({ spec }) => spec));
-    this.wall.expect(hung.map(({ spec, variant }) => ({ ...variant, spec, title: variant.title + (spec.includes("?") ? ` (${spec.split("?")[1]})` : "") })));
+    this.wall.expect(hung);
   }
 
   #started(info, job) {
     this.#hang(info.expected);
-    const usual = this.#usual();
+    const { usual } = this.registry;
     const isUsual = usual.length === info.expected.length && usual.every((spec) => info.expected.includes(spec));
     this.methods = isUsual ? [] : info.expected;
     const isNew = this.isNew ?? true;

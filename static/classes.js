@@ -5,6 +5,15 @@ import { byId, el, percent } from "./dom.js";
 const ROWS = 5;
 const SHOWN = 60; // matches that a list shows at once
 
+/** The class or prompt that a target is about, whatever is asked of it. */
+export const classOf = (target) => target.of ?? target.label;
+
+/** A target in words. */
+export const spoken = (target) => (target.against ? `${target.of} rather than ${target.against}` : classOf(target));
+
+/** What to send to have the same asked of `label` as of `target`. */
+export const likewise = (target, label) => ({ against: target?.against === label ? null : target?.against, read: target?.read });
+
 /** Labels that match what was typed: those that begin with it, then those with a word that does, then those that contain it. */
 export function matches(labels, typed) {
   const text = typed.trim().toLowerCase();
@@ -28,11 +37,12 @@ export class Classes {
     root.append(this.list, this.pick);
   }
 
-  /** `top` and `target` as the API gives them: {label, probability}. The explained class is always in the list. */
+  /** `top` and `target` as the API gives them: {label, probability}. The explained class is in the list wherever its probability is known. */
   show(top, target) {
     const rows = top.slice(0, ROWS);
-    if (target && !rows.some((row) => row.label === target.label)) rows.splice(ROWS - 1, 1, target);
-    this.list.replaceChildren(...rows.map((row) => this.#row(row, row.label === target?.label)));
+    const label = target && classOf(target);
+    if (target?.probability !== undefined && !rows.some((row) => row.label === label)) rows.splice(ROWS - 1, 1, { ...target, label });
+    this.list.replaceChildren(...rows.map((row) => this.#row(row, row.label === label)));
   }
 
   setLabels(labels) {

@@ -2,7 +2,7 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { Classes } from "./classes.js";
+import { Classes, classOf, likewise, spoken } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
@@ -23,8 +23,8 @@ const bench = new Bench("image", {
   },
   async started(info, job, isNew) {
     target = info.targets[0];
-    byId("answer").textContent = target.label;
-    document.title = `${target.label} · Image · Vitrine`;
+    byId("answer").textContent = spoken(target);
+    document.title = `${spoken(target)} · Image · Vitrine`;
     classes.show(info.top, target);
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
@@ -38,18 +38,18 @@ const bench = new Bench("image", {
   },
   again(change = {}) {
     if (change.model) target = null;
-    explain(bench.given, target?.label, byId("case-problem"), Boolean(change.model));
+    explain(bench.given, target && classOf(target), byId("case-problem"), Boolean(change.model), likewise(target));
   },
 });
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
 const specimen = new Specimen(byId("picture"), bench);
-const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false));
+const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)));
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
 byId("controls").append(...mapControls(bench.view));
 
-const explain = (given, label, place, isNew = true) => bench.explain(given, { target: label }, place, isNew);
+const explain = (given, label, place, isNew = true, asked = {}) => bench.explain(given, { target: label, ...asked }, place, isNew);
 
 // a sample names a class of the model that it was made for; another model is asked for its own top class
 const openSample = (sample, label = sample.model === bench.models.current.name ? sample.target : null) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, label, problems);

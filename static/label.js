@@ -5,7 +5,7 @@ import { el, number, seconds } from "./dom.js";
 
 const RULES = { gradient: "gradient", libra: "Libra", conservative: "conservative", attnlrp: "AttnLRP", deep_taylor: "deep Taylor", lrp: "LRP" };
 
-export const ruleName = (rule) => (rule ? RULES[rule] ?? rule : "none needed");
+export const ruleName = (rule) => (rule ? RULES[rule] ?? rule.replace(/^libra-/, "Libra without ") : "none needed");
 
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
@@ -14,13 +14,33 @@ const SAME = "The same map for every class.";
 /** Whether a note says that the map does not depend on the class. */
 export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
 
-/** What is wrong with a map, in plain words; the method's own notes, once each. */
-export function warnings(variant, map) {
-  const notes = [...(map?.notes ?? [])];
-  if (!variant.class_specific && !notes.some(isSame)) notes.unshift(SAME);
-  if (map && map.range[0] === map.range[1]) notes.unshift("All scores are equal: this map tells nothing apart.");
-  return notes.join(" ");
+/** What the engine found wrong with these maps, in plain words, once each. */
+export function warnings(maps) {
+  const equal = maps.filter((map) => map.range[0] === map.range[1]).map(() => "All scores are equal: this map tells nothing apart.");
+  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
 }
+
+/** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
+export class Notes {
+  constructor(standing) {
+    this.standing = standing;
+    this.node = el("div", { class: "note" });
+    this.show([]);
+  }
+  show(found) {
+    const warning = (text) => el("p", { class: "warning" }, el("span", { class: "sign", "aria-hidden": "true" }, "!"), el("span", { class: "hidden" }, "Warning: "), el("span", {}, text));
+    this.node.replaceChildren(...found.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+  }
+}
+
+/** What holds for every map of a method, whatever the input. */
+export const standing = (variant, same = SAME) => (variant.class_specific ? "" : same);
+
+/** Opens the fields of a method's options; null where it has none. */
+export const optionsButton = (variant) =>
+  variant.options?.length
+    ? el("button", { type: "button", class: "options", "aria-label": `${variant.title}: options`, on: { click: (event) => event.target.dispatchEvent(new CustomEvent("options", { bubbles: true, detail: variant.spec })) } }, "options")
+    : null;
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
@@ -74,7 +94,7 @@ export class Take {
     this.links = [link("PNG", "picture"), link(".npy", "numbers for NumPy"), link("JSON", "whole explanation as JSON")];
     const href = withPaper && paperLink(variant.paper);
     const paper = href && el("a", { class: "paper", href, title: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
-    this.node = el("div", { class: "take" }, this.links, paper);
+    this.node = el("div", { class: "take" }, this.links, withPaper ? optionsButton(variant) : null, paper);
   }
   show(id, map) {
     const paths = id && map ? [mapPath(id, map.method, map.target, "png"), mapPath(id, map.method, map.target, "npy"), explanationPath(id)] : [];

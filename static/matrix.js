@@ -1,7 +1,7 @@
 // Methods by prompts: one row a method, one column a prompt; at narrow width the row wraps under the method's name.
 
 import { el } from "./dom.js";
-import { byLine, isSame, ruleName } from "./label.js";
+import { byLine, Notes, optionsButton, ruleName, standing, warnings } from "./label.js";
 import { Plate, Wall } from "./plate.js";
 
 const key = (spec, target) => `${spec}\n${target}`;
@@ -9,7 +9,7 @@ const key = (spec, target) => `${spec}\n${target}`;
 export class Matrix extends Wall {
   targets = [];
   variants = [];
-  notes = new Map(); // spec -> the element that says what is wrong with the maps of its row
+  notes = new Map(); // spec -> what is wrong with the maps of its row
 
   /** The columns: {label} of each prompt, with what the model says of it in `told`. */
   setTargets(targets, told) {
@@ -37,9 +37,7 @@ export class Matrix extends Wall {
   /** What is wrong with the maps of a row, once each, under the method's name. */
   #say(variant) {
     const maps = this.targets.map((target) => this.plates.get(key(variant.spec, target))?.map).filter(Boolean);
-    const notes = new Set(maps.flatMap((map) => map.notes ?? []).filter((note) => !isSame(note)));
-    if (!variant.class_specific) notes.add("The same map for every prompt.");
-    this.notes.get(variant.spec).textContent = [...notes].join(" ");
+    this.notes.get(variant.spec).show(warnings(maps));
   }
 
   #lay() {
@@ -60,12 +58,12 @@ export class Matrix extends Wall {
   }
 
   #row(variant) {
-    const note = el("p", { class: "note" });
-    this.notes.set(variant.spec, note);
+    const notes = new Notes(standing(variant, "The same map for every prompt."));
+    this.notes.set(variant.spec, notes);
     this.#say(variant);
     const label = el(
       "div", { class: "label" }, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
-      el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), note,
+      el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), optionsButton(variant), notes.node,
     );
     return el("div", { class: "line" }, label, this.targets.map((target) => this.plates.get(key(variant.spec, target)).node));
   }

@@ -22,11 +22,31 @@ function traits(method) {
 /** The name of a pair of read-out and rule, where it says more than the two. */
 const ownName = (method, { title }) => (title === method.title || title.startsWith(`${method.title} ·`) ? null : title);
 
+/** The options of a method, as they are declared. */
+function options(method) {
+  const rows = method.options.map((option) => {
+    const usual = option.default === null ? "" : `=${option.default}`;
+    return [el("dt", {}, el("code", {}, option.name + usual)), el("dd", {}, `${option.help} (${option.allowed})`)];
+  });
+  return rows.length ? el("dl", { class: "options" }, rows.flat()) : null;
+}
+
+/** The rules that make no sense with a method, and why; those with the same reason together. */
+function refused(method) {
+  if (!method.rules.length) return null;
+  const byReason = new Map();
+  for (const { rule, reason } of method.pairs.filter((pair) => pair.reason)) {
+    const why = reason.slice(reason.indexOf(": ") + 2).split(". ")[0];
+    byReason.set(why, [...(byReason.get(why) ?? []), ruleName(rule)]);
+  }
+  return [...byReason].map(([why, rules]) => el("p", { class: "refused" }, `Not with ${rules.join(", ")}: ${why}.`));
+}
+
 function family(method, variants) {
   const rows = variants.map((variant, i) =>
     el(
       "tr", { class: i ? "" : "first", data: { spec: variant.spec } },
-      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), traits(method)),
+      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), traits(method), options(method), refused(method)),
       el("td", {}, variant.rule ? ruleName(variant.rule) : el("span", { class: "quiet" }, "none needed")),
       el("td", {}, ownName(method, variant)),
       el("td", {}, cite(variant)),

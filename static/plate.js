@@ -3,7 +3,7 @@
 import { limits } from "./colour.js";
 import { el } from "./dom.js";
 import { Face } from "./face.js";
-import { byLine, Facts, ruleName, Scale, Take, warnings } from "./label.js";
+import { byLine, Facts, Notes, ruleName, Scale, standing, Take, warnings } from "./label.js";
 
 /** The name by which a screen reader tells maps apart. */
 export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
@@ -16,10 +16,10 @@ export class Plate {
     this.face = new Face({ name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}`, ...stores });
     this.scale = new Scale(variant.signed);
     this.facts = new Facts(variant, target !== null);
-    this.note = el("p", { class: "note" });
+    this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, target === null);
     const above = target === null ? [this.face.node, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
-    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.note, this.take.node);
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.notes?.node, this.take.node);
     this.show(null);
   }
 
@@ -41,7 +41,7 @@ export class Plate {
     this.face.setMap(map);
     this.facts.show(map);
     this.take.show(id, map);
-    this.note.textContent = this.note.title = this.target === null ? warnings(this.variant, map) : (map?.notes ?? []).join(" ");
+    this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
   }

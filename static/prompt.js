@@ -2,6 +2,7 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
+import { classOf, likewise, spoken } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, number, percent, say } from "./dom.js";
 import { Matrix } from "./matrix.js";
@@ -11,6 +12,7 @@ import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
 const MOST = 8; // prompts that the server takes at once
 const problems = byId("specimen-problem");
 let details = {}; // of the model
+let asked = {}; // what is asked of every prompt: {against, read}
 
 const bench = new Bench("clip", {
   changed(model) {
@@ -22,11 +24,12 @@ const bench = new Bench("clip", {
     else openExample();
   },
   async started(info, job, isNew) {
+    asked = likewise(info.targets[0]);
     showPrompts(info.targets);
     bench.wall.setTargets(info.targets, info.targets.map(told));
     if (isNew) bench.wall.clear();
-    byId("answer").textContent = info.targets.map((target) => target.label).join("”, “");
-    document.title = `${info.targets[0].label} · Prompt · Vitrine`;
+    byId("answer").textContent = info.targets.map(spoken).join("”, “");
+    document.title = `${spoken(info.targets[0])} · Prompt · Vitrine`;
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     if (!isNew) return;
@@ -61,6 +64,7 @@ addRow("");
 const cosine = (target) => target.cosine ?? (details.logit_scale ? (target.logit - (details.logit_bias ?? 0)) / details.logit_scale : null);
 
 function told(target) {
+  if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
   const near = cosine(target);
   const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
   return `${likeness} · share ${percent(target.probability)}`;
@@ -88,21 +92,21 @@ const prompts = () => [...new Set([...rows.querySelectorAll("input")].map((field
 
 function showPrompts(targets) {
   rows.replaceChildren();
-  for (const target of targets) addRow(target.label, target);
+  for (const target of targets) addRow(classOf(target), target);
 }
 
-const explain = (given, asked, place, isNew = true) => bench.explain(given, { prompt: asked }, place, isNew);
+const explain = (given, prompt, place, isNew = true) => bench.explain(given, { prompt, ...asked }, place, isNew);
 
-const openSample = (sample, asked = sample.prompts) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, asked?.length ? asked : prompts(), problems);
+const openSample = (sample, wanted = sample.prompts) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, wanted?.length ? wanted : prompts(), problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
   if (!first) return;
-  const asked = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
+  const wanted = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
   showPrompts([]);
-  for (const prompt of asked) addRow(prompt);
-  bench.wall.setTargets(asked.map((label) => ({ label })), []);
-  openSample(first, asked);
+  for (const prompt of wanted) addRow(prompt);
+  bench.wall.setTargets(wanted.map((label) => ({ label })), []);
+  openSample(first, wanted);
 }
 
 bench.open();

@@ -1,7 +1,7 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
 import { Bench } from "./bench.js";
-import { Classes } from "./classes.js";
+import { Classes, classOf, likewise, spoken } from "./classes.js";
 import { EVIDENCE, segment } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
@@ -25,8 +25,8 @@ const bench = new Bench("text", {
   },
   started(info, job, isNew) {
     target = info.targets[0];
-    byId("answer").textContent = target.label;
-    document.title = `${target.label} · Text · Vitrine`;
+    byId("answer").textContent = spoken(target);
+    document.title = `${spoken(target)} · Text · Vitrine`;
     classes.show(info.top, target);
     byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
@@ -38,12 +38,12 @@ const bench = new Bench("text", {
   },
   again(change = {}) {
     if (change.model) target = null;
-    explain(bench.given, target?.label, byId("case-problem"), Boolean(change.model));
+    explain(bench.given, target && classOf(target), byId("case-problem"), Boolean(change.model), likewise(target));
   },
 });
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), makePlate: (variant, stores) => new WordPlate(variant, stores) });
-const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false));
+const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)));
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),
@@ -69,7 +69,7 @@ function cut() {
   bench.wall.colour();
 }
 
-const explain = (given, label, place, isNew = true) => bench.explain(given, { target: label }, place, isNew);
+const explain = (given, label, place, isNew = true, asked = {}) => bench.explain(given, { target: label, ...asked }, place, isNew);
 
 function openSample(sample) {
   field.value = sample.text;

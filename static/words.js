@@ -2,7 +2,7 @@
 
 import { chosen, place } from "./colour.js";
 import { el, number, signedNumber } from "./dom.js";
-import { byLine, Facts, Scale, Take, warnings } from "./label.js";
+import { byLine, Facts, Notes, Scale, standing, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
 
 /** Whether the model left out what stands between two places of the text: white space alone is nothing. */
@@ -43,10 +43,10 @@ export class WordPlate {
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);
     this.facts = new Facts(variant);
-    this.note = el("p", { class: "note" });
+    this.notes = new Notes(standing(variant));
     this.take = new Take(variant);
     const head = [this.value, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))];
-    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.note, this.take.node);
+    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.notes.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
     this.show(null);
@@ -84,7 +84,7 @@ export class WordPlate {
     this.map = map;
     this.facts.show(map);
     this.take.show(id, map);
-    this.note.textContent = this.note.title = warnings(this.variant, map);
+    this.notes.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.#score();
     this.state = map ? "done" : "waiting";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import uvicorn
 from playwright.sync_api import Browser, Page, Playwright
+
+from server.app import create_app
+from server.settings import load_settings
+from tests.server.standin import Standin
 
 # read at import: the tests forget the VITRINE_ variables of the person who runs them
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -48,6 +54,33 @@ def served(home: Path) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(timeout=30)
+
+
+@contextmanager
+def played(home: Path, engine: Standin) -> Iterator[str]:
+    """The address of a server on the stand-in engine, in a thread of this process."""
+    app = create_app(load_settings({"home": home}), engine.engine(), [])
+    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=5))
+    ready = threading.Event()
+    started = server.startup
+
+    async def startup(sockets: list[socket.socket] | None = None) -> None:
+        await started(sockets)
+        ready.set()
+
+    server.startup = startup  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        if not ready.wait(60):
+            raise RuntimeError("the server on the stand-in engine did not start")
+        address = "http://{}:{}".format(*server.servers[0].sockets[0].getsockname()[:2])
+        for name in EMBEDDED.values():
+            wait_until_loaded(address, name)
+        yield address
+    finally:
+        server.should_exit = True
+        thread.join(30)
 
 
 def wait_until_loaded(address: str, name: str) -> None:

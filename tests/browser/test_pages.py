@@ -35,12 +35,18 @@ def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
     for one in listed["variants"]:
         row = desk.page.locator(f'#methods tr[data-spec="{one["spec"]}"]')
         expect(row).to_contain_text(one["by"])
-        expect(row.locator("code")).to_have_text(one["spec"])
+        expect(row.locator("td code")).to_have_text(one["spec"])
     for one in listed["methods"]:
         head = desk.page.locator("#methods th", has_text=one["description"])
         expect(head).to_contain_text(one["title"])
         expect(head).to_contain_text("for and against" if one["signed"] else "strength only")
         expect(head).to_contain_text("specific to the class" if one["class_specific"] else "the same map for every class")
+        for option in one["options"]:
+            expect(head.locator("dd", has_text=f"{option['help']} ({option['allowed']})")).to_have_count(1)
+        why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in one["pairs"] if pair["reason"] and one["rules"]}
+        expect(head.locator(".refused")).to_have_count(len(why))
+        for reason in why:
+            expect(head).to_contain_text(reason)
     named = {one["title"] for one in listed["variants"]} & {"AttnLRP", "Conservative LRP"}
     assert named
     for name in named:
