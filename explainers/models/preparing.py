@@ -61,14 +61,22 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
     return Prepared(moved(tensors, module), (record,) * len(pixels), ((),) * len(pixels))
 
 
-def prepare_texts(module: nn.Module, reader: TextReader, inputs: Input) -> Prepared:
-    """A batch of texts, padded to one length."""
+def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: Input) -> Prepared:
+    """A batch of texts, padded to one length.
+
+    ``counted``: the model reads the last word, so that a tokenizer may pad in front, and takes the positions of words. It would count them
+    from the padding, and is told the positions from the first word on.
+    """
     if not isinstance(inputs, Mapping):
         texts = as_list(inputs)
         pairs = [text for text in texts if isinstance(text, TextPair)]
         if pairs and len(pairs) < len(texts):
             raise ExplainerError("some of these are pairs of texts and some are not; send them apart")
-        return reader.read_pairs(pairs, device_of(module)) if pairs else reader.read(texts, device_of(module))
+        prepared = reader.read_pairs(pairs, device_of(module)) if pairs else reader.read(texts, device_of(module))
+        mask = prepared.tensors.get("attention_mask")
+        if counted and mask is not None and not bool(mask[:, 0].all()):
+            prepared.tensors["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+        return prepared
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
         raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")

@@ -78,7 +78,7 @@ def wrap(
         blocks=found.blocks,
         entry=found.entry,
         labels=() if kind == "clip" else _labels(module, library, classes, labels),
-        prepare_input=_preparer(module, kind, recipe, notes, reader),
+        prepare_input=_preparer(module, kind, recipe, notes, reader, layout_of(one).class_token == -1),
         forward=run,
         layout_of=layout_of,
         channels=found.channels,
@@ -118,11 +118,11 @@ def _reader(module: nn.Module, given: Any) -> TextReader:
 
 
 def _preparer(
-    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None
+    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, reads_last: bool
 ) -> Callable[[Input], Prepared]:
     if kind == "text":
         assert reader is not None
-        return partial(prepare_texts, module, reader)
+        return partial(prepare_texts, module, reader, reads_last and "position_ids" in inspect.signature(module.forward).parameters)
     return partial(prepare_images, module, recipe, notes)
 
 

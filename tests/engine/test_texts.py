@@ -17,6 +17,7 @@ from tests.engine.formulas import twin_of
 from tests.engine.models import inputs, wrapped
 from tests.engine.text_twins import TWINS
 from tests.families import FAMILIES
+from tests.vocabularies import wordpiece
 
 TEXTS = [name for name, family in FAMILIES.items() if family.kind == "text"]
 CAUSAL = [name for name in TEXTS if FAMILIES[name].class_token == -1]
@@ -66,6 +67,24 @@ def test_attention_is_read_at_the_last_word(name: str) -> None:
         torch.testing.assert_close(one["raw_attention"].scores.double(), second[-1], rtol=1e-5, atol=1e-7)
         torch.testing.assert_close(one["rollout"].scores.double(), rolled, rtol=1e-5, atol=1e-7)
         assert one["rollout"].scores[0] > 0
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("name", CAUSAL)
+def test_texts_keep_their_scores_on_whichever_side_the_tokenizer_pads(name: str, side: str) -> None:
+    """Positions count from the first word, also where the model would count them from the padding."""
+    tokenizer = wordpiece()
+    tokenizer.padding_side = side
+    model = explainers.wrap(FAMILIES[name].build(), tokenizer=tokenizer)
+    texts, specs = ["not a good movie .", "a bad film"], ["fullgrad_plus:libra", "rollout"]
+    assert model.tensors(texts)["attention_mask"].tolist()[1] == ([1] * 5 + [0] * 2 if side == "right" else [0] * 2 + [1] * 5)
+    for text, together in zip(texts, explainers.explain(model, texts, target=1, methods=specs), strict=True):
+        alone = explainers.explain(model, text, target=1, methods=specs)
+        torch.testing.assert_close(together.logits, alone.logits, rtol=1e-4, atol=1e-5)
+        for spec in specs:
+            a, b = together[spec], alone[spec]
+            torch.testing.assert_close(a.scores, b.scores, rtol=1e-3, atol=1e-4 * float(b.scores.abs().max()))
+            assert [word.text for word in a.words()] == text.split()
 
 
 def specs_for(model: Model) -> list[str]:
