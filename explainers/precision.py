@@ -21,8 +21,9 @@ ILL_CONDITIONED = 0.01
 class Sources:
     """The recordings of one input: in the model's own precision, and in float64 for rules that carry relevance.
 
-    Where two terms of a sum cancel, deep Taylor and LRP divide by the little that is left, so that one rounding of the forward
-    pass in float32 can change a map by more than its largest score (measured by ``python -m tests.conditioning``).
+    Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and so amplify the rounding of the
+    forward pass, up to a million times for LRP: no evaluation on float32 activations can be right. Sums of two paths are most to blame.
+    ``python -m tests.conditioning`` measures it.
     """
 
     def __init__(self, model: Model, tensors: dict[str, Tensor], own: Recording, pixels: bool) -> None:

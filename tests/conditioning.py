@@ -125,7 +125,7 @@ def main() -> None:
         middle, worst = sorted(values)[len(values) // 2], max(values)
         beyond = sum(value > 1e-3 for value in values)
         tail = f"  beyond 1e-3: {beyond} of {count}" if what in ("rounding", "ours") else ""
-        print(f"{spec:25} {what:30} median {middle:8.1e}  worst {worst:8.1e}{tail}")
+        print(f"{spec:25} {what:33} median {middle:8.1e}  worst {worst:8.1e}{tail}")
 
 
 if __name__ == "__main__":
