@@ -13,9 +13,9 @@ from server.feed import Feed, event
 from server.problems import Problem, suggestion
 
 State = Literal["available", "loading", "loaded", "failed"]
-_HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+")
+_HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
 _MOST_FAILED = 20
-SEND_HUB_NAME = "Send a name from /api/models, or timm/<name> or hf/<organisation>/<name>."
+SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
 
 
 @dataclass(frozen=True)

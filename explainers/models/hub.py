@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ Progress = Callable[[str, float | None], None]
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
 PATIENCE = 4.0
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_OFFLINE = "{} is not in the local cache and offline mode is on (HF_HUB_OFFLINE); unset it, or load a folder"
+_BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept"
 _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 
@@ -47,6 +49,29 @@ def cached(repository: str) -> Path | None:
     return folder if not missing_weights(folder) else None
 
 
+def fetch_one(repository: str, names: Sequence[str], progress: Progress | None = None) -> Path:
+    """One file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for name in names:
+        found = try_to_load_from_cache(repository, name)
+        if isinstance(found, str):
+            return Path(found)
+    if constants.is_offline_mode():
+        raise ExplainerError(_OFFLINE.format(repository))
+    tell = progress or (lambda text, fraction: None)
+    tell(f"asking the hub for {repository}", None)
+    sizes = _listing(repository)
+    wanted = next((name for name in names if name in sizes), None)
+    if wanted is None:
+        raise ExplainerError(f"{repository} holds none of {', '.join(names)}; send another model")
+    try:
+        return Path(hf_hub_download(repository, wanted, tqdm_class=_bar(tell, repository, sizes[wanted])))
+    except (HfHubHTTPError, OSError, RuntimeError) as problem:
+        raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
+
+
 def missing_weights(folder: Path) -> list[str]:
     """Names of the weight files that ``folder`` lacks, the shards that an index names included."""
     present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
@@ -63,7 +88,7 @@ def _download(repository: str, progress: Progress | None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError
 
     if constants.is_offline_mode():
-        raise ExplainerError(f"{repository} is not in the local cache and offline mode is on (HF_HUB_OFFLINE); unset it, or load a folder")
+        raise ExplainerError(_OFFLINE.format(repository))
     tell = progress or (lambda text, fraction: None)
     tell(f"asking the hub for {repository}", None)
     sizes = _listing(repository)
@@ -78,7 +103,7 @@ def _download(repository: str, progress: Progress | None) -> Path:
             if name == "config.json":
                 folder = Path(path).parent
     except (HfHubHTTPError, OSError, RuntimeError) as problem:
-        raise ExplainerError(f"the download of {repository} broke off: {problem}; try again, what is there is kept") from problem
+        raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
     return folder
 
 

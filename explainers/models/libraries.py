@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
+from explainers.models import openclip
 from explainers.models.base import Kind, Side
 from explainers.models.images import Preprocessing, processor_preprocessing, timm_preprocessing
 
-Library = Literal["timm", "transformers", "torch"]
+Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
 _GUESS = "The model does not say how its images are prepared: the defaults of {} were used. Pass preprocess= to wrap to change them."
 TENSORS = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -30,12 +31,14 @@ def library_of(module: nn.Module) -> Library:
     transformers = sys.modules.get("transformers")
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
+    if openclip.encodes(module):
+        return "open_clip"
     return "timm" if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm.") else "torch"
 
 
 def kind_of(module: nn.Module, library: Library) -> Kind:
     """ "clip" for a model with an image and a text tower, else by what its forward takes."""
-    if hasattr(module, "get_image_features") and hasattr(module, "get_text_features"):
+    if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
     if library == "timm":
         return "image"
@@ -55,6 +58,8 @@ def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Cal
         unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key != "token_type_ids")]
         if unknown:
             raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
+        if library == "open_clip":
+            return openclip.logits(module, tensors)
         if by_name:
             return logits_of(module(**{key: tensor for key, tensor in tensors.items() if key in takes}))
         return logits_of(module(tensors["pixel_values"]))
@@ -63,6 +68,24 @@ def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Cal
         return run(tensors).T
 
     return run if side == "image" else turned
+
+
+def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
+    """Of a dual encoder: from a dict of tensors to the features of its images, or of its texts, as the model gives them."""
+
+    def run(tensors: Mapping[str, Tensor]) -> Any:
+        if library == "open_clip":
+            return module.encode_image(tensors["pixel_values"]) if side == "image" else module.encode_text(tensors["input_ids"])
+        if side == "image":
+            return module.get_image_features(pixel_values=tensors["pixel_values"])
+        return module.get_text_features(**{name: tensor for name, tensor in tensors.items() if name != "pixel_values"})
+
+    return run
+
+
+def text_length(module: nn.Module) -> int | None:
+    """How many tokens every text must have, padding included; None where any number up to a limit will do."""
+    return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
 def logits_of(output: Any) -> Tensor:
@@ -117,6 +140,9 @@ def preprocessing_of(module: nn.Module, library: Library, given: Any) -> tuple[P
     if given is not None:
         return processor_preprocessing(given), ()
     size = image_size(module, library)
+    if library == "open_clip":
+        recipe, sure = openclip.preprocessing(module)
+        return recipe, () if sure else (_GUESS.format("OpenAI's CLIP"),)
     if library == "timm" and size is not None:
         return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
     if library == "transformers":
@@ -165,6 +191,8 @@ def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
 
 def tokenizer_of(module: nn.Module, given: Any) -> Any:
     """``given``, or the tokenizer that was saved with a transformers model; None if there is none."""
+    if openclip.encodes(module):
+        given = openclip.tokenizer(module, given)
     tokenizer = given if given is not None else _saved_with(module, "AutoTokenizer")
     if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
         if given is None:

@@ -13,7 +13,7 @@ import torch
 
 import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models import hub
+from explainers.models import hub, openclip
 from explainers.models.base import Model
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.hub import Progress, missing_weights
@@ -26,8 +26,8 @@ _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
-    name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", or the path of a folder with config.json and
-              weights, as timm or as transformers writes them
+    name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>" (with
+              the extra openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
     progress  called with a text and the fraction done (None: unknown) while files are downloaded
 
     Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
@@ -37,6 +37,9 @@ def load(name: str | Path, device: str | torch.device | None = None, *, progress
     text = str(name)
     if text in embedded_names():
         return _from_folder(embedded_path(text), text, place)
+    if text.startswith("openclip/"):
+        module, tokenizer = openclip.load(text, progress)
+        return wrap(module, name=text, tokenizer=tokenizer, device=place)
     repository = _repository(text)
     if repository is not None:
         folder = hub.fetch(repository, progress)
@@ -73,7 +76,7 @@ def _unknown(name: str) -> str:
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     return (
         f"there is no model {name!r}.{meant} Embedded models: {', '.join(embedded_names())}. "
-        "Others: timm/<name>, hf/<organisation>/<name>, or the path of a folder."
+        "Others: timm/<name>, hf/<organisation>/<name>, openclip/<model>/<pretrained>, or the path of a folder."
     )
 
 
@@ -82,6 +85,9 @@ def fetch(name: str, progress: Progress | None = None) -> None:
 
     Raises ExplainerError as ``load`` does.
     """
+    if name.startswith("openclip/"):
+        openclip.fetch(name, progress)
+        return
     repository = _repository(name)
     if repository is not None:
         hub.fetch(repository, progress)

@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Prepared, TextPair
 from explainers.models.blocks import first_tensor, trial
 from explainers.models.images import Preprocessing, read_image
-from explainers.models.libraries import device_of, dtype_of
+from explainers.models.libraries import device_of, dtype_of, features_of, library_of, text_length
 from explainers.models.texts import TextReader
 
 
@@ -114,9 +114,11 @@ class Prompts:
     def _needed_padding(self, prompt: str) -> bool | str:
         if self.reader.max_tokens is None:
             return True
-        features: Any = self.module.get_text_features
+        if text_length(self.module) is not None:
+            return "max_length"
+        features = features_of(self.module, library_of(self.module), "text")
         with trial(self.module):
-            short, full = (first_tensor(_pooled(features(**self._read([prompt], p).tensors))) for p in (False, "max_length"))
+            short, full = (first_tensor(_pooled(features(self._read([prompt], p).tensors))) for p in (False, "max_length"))
         assert short is not None
         assert full is not None
         same = (short - full).abs().max() <= 1e-3 * full.abs().max()

@@ -142,7 +142,8 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
         end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
         last = [end] if isinstance(end, int) and 0 <= end < words else []
         ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
-        tensors["input_ids"] = ids
+        length = lib.text_length(module)
+        tensors["input_ids"] = ids = ids if length is None else ids.repeat(1, length)[:, :length]
         if "attention_mask" in inspect.signature(module.forward).parameters:
             tensors["attention_mask"] = torch.ones_like(ids)
     return tensors
@@ -165,10 +166,7 @@ def _explored(
         classes = run(sample).shape[-1]
 
     def tower() -> None:
-        if side == "image":
-            module.get_image_features(pixel_values=sample["pixel_values"])  # type: ignore[operator]
-        else:
-            module.get_text_features(**{name: tensor for name, tensor in sample.items() if name != "pixel_values"})  # type: ignore[operator]
+        lib.features_of(module, lib.library_of(module), side)(sample)
 
     try:
         found = rows.find(module, tower if kind == "clip" else whole, len(next(iter(sample.values()))), blocks, entry)

@@ -31,7 +31,7 @@ def models(services: Use) -> dict[str, Any]:
 
 @router.post("/models", status_code=202)
 def load(wanted: Wanted, services: Use) -> JSONResponse:
-    """Load a model in the background: a name of the list, ``timm/<name>`` or ``hf/<organisation>/<name>``."""
+    """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
     entry = services.registry.ask(wanted.name.strip(), services.worker.load)
     events = f"/api/models/events?name={entry.name}"
     return JSONResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
