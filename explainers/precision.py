@@ -53,8 +53,7 @@ def conditioned(maps: list[Attribution], rough: Tensor, own: Recording) -> list[
     """Say in each map that was made in float64 how far the same rule in the model's own precision, ``rough`` (B, S), is from it."""
     precision = str(own.logits.dtype).removeprefix("torch.")
     return [
-        _warned(one, scores[mask], precision)
-        for one, scores, mask in zip(maps, rough.detach().double().cpu(), own.mask.cpu(), strict=True)
+        _warned(one, scores[mask], precision) for one, scores, mask in zip(maps, rough.detach().double().cpu(), own.mask.cpu(), strict=True)
     ]
 
 

@@ -61,11 +61,13 @@ class TextReader:
     tokenizer   one of transformers' tokenizers that knows character offsets, or None: then only tensors are taken
     max_tokens  what the model takes, special tokens included; None if there is no limit
     special     ids of special tokens for tensors without a tokenizer
+    types       whether the model tells the texts of a pair apart by their tokens' types: then the tokenizer is asked for them
     """
 
     tokenizer: Any
     max_tokens: int | None
     special: frozenset[int] = frozenset()
+    types: bool = False
 
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
         """Tokenize ``texts``, too long ones cut as the model learned it, padded to one length on the right or as the tokenizer does."""
@@ -138,6 +140,7 @@ class TextReader:
 
     def _encode(self, texts: Sequence[str], padding: bool | str, seconds: Sequence[str] | None = None) -> Any:
         limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
+        types = {"return_token_type_ids": True} if seconds and self.types else {}
         return self.tokenizer(
             list(texts),
             seconds,
@@ -145,6 +148,7 @@ class TextReader:
             return_tensors="pt",
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
+            **types,
             **limit,
         )
 

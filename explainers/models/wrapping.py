@@ -114,7 +114,9 @@ def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
 def _reader(module: nn.Module, given: Any) -> TextReader:
     tokenizer = lib.tokenizer_of(module, given)
     config = lib.text_config(module)
-    return TextReader(tokenizer, token_limit(tokenizer, config, module), special_ids(config))
+    kinds = getattr(config, "type_vocab_size", None) or 0
+    types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
+    return TextReader(tokenizer, token_limit(tokenizer, config, module), special_ids(config), types)
 
 
 def _preparer(
