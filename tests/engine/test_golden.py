@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import explainers
 from explainers import relevance
 from explainers.methods import METHODS
+from explainers.methods.attention import product
 from explainers.recording import Recording
 from explainers.result import Attribution
 from explainers.rules import RULES, Rule
@@ -142,7 +143,8 @@ BESIDE: dict[str, set[str]] = {
             )
         ),
     },
-    "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"},
+    "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"}
+    | {"text_relevance", "text_relevance_all_layers"},
 }
 
 
@@ -297,6 +299,9 @@ def test_generic_attention_of_clips_text_tower(start_layer: int, key: str) -> No
     assert torch.allclose(recording.logits[:, 0].detach(), case.published["logits"][0], atol=1e-5)
     trace = Trace(recording, Chosen(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
     assert case.difference(METHODS["generic_attention"].readout(trace, start_layer=start_layer), key) < TOLERANCE
+    maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
+    whole = product(trace.identity(), maps, start_layer)  # of which the read-out takes a row
+    assert case.difference(whole, key.replace("eot_row", "relevance")) < TOLERANCE
 
 
 # --- maps that start at the word embeddings -------------------------------------------------------------------------
