@@ -67,6 +67,36 @@ def test_value_gradient_and_the_formula_of_each_rule(case: Case, trainable: bool
         assert not recording.signals(rule, seed).unruled, rule.name
 
 
+#: Rows whose value is not the sum of what x and the biases gave, and why.
+INCOMPLETE = {
+    "a product of two paths is taken for queries times keys, which only shape weights": {
+        "two-paths",
+        "two-paths-bmm",
+        "two-vectors",
+        "linear-with-active-weight",
+    },
+    "weights of attention are constants, and here they are shown": {
+        *("softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"),
+        *("mha-weights", "mha-weights-per-head", "mha-bool"),
+    },
+    "a gate is a constant, and here it multiplies nothing": {"sigmoid", "F.sigmoid", "method-sigmoid", "hardsigmoid"},
+    "what is written over a part of x is no bias": {"setitem"},
+}
+
+
+@pytest.mark.parametrize("norm", ["constant", "constant_mean"])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_input_times_signal_and_the_biases_account_for_the_value(case: Case, norm: Any) -> None:
+    """FullGrad's completeness, operator by operator, where attention, scales and gates are constant and products give half."""
+    recording = record(case.make(), case.x)
+    seed = seed_for(recording)
+    signals = recording.signals(Rule(attention="constant", norm=norm, activation="gate", product="half"), seed)
+    total = (case.x * signals.block_inputs[0]).flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced
+    value = (seed * recording.logits.detach()).sum(1)
+    complete = float((total - value).abs().max()) <= 1e-9 * float(value.abs().max())
+    assert complete == (not any(case.name in names for names in INCOMPLETE.values()))
+
+
 def test_names_of_the_rows_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
