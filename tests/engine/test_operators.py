@@ -75,7 +75,8 @@ INCOMPLETE = {
         "two-vectors",
         "linear-with-active-weight",
     },
-    "weights of attention are constants, and here they are shown": {
+    "weights of attention are constants, and here they are shown, or weigh constants": {
+        "sdpa-constant-values",
         *("softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"),
         *("mha-weights", "mha-weights-per-head", "mha-bool"),
     },

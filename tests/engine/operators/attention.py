@@ -42,6 +42,19 @@ def sdpa(name: str, mask: Tensor | None = None, twin_mask: Tensor | None = None,
     return Case(name, lambda: function, twin)
 
 
+def partly_constant(name: str, *constant: int) -> Case:
+    """Attention in which some of queries, keys and values (0, 1, 2) do not depend on x: they take no share."""
+
+    def parts(x: Tensor, t: Twin | None = None) -> list[Tensor]:
+        return [normal(B, 2, S, 3, seed=31 + i) if i in constant else part for i, part in enumerate(qkv(x, t=t))]
+
+    return Case(
+        name,
+        lambda: lambda x: F.scaled_dot_product_attention(*parts(x)).transpose(1, 2),
+        lambda t, x: t.attend(*parts(x, t)).transpose(1, 2),
+    )
+
+
 class Attend(nn.Module):
     """nn.MultiheadAttention on x, or with a constant query as in attention pooling."""
 
@@ -96,6 +109,10 @@ CASES = [
     sdpa("sdpa-additive", ADDITIVE),
     sdpa("sdpa-causal", twin_mask=CAUSAL, is_causal=True),
     sdpa("sdpa-gqa", kv_heads=1, enable_gqa=True),
+    partly_constant("sdpa-constant-queries", 0),
+    partly_constant("sdpa-constant-keys", 1),
+    partly_constant("sdpa-constant-values", 2),
+    partly_constant("sdpa-constant-weights", 0, 1),
     multi_head("mha-batch-first", first=True),
     multi_head("mha-tokens-first", first=False),
     multi_head("mha-no-bias", first=True, bias=False),
