@@ -11,6 +11,9 @@ export const classOf = (target) => target.of ?? target.label;
 /** A target in words. */
 export const spoken = (target) => (target.against ? `${target.of} rather than ${target.against}` : classOf(target));
 
+/** What to send to have `target` set against another class, or against none. */
+export const setAgainst = (target, label) => ({ against: label, read: label === null ? target.read : null });
+
 /** What to send to have the same asked of `label` as of `target`. */
 export const likewise = (target, label) => ({ against: target?.against === label ? null : target?.against, read: target?.read });
 
@@ -28,13 +31,15 @@ export function matches(labels, typed) {
 }
 
 export class Classes {
-  /** `onPick(label)` is called when a class is chosen. */
-  constructor(root, onPick) {
+  /** `onPick(label)` is called when a class is chosen, `onAgainst(label)` when one to set it against is, with null for none. */
+  constructor(root, onPick, onAgainst) {
     this.onPick = onPick;
     this.labels = [];
+    this.against = el("select", { id: "against", on: { change: () => onAgainst(this.against.value || null) } });
+    this.rather = el("div", { class: "pick", hidden: true }, el("label", { for: "against" }, "Rather than"), this.against);
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.pick = this.#typeAhead();
-    root.append(this.list, this.pick);
+    root.append(this.list, this.pick, this.rather);
   }
 
   /** `top` and `target` as the API gives them: {label, probability}. The explained class is in the list wherever its probability is known. */
@@ -43,11 +48,15 @@ export class Classes {
     const label = target && classOf(target);
     if (target?.probability !== undefined && !rows.some((row) => row.label === label)) rows.splice(ROWS - 1, 1, { ...target, label });
     this.list.replaceChildren(...rows.map((row) => this.#row(row, row.label === label)));
+    for (const option of this.against.options) option.disabled = option.value === label;
+    this.against.value = target?.against ?? "";
   }
 
   setLabels(labels) {
     this.labels = labels;
     this.pick.hidden = labels.length <= 2;
+    this.rather.hidden = labels.length < 2;
+    this.against.replaceChildren(el("option", { value: "" }, "no other class"), ...labels.map((label) => el("option", { value: label }, label)));
     byId("other-class").placeholder = `type to find one of ${labels.length}`;
   }
 

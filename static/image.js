@@ -2,7 +2,7 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { Classes, classOf, likewise, spoken } from "./classes.js";
+import { Classes, classOf, likewise, setAgainst, spoken } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
@@ -44,7 +44,11 @@ const bench = new Bench("image", {
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
 const specimen = new Specimen(byId("picture"), bench);
-const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)));
+const classes = new Classes(
+  byId("classes"),
+  (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)),
+  (label) => explain(bench.given, classOf(target), byId("case-problem"), false, setAgainst(target, label)),
+);
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
 byId("controls").append(...mapControls(bench.view));

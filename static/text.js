@@ -1,7 +1,7 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
 import { Bench } from "./bench.js";
-import { Classes, classOf, likewise, spoken } from "./classes.js";
+import { Classes, classOf, likewise, setAgainst, spoken } from "./classes.js";
 import { EVIDENCE, segment } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
@@ -43,7 +43,11 @@ const bench = new Bench("text", {
 });
 
 bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), makePlate: (variant, stores) => new WordPlate(variant, stores) });
-const classes = new Classes(byId("classes"), (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)));
+const classes = new Classes(
+  byId("classes"),
+  (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)),
+  (label) => explain(bench.given, classOf(target), byId("case-problem"), false, setAgainst(target, label)),
+);
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),

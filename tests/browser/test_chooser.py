@@ -222,6 +222,22 @@ def test_what_is_wrong_with_a_map_stands_on_its_plate(stage: Stage, kind: str) -
     assert whole[1] <= box["height"] + 1
 
 
+@pytest.mark.parametrize(("kind", "target", "other"), [("image", "zebra", "dog"), ("text", "negative", "positive")])
+def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str, other: str) -> None:
+    before = stage.open(kind)["id"]
+    choice = stage.visit.page.get_by_label("Rather than", exact=True)
+    assert choice.locator("option:disabled").all_inner_texts() == [target]
+    choice.select_option(label=other)
+    stage.visit.next_maps(before)
+    document = stage.visit.document()
+    assert [(one["of"], one["against"]) for one in document["targets"]] == [(target, other)]
+    expect(stage.visit.page.locator("#answer")).to_have_text(f"{target} rather than {other}")
+    expect(choice).to_have_value(other)
+    choice.select_option(value="")
+    stage.visit.next_maps(document["id"])
+    assert stage.visit.document()["targets"][0]["label"] == target
+
+
 def test_a_contrast_opens_and_stays_one(stage: Stage) -> None:
     before = stage.open("image", target="zebra", against="elephant")
     page = stage.visit.page
