@@ -39,7 +39,7 @@ def run_models(args: argparse.Namespace) -> None:
         return
     rows = [(entry.name, entry.kind, "embedded" if entry.embedded else "hub", entry.description) for entry in CATALOGUE]
     print(text_table(("model", "kind", "from", "what it is"), rows))
-    print("\nAny other of timm, transformers or OpenCLIP: timm/<name>, hf/<organisation>/<name>, openclip/<model>/<pretrained>, or a folder.")
+    print("\nAny other of timm, transformers, OpenCLIP: timm/<name>, hf/<organisation>/<name>, openclip/<model>/<pretrained>, or a folder.")
 
 
 def run_methods(args: argparse.Namespace) -> None:
