@@ -51,6 +51,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
+    if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:
+        lacks["mask_token"] = f"The tokenizer of {recording.model.name} has no mask token to hide words with."
     return lacks
 
 

@@ -37,6 +37,7 @@ NEEDS = {
     "attention": "attention over all tokens in every block",
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
+    "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
 }
 HEADINGS = (

@@ -14,7 +14,6 @@ from captum.attr import KernelShap, Lime, Occlusion
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.errors import ExplainerError
 from explainers.methods.registry import method
 from explainers.specs import Option
 from explainers.trace import Trace
@@ -43,9 +42,7 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
             return tensor * shown
 
         return hide
-    mask_token = trace.recording.model.details.get("mask_token_id")
-    if mask_token is None:
-        raise ExplainerError("This model's tokenizer has no mask token to hide words with.")
+    mask_token = trace.recording.model.details["mask_token_id"]
 
     def replace(name: str, tensor: Tensor) -> Tensor:
         if name != "input_ids":
@@ -83,6 +80,7 @@ def _each_sample(trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], 
     rule=None,
     signed=True,
     class_specific=True,
+    needs=("mask_token",),
     dear=True,
     passes="tokens + 1 forward",
     options={
@@ -110,6 +108,7 @@ def occlusion(trace: Trace, window: int = 1) -> Tensor:
     paper="RISE: Randomized Input Sampling for Explanation of Black-box Models, BMVC 2018, arXiv 1806.07421",
     rule=None,
     signed=True,
+    needs=("mask_token",),
     dear=True,
     passes="samples + 1 forward",
     options={
@@ -160,6 +159,7 @@ def _fitted(trace: Trace, samples: int, explainer: Callable[[Callable[[Tensor], 
     paper="A Unified Approach to Interpreting Model Predictions, NIPS 2017, arXiv 1705.07874",
     rule=None,
     signed=True,
+    needs=("mask_token",),
     dear=True,
     passes="samples + 1 forward",
     options={"samples": SAMPLES},
@@ -177,6 +177,7 @@ def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
     paper="“Why Should I Trust You?”, KDD 2016, arXiv 1602.04938",
     rule=None,
     signed=True,
+    needs=("mask_token",),
     dear=True,
     passes="samples + 1 forward",
     options={

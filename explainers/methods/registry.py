@@ -143,6 +143,7 @@ NEEDS = {
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
+    "mask_token": "for texts, a mask token to hide words with",
 }
 
 
