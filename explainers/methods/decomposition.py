@@ -41,7 +41,7 @@ def _propagate(trace: Trace, block: int | None) -> list[tuple[Propagation, int]]
     dear=True,
     passes="tokens + 1 forward",
     refuses=dict.fromkeys(
-        ("libra-attention", "libra-norm", "libra-activation", "libra-bias"),
+        ("gradient", "conservative", "attnlrp", "libra-attention", "libra-norm", "libra-activation", "libra-bias"),
         "it propagates tokens forward with attention, scales and gates held constant, and leaves biases out",
     ),
 )
