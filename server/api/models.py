@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header
 from fastapi.responses import FileResponse, JSONResponse
@@ -57,16 +57,20 @@ def model(name: str, services: Use) -> dict[str, Any]:
 
 
 @router.get("/methods")
-def methods(services: Use, model: str | None = None) -> dict[str, Any]:
+def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image") -> dict[str, Any]:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
-    one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options.
+    one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
+    ``side`` is that of a CLIP model whose tokens get the scores.
     """
     if model is None:
         return {"methods": services.engine.methods(None), "variants": services.engine.variants(None)}
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
-    return {"methods": entry.facts.methods, "variants": entry.facts.variants}
+    facts = entry.facts if side == "image" else entry.facts.text_side
+    if facts is None:
+        raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
+    return {"methods": facts.methods, "variants": facts.variants}
 
 
 @router.get("/rules")

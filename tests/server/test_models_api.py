@@ -153,6 +153,8 @@ def test_requests_that_are_wrong(site: Site, refused: Check) -> None:
     refused(site.client.get("/api/models/events?name=nothing"), 404, "unknown-model")
     refused(site.client.get("/api/methods?model=timm/listed"), 409, "not-loaded")
     refused(site.client.get("/api/methods?model=nothing"), 404, "unknown-model")
+    refused(site.client.get("/api/methods?model=scenes-vit&side=text"), 422, "wrong-side")
+    refused(site.client.get("/api/methods?model=scenes-clip&side=back"), 422, "invalid-request")
 
 
 def test_methods_are_the_registry(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +146,17 @@ def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
 
 def test_the_default_methods_are_the_models(site: Site) -> None:
     assert site.ask(png(7), wait=True).json()["methods"] == explainers.default_methods(tiny("scenes-vit"))
+
+
+def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
+    model = tiny("scenes-clip")
+    for side, path in (("image", ""), ("text", "&side=text")):
+        seen = model.seen_from(side)
+        listed = site.get(f"/api/methods?model=scenes-clip{path}")
+        assert listed == json.loads(json.dumps({"methods": explaining.methods(seen), "variants": listed["variants"]}))
+        assert [one["reason"] for one in listed["variants"]] == [one.reason for one in explainers.variants(seen)]
+        start = next(one for one in listed["methods"] if one["name"] == "rollout")["options"][0]
+        assert (start["minimum"], start["maximum"]) == (-len(seen.blocks), len(seen.blocks) - 1)
 
 
 def test_what_the_model_is(site: Site) -> None:
