@@ -110,6 +110,15 @@ def test_prompts_go_to_clip(photo: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert result["targets"][0]["logit"] > result["targets"][1]["logit"]
 
 
+def test_two_texts_are_read_together(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", "A dull film.", "--text-pair", "It was bad.", "--methods", "rollout", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["input"]["text"], result["input"]["text_pair"]) == ("A dull film.", "It was bad.")
+    assert [word["text"] for word in result["input"]["words"] if word["part"]] == ["It", "was", "bad", "."]
+    assert main(["explain", str(photo), "--text-pair", "It was bad."]) == 2
+    assert "second of two texts" in capsys.readouterr().err
+
+
 def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = "input_x_gradient:libra"
     assert main(["explain", str(photo), "--prompt", "a photo of a zebra", "--side", "text", "--methods", spec, "--json"]) == 0

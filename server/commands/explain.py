@@ -35,6 +35,7 @@ def add(commands: Commands) -> None:
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--text", help="a text instead of an image")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
+    parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
     parser.add_argument(
         "--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)"
     )
@@ -93,11 +94,21 @@ def the_input(args: argparse.Namespace) -> Input:
         problem = "more than one thing to explain" if given else "nothing to explain"
         raise CommandError(f"{problem}: give an image file, --text or --text-file")
     if args.image is not None:
+        if args.text_pair is not None:
+            raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of an image")
         if not args.image.is_file():
             raise CommandError(f"there is no file {args.image}")
         return args.image  # type: ignore[no-any-return]
-    if args.text is not None:
-        return args.text  # type: ignore[no-any-return]
+    text = args.text if args.text is not None else read_text(args)
+    if args.text_pair is None:
+        return text
+    from explainers import TextPair
+
+    return TextPair(text, args.text_pair)
+
+
+def read_text(args: argparse.Namespace) -> str:
+    """What ``--text-file`` holds."""
     try:
         return sys.stdin.read() if args.text_file == "-" else Path(args.text_file).read_text("utf-8")
     except FileNotFoundError:
