@@ -174,7 +174,7 @@ def active(value: Any) -> bool:
 
 def role(value: Any) -> str | None:
     """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
-    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax) or None.
+    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax), ``pixels`` (of the image) or None.
     """
     return getattr(value, _ROLE, None)
 

@@ -350,10 +350,10 @@ class Scale(Function):
         return out.sum_to_size(ctx.shape), None, None
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording) -> Tensor:
-    """x W^T + b."""
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recording, image: bool = False) -> Tensor:
+    """x W^T + b. ``image`` says that x are pixels."""
     rec.saw_linear(x, weight, bias)
-    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, False)
+    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, image)
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:

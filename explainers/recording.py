@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,49 +18,12 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from explainers import handlers  # noqa: F401  registers what dispatch knows
-from explainers.dispatch import call_through, handler_of
+from explainers.dispatch import call_through, give_role, handler_of
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.rules import Rule
+from explainers.signals import AttentionParts, Signals
 from explainers.tokens import as_given, as_tokens, map_size, tokens_in, with_tokens
-
-
-@dataclass(frozen=True)
-class Signals:
-    """What one backward pass brought back for one target. A signal is a gradient, or under a relevance rule a relevance.
-
-    block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
-    block_outputs per block (B, S, D)
-    attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
-    contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
-    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants beside the tokens got (a class token laid to them)
-    unplaced      (B,): the same where it belongs to no token
-    pixels        (B, C, height, width), or None where the recording did not start at the pixels
-    unruled       names of functions without a rule that the signal passed by ordinary gradient
-    seconds       how long the pass took
-    """
-
-    block_inputs: tuple[Tensor, ...]
-    block_outputs: tuple[Tensor, ...]
-    attentions: tuple[Tensor | None, ...]
-    contexts: tuple[Tensor | None, ...]
-    bias: Tensor
-    unplaced: Tensor
-    pixels: Tensor | None
-    unruled: frozenset[str]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class AttentionParts:
-    """What one attention was made of: queries, keys, values and outputs (B, H, S, d), and weights (B, H, S, S)."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    weights: Tensor
-    output: Tensor
-
 
 Change = Callable[[Tensor], Tensor]
 
@@ -171,7 +134,7 @@ class Recording:
         tensors = {k: _doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
-            self.pixels = tensors["pixel_values"] = tensors["pixel_values"].detach().clone().requires_grad_()
+            self.pixels = tensors["pixel_values"] = give_role(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = model.forward(tensors)

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
-from explainers.recording import Recording, Signals
+from explainers.recording import Recording
 from explainers.rules import RULES, Rule
+from explainers.signals import Signals
 from explainers.targets import Chosen
 
 

@@ -25,7 +25,7 @@ def _linear(rec: Recording, func: TorchFunction, input: Tensor, weight: Tensor, 
     if not active(input):
         return func(input, weight, bias)
     if role(input) != "weights":
-        return op.linear(input, weight, bias, rec)
+        return op.linear(input, weight, bias, rec, role(input) == "pixels")
     # over the heads of attention weights: a constant there is no additive term of the tokens
     out = give_role(op.linear(input, weight, None, rec), "weights")
     return out if bias is None else add(rec, torch.add, out, bias)
@@ -111,5 +111,5 @@ def _conv(
         return pull(input.shape, w, signal, *options)
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    image = not rec.entered and input.shape[1] in (1, 3)
+    image = role(input) == "pixels"
     return rec.run(op.LinearMap, input, weight, shaped, forward, backward, image)

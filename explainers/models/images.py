@@ -101,6 +101,7 @@ class Preprocessing:
     fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``.
             "contain": keep the proportions, the longer side fits ``resize``.
     crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
+    patches (pixels a side, most patches), or None. Keep the proportions in as many whole patches as there may be; no ``resize``, no crop
     round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
 
@@ -113,6 +114,7 @@ class Preprocessing:
     scale: float = 1 / 255
     fill: tuple[int, int, int] = (0, 0, 0)
     round: Literal["nearest", "down"] = "nearest"
+    patches: tuple[int, int] | None = None
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -136,6 +138,8 @@ class Preprocessing:
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing."""
+        if self.patches is not None:
+            return _whole_patches(width, height, *self.patches)
         if self.resize is None:
             return width, height
         to_height, to_width = self.resize
@@ -168,6 +172,21 @@ class Preprocessing:
         canvas = Image.new("RGB", (right - left, bottom - top), self.fill)
         canvas.paste(resized, (-left, -top))
         return canvas
+
+
+def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, int]:
+    """The largest (width, height) in whole patches, ``side`` pixels each, of about these proportions; as transformers has it."""
+
+    def scaled(scale: float) -> tuple[int, int]:
+        across, down = (max(side, math.ceil(length * scale / side) * side) for length in (width, height))
+        return across, down
+
+    low, high = 1e-6, 100.0
+    while high - low >= 1e-5:
+        middle = (low + high) / 2
+        across, down = scaled(middle)
+        low, high = (middle, high) if across * down <= most * side**2 else (low, middle)
+    return scaled(low)
 
 
 def _span(start: int, length: int, ratio: float) -> tuple[int, int]:
@@ -223,7 +242,8 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         raise ExplainerError(f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=Preprocessing(...)")
     resize: tuple[int, int] | None = None
     fit: Literal["squash", "cover"] = "squash"
-    if getattr(processor, "do_resize", False):
+    most = getattr(processor, "max_num_patches", None)
+    if getattr(processor, "do_resize", False) and not most:
         size = _sides(processor.size)
         if size.keys() == {"shortest_edge"}:
             resize, fit = (size["shortest_edge"],) * 2, "cover"
@@ -248,6 +268,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         std=tuple(processor.image_std) if normalise else (1.0, 1.0, 1.0),
         scale=float(processor.rescale_factor) if getattr(processor, "do_rescale", False) else 1.0,
         round="down",
+        patches=(int(processor.patch_size), int(most)) if most else None,
     )
 
 

@@ -6,6 +6,7 @@ The two libraries declare these things in one way each; nothing here is about on
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -61,13 +62,27 @@ def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Cal
         if library == "open_clip":
             return openclip.logits(module, tensors)
         if by_name:
-            return logits_of(module(**{key: tensor for key, tensor in tensors.items() if key in takes}))
+            return logits_of(module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})))
         return logits_of(module(tensors["pixel_values"]))
 
     def turned(tensors: Mapping[str, Tensor]) -> Tensor:
         return run(tensors).T
 
     return run if side == "image" else turned
+
+
+def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    pixels = tensors.get("pixel_values")
+    if pixels is None or "spatial_shapes" not in takes:
+        return tensors
+    side = vision_config(module).patch_size
+    rows, columns = pixels.shape[-2] // side, pixels.shape[-1] // side
+    cells = pixels[..., : rows * side, : columns * side].unflatten(-1, (columns, side)).unflatten(-3, (rows, side))
+    patches = cells.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+    shapes = torch.tensor([[rows, columns]] * len(pixels), device=pixels.device)
+    mask = torch.ones(len(pixels), rows * columns, dtype=torch.int64, device=pixels.device)
+    return {**tensors, "pixel_values": patches, "spatial_shapes": shapes, "pixel_attention_mask": mask}
 
 
 def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
@@ -77,7 +92,8 @@ def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[
         if library == "open_clip":
             return module.encode_image(tensors["pixel_values"]) if side == "image" else module.encode_text(tensors["input_ids"])
         if side == "image":
-            return module.get_image_features(pixel_values=tensors["pixel_values"])
+            takes = inspect.signature(module.get_image_features).parameters
+            return module.get_image_features(**_as_taken(module, takes, {"pixel_values": tensors["pixel_values"]}))
         return module.get_text_features(**{name: tensor for name, tensor in tensors.items() if name != "pixel_values"})
 
     return run
@@ -116,7 +132,10 @@ def text_config(module: nn.Module) -> Any:
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
     """(height, width) that the model declares."""
     if library == "transformers":
-        declared = getattr(vision_config(module), "image_size", None)
+        config = vision_config(module)
+        declared = getattr(config, "image_size", None)
+        if declared is None and getattr(config, "num_patches", None):  # takes any shape of so many patches
+            declared = math.isqrt(config.num_patches) * config.patch_size
     else:
         declared = next((size for part in module.modules() if (size := getattr(part, "img_size", None))), None)
         if library == "timm":

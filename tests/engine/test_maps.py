@@ -13,6 +13,7 @@ from explainers.rules import RULES
 from explainers.tokens import as_given, as_tokens
 from tests.engine.models import inputs, read, trace_of, wrapped
 from tests.engine.toys import record, signal
+from tests.families import FAMILIES
 
 B, S, D = 2, 5, 6
 
@@ -84,13 +85,13 @@ def test_relevance_of_a_convolution_is_that_of_its_windows() -> None:
 
 
 def test_a_class_token_laid_before_the_tokens_is_a_bias_and_takes_its_share_of_relevance() -> None:
-    token, value, head = normal(1, 1, D, seed=1), nn.Linear(D, D).double(), nn.Linear(D, 3).double()
+    token, value, head = normal(1, 1, D, seed=1), normal(D, 4 * D, seed=2), normal(4 * D, 3, seed=3)
 
     def function(x: Tensor) -> Tensor:
         x = torch.cat([token.expand(len(x), -1, -1), x], 1)
-        return head(F.scaled_dot_product_attention(x[:, None, :1], x[:, None], value(x)[:, None])[:, 0, 0])
+        return F.scaled_dot_product_attention(x[:, None, :1], x[:, None], (x @ value)[:, None])[:, 0, 0] @ head
 
-    recording = record(function, normal(B, S, D, seed=2))
+    recording = record(function, normal(B, S, D, seed=4))
     seed = torch.zeros_like(recording.logits)
     seed[:, 1] = 1
     libra = recording.signals(RULES["libra"], seed)
@@ -137,3 +138,38 @@ def test_the_grid_is_that_of_the_image_at_hand(name: str, size: tuple[int, int])
     assert recording.layout.grid is not None
     assert recording.layout.grid[0] * recording.layout.grid[1] == recording.block_inputs[0].shape[1]
     assert recording.layout.grid == ((4, 5) if name == "resnet" else (5, 3))
+
+
+def test_pixels_that_a_linear_layer_takes_by_the_patch_get_relevance_by_their_bounds() -> None:
+    """The z^B rule, as for a patch embedding that is a convolution."""
+    model, tensors = wrapped("hf-siglip2"), inputs("hf-siglip2")
+    seen: dict[str, Tensor] = {}
+
+    def keep(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        seen["patches"] = args[0].detach()
+        output.register_hook(lambda r: seen.__setitem__("relevance", r))
+
+    embedding = model.module.vision_model.embeddings.patch_embedding
+    handle = embedding.register_forward_hook(keep)
+    recording = Recording(model, tensors, pixels=True)
+    handle.remove()
+    found = trace_of(recording, "deep_taylor").signals.pixels
+    assert found is not None
+    expected = rel.split_image_linear(seen["patches"], embedding.weight.detach(), seen["relevance"], F.linear, torch.matmul)
+    by_patch = found.unflatten(-1, (4, 8)).unflatten(-3, (4, 8)).sum((1, 3, 5)).flatten(1)
+    torch.testing.assert_close(by_patch, expected.sum(-1), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found.sum((1, 2, 3)), seen["relevance"].sum((1, 2)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.kind != "text"])
+def test_the_gradient_at_the_pixels_is_autograds(name: str) -> None:
+    """Through stems of convolutions, batch normalisation and pooling, and through patch embeddings of all kinds."""
+    model, tensors = wrapped(name), inputs(name)
+    recording = Recording(model, tensors, pixels=True)
+    pixels = tensors["pixel_values"].clone().requires_grad_()
+    (expected,) = torch.autograd.grad(model.forward({**tensors, "pixel_values": pixels})[:, 1].sum(), pixels)
+    found = trace_of(recording, "gradient").signals.pixels
+    assert found is not None
+    assert float((found - expected).abs().max()) <= 1e-9 * float(expected.abs().max())
+    for rule in RULES:
+        assert not trace_of(recording, rule).signals.unruled, rule

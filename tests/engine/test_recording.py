@@ -19,8 +19,9 @@ from torch.overrides import _get_current_function_mode_stack
 import explainers
 from explainers import ExplainerError, relevance
 from explainers.models.base import Model
-from explainers.recording import Recording, Signals
+from explainers.recording import Recording
 from explainers.rules import GRADIENT_RULES, RULES
+from explainers.signals import Signals
 from explainers.tokens import as_tokens
 from tests.engine.double import in_double
 from tests.engine.models import chosen, inputs, read, trace_of, wrapped

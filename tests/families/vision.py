@@ -91,8 +91,10 @@ def _image(
 def _towers(config: str) -> Any:
     text = SHAPE | {k: v for k, v in TEXT.items() if k != "num_labels"}
     vision = SHAPE | {"image_size": SQUARE[0], "patch_size": PATCH}
+    if config == "Siglip2Config":
+        vision = SHAPE | {"num_patches": 16, "patch_size": PATCH}
     extra = {"projection_dim": 16} if config == "CLIPConfig" else {"num_labels": 5}
-    if config == "SiglipConfig":
+    if config.startswith("Siglip"):
         text["projection_size"] = SHAPE["hidden_size"]
     return getattr(transformers, config)(text_config=text, vision_config=vision, **extra)
 
@@ -123,6 +125,7 @@ VISION: list[Family] = [
     _timm("siglip", "vit_base_patch16_siglip_224", 0, None),  # attention pooling
     _timm("siglip-gap", "vit_base_patch16_siglip_gap_224", 0, None),
     _timm("clip-vit", "vit_base_patch32_clip_224", 1, 0, entry="norm_pre"),
+    _timm("registers-gap", "vit_medium_patch16_reg4_gap_256", 4, None),
     _timm("dinov2-reg", "vit_small_patch14_reg4_dinov2", 5, 0),
     _timm("dinov3", "vit_small_patch16_dinov3", 5, None),
     _timm("dinov3-token", "vit_small_patch16_dinov3", 5, 0, global_pool="token"),
@@ -149,8 +152,29 @@ VISION: list[Family] = [
         token=0,
         size=SQUARE,
     ),
+    _image("hf-dinov2", "Dinov2ForImageClassification", "Dinov2Config", "dinov2.encoder.layer", prefix=1, token=0, size=SQUARE),
+    _dual(
+        "hf-clip-classifier",
+        "CLIPForImageClassification",
+        "CLIPConfig",
+        entry="vision_model.pre_layrnorm",
+        prefix=1,
+        token=None,
+        kind="image",
+    ),
     _dual("hf-clip", "CLIPModel", "CLIPConfig", entry="vision_model.pre_layrnorm", prefix=1, token=0),
     _dual("hf-siglip", "SiglipModel", "SiglipConfig", entry="vision_model.encoder.layers.0", prefix=0, token=None),
+    # takes images as rows of patches with their places
+    _dual("hf-siglip2", "Siglip2Model", "Siglip2Config", entry="vision_model.encoder.layers.0", prefix=0, token=None),
+    _dual(
+        "hf-siglip2-classifier",
+        "Siglip2ForImageClassification",
+        "Siglip2Config",
+        entry="vision_model.encoder.layers.0",
+        prefix=0,
+        token=None,
+        kind="image",
+    ),
     _dual(
         "hf-siglip-classifier",
         "SiglipForImageClassification",

@@ -115,6 +115,20 @@ def test_wrap_prepares_images_as_timm_would(family) -> None:  # type: ignore[no-
         assert model.forward(prepared.tensors).shape == (1, 5)
 
 
+@pytest.mark.parametrize("size", [*SIZES, (300, 40)], ids=str)
+def test_whole_patches_of_about_the_same_proportions(size: tuple[int, int]) -> None:
+    """SigLIP 2's processor cuts the image into patches itself; ours gives the image that it cuts."""
+    image = picture(*size)
+    exact = transformers.Siglip2ImageProcessorPil(patch_size=8, max_num_patches=20)
+    layout = "channels_last" if 1 in size or 3 in size else None
+    theirs = exact(image, return_tensors="pt", input_data_format=layout)
+    ours, _ = processor_preprocessing(exact)(image)
+    rows, columns = theirs["spatial_shapes"][0].tolist()
+    assert ours.shape == (3, rows * 8, columns * 8)
+    patches = torch.nn.functional.unfold(ours[None], 8, stride=8)[0].T.unflatten(-1, (3, 64)).transpose(-1, -2).flatten(-2)
+    torch.testing.assert_close(patches, theirs["pixel_values"][0][: rows * columns], rtol=0, atol=1e-6)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     width=st.integers(2, 250),

@@ -29,13 +29,23 @@ def test_finds_blocks_entry_and_layout(family: Family) -> None:
     assert (layout.prefix, layout.class_token, layout.grid) == (family.prefix, family.class_token, family.grid)
 
 
+def taken(family: Family, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """SigLIP 2 is sent rows of patches, a patch's colours innermost, their mask, and how many rows and columns there are."""
+    if "siglip2" not in family.name:
+        return tensors
+    columns = torch.nn.functional.unfold(tensors["pixel_values"], 8, stride=8).mT
+    patches = columns.unflatten(-1, (3, 64)).transpose(-1, -2).flatten(-2)
+    mask, shapes = torch.ones(patches.shape[:2], dtype=torch.int64), torch.tensor([list(family.grid or ())] * len(patches))
+    return {**tensors, "pixel_values": patches, "pixel_attention_mask": mask, "spatial_shapes": shapes}
+
+
 def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family) -> None:
     module = family.build()
     tensors = family.inputs(batch=3)
     model = wrap(module)
     with torch.no_grad():
         logits = model.forward(model.tensors(tensors))
-        output = module(tensors["pixel_values"]) if family.library == "timm" else module(**tensors)
+        output = module(tensors["pixel_values"]) if family.library == "timm" else module(**taken(family, tensors))
     expected = output if isinstance(output, torch.Tensor) else getattr(output, "logits_per_image", getattr(output, "logits", None))
     torch.testing.assert_close(logits, expected, rtol=0, atol=0)
     assert len(logits) == 3
