@@ -26,7 +26,7 @@ def test_100_random_vits_give_the_float64_maps(part: int) -> None:
         exact = explainers.wrap(copy.deepcopy(module).double())
         for spec in SPECS:
             want = scores(exact, {"pixel_values": image.double()}, spec)
-            assert difference(explanation[spec].scores[None], want) < 1e-6
+            assert difference(explanation[spec].scores[None], want) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["scenes-vit", "scenes-clip", "reviews-bert"])
@@ -56,7 +56,7 @@ def test_the_warning_says_what_was_measured() -> None:
         found = explainers.explain(model, {"pixel_values": image}, target=0, methods=["lrp", "rollout"])
         rough = scores(model, {"pixel_values": image}, "lrp")
         change = difference(rough, found["lrp"].scores[None])
-        notes = [note for note in found["lrp"].notes if note.startswith("Ill-conditioned: rounding to float32 alone")]
+        notes = [note for note in found["lrp"].notes if note.startswith("Close to a division by zero: rounding to float32 alone")]
         assert bool(notes) == (change > ILL_CONDITIONED)
         if notes:
             told = re.search(r"up to (\d+)% of the largest", notes[0])
@@ -89,5 +89,5 @@ def test_relevance_of_a_bfloat16_model_is_computed_in_float64() -> None:
     found = explainers.explain(explainers.wrap(low), {"pixel_values": image.bfloat16()}, target=0, methods=["lrp"])
     exact = explainers.wrap(copy.deepcopy(low).double())
     want = scores(exact, {"pixel_values": image.bfloat16().double()}, "lrp")
-    assert difference(found["lrp"].scores[None], want) < 1e-6
+    assert difference(found["lrp"].scores[None], want) < 1e-5
     assert "rounding to bfloat16" in found["lrp"].notes[-1]
