@@ -62,8 +62,10 @@ class LinearMap(Function):
             out = relevance.split_image_linear(x, w, g, *ctx.maps)
         else:
             # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
-            given = (t.float() for t in (x, w, g)) if ctx.rec.double else (x, w, g)
-            out = relevance.split_linear(*given, *ctx.maps, rule.linear == "z_plus_each").to(g.dtype)
+            dtype = torch.float32 if ctx.rec.double else x.dtype
+            forward, backward = ctx.maps
+            each = rule.linear == "z_plus_each"
+            out = relevance.split_linear(x.to(dtype), w.to(dtype), g.to(dtype), forward, backward, each).to(g.dtype)
         return out, None, None, None, None, None, None
 
 
