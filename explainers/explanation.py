@@ -14,10 +14,11 @@ from torch import Tensor
 
 from explainers.abilities import defaults_of, for_probability, lacks_of, reason_against
 from explainers.errors import ExplainerError
+from explainers.evaluating import evaluating
 from explainers.methods import METHODS, Request, parse
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
 from explainers.precision import Sources, conditioned
-from explainers.recording import Recording, evaluating
+from explainers.recording import Recording
 from explainers.result import Attribution, Explanation, TargetInfo
 from explainers.rules import GRADIENT_RULES, RULES, Rule
 from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +19,11 @@ from torch.overrides import TorchFunctionMode
 from explainers import handlers  # noqa: F401  registers what dispatch knows
 from explainers.dispatch import call_through, give_role, handler_of
 from explainers.errors import ExplainerError
+from explainers.evaluating import evaluating
 from explainers.models.base import Layout, Model
 from explainers.rules import Rule
 from explainers.signals import AttentionParts, Signals
-from explainers.tokens import as_given, as_tokens, map_size, tokens_in, with_tokens
+from explainers.tokens import as_given, as_tokens, map_size, rows_mix_tokens, tokens_in, with_tokens
 
 Change = Callable[[Tensor], Tensor]
 
@@ -229,8 +229,19 @@ class Recording:
 
     def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
         """Called by the operators with what one attention was made of."""
+        self.saw_values(value)
         if self._inside and self.attentions[-1] is weights:
             self.parts[-1] = AttentionParts(query, key, value, weights, output)
+
+    def saw_values(self, value: Tensor) -> None:
+        """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens."""
+        if not self._inside or self.attentions[-1] is None or not value.requires_grad:
+            return
+        x = self.block_inputs[-1]
+        if 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:  # else the shape of the weights has told
+            self._begin(Rule())
+            if rows_mix_tokens(value, x):
+                self.attentions[-1] = None
 
     def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         """Called by the operators with every linear layer: the first after attention is its output projection."""
@@ -368,26 +379,3 @@ class Recording:
         if self.logits.is_cuda:
             torch.cuda.synchronize(self.logits.device)
         return time.perf_counter()
-
-
-_EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
-_EVALUATING_LOCK = threading.Lock()
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout and the like off for a while; every module's own mode is restored when the last pass over it has ended."""
-    with _EVALUATING_LOCK:
-        held = [m for m in module.modules() if m.training or m in _EVALUATING]
-        for m in held:
-            _EVALUATING[m] = _EVALUATING.get(m, 0) + 1
-            m.training = False
-    try:
-        yield
-    finally:
-        with _EVALUATING_LOCK:
-            for m in held:
-                _EVALUATING[m] -= 1
-                if not _EVALUATING[m]:
-                    del _EVALUATING[m]
-                    m.training = True

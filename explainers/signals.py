@@ -16,7 +16,7 @@ class Signals:
     attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
     contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
     bias          (B, S): FullGrad's bias terms by token; of relevance, what constants beside the tokens got (a class token laid to them)
-    unplaced      (B,): the same where it belongs to no token
+    unplaced      (B,): the same where it belongs to no token: of a head that pools, or inside windows of a map of tokens
     pixels        (B, C, height, width), or None where the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took

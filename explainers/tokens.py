@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Size, Tensor
 
 from explainers.errors import ExplainerError
@@ -32,6 +33,12 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
         return tokens
     given: Tensor = tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
     return given
+
+
+def rows_mix_tokens(value: Tensor, x: Tensor) -> bool:
+    """Whether the first row of ``value`` (..., rows, columns) depends on all tokens of x (B, S, D), by its gradient: rows are channels."""
+    (heard,) = torch.autograd.grad(value.select(-2, 0).sum(), x, retain_graph=True, allow_unused=True)
+    return heard is not None and bool((heard != 0).any(-1).all())
 
 
 def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

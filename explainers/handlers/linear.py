@@ -53,6 +53,8 @@ def matmul(rec: Recording, func: TorchFunction, input: Tensor, other: Tensor | N
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
+        if role(input) == "weights":
+            rec.saw_values(other)
         return give_role(rec.run(op.MatMul, input, other), None if "weights" in (role(input), role(other)) else "scores")
     if active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), False)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import explainers
 from explainers import relevance as rel
 from explainers.recording import Recording
 from explainers.rules import RULES
@@ -85,7 +86,7 @@ def test_relevance_of_a_convolution_is_that_of_its_windows() -> None:
 
 
 def test_a_class_token_laid_before_the_tokens_is_a_bias_and_takes_its_share_of_relevance() -> None:
-    token, value, head = normal(1, 1, D, seed=1), normal(D, 4 * D, seed=2), normal(4 * D, 3, seed=3)
+    token, value, head = normal(1, 1, D, seed=1), normal(D, 4 * D, seed=2).abs(), normal(4 * D, 3, seed=3)
 
     def function(x: Tensor) -> Tensor:
         x = torch.cat([token.expand(len(x), -1, -1), x], 1)
@@ -173,3 +174,16 @@ def test_the_gradient_at_the_pixels_is_autograds(name: str) -> None:
     assert float((found - expected).abs().max()) <= 1e-9 * float(expected.abs().max())
     for rule in RULES:
         assert not trace_of(recording, rule).signals.unruled, rule
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "eager"])
+def test_weights_over_channels_are_not_taken_for_weights_over_tokens(fused: bool) -> None:
+    """Also where a head has as many channels as there are tokens, 12 in both of these."""
+    for name in ("xcit", "siglip-gap"):
+        module = FAMILIES[name].build().double()
+        for part in module.modules():
+            if hasattr(part, "fused_attn"):
+                part.fused_attn = fused
+        recording = Recording(explainers.wrap(module), inputs(name))
+        assert recording.block_inputs[0].shape[1] == 12 == 24 // 2
+        assert [a is None for a in recording.attentions] == [name == "xcit"] * 2

@@ -111,10 +111,9 @@ STAGES: list[Family] = [
         ("blocks.0", "blocks.1"),
     ),
     _stages(
-        "xcit",  # attention over channels, not tokens
-        _timm("xcit_nano_12_p8_224", img_size=SIZE, embed_dim=24, depth=2, num_heads=3),
+        "xcit",  # attention over channels, of which a head has as many as there are tokens
+        _timm("xcit_nano_12_p8_224", img_size=SIZE, embed_dim=24, depth=2, num_heads=2),
         ("blocks.0", "blocks.1"),
-        heads=3,
     ),
     _stages(
         "volo",
