@@ -5,6 +5,9 @@ Such a model has ``encode_image`` and ``encode_text``, which give features, and 
 
 from __future__ import annotations
 
+import copy
+import re
+import string
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -77,8 +80,7 @@ def tokenizer(module: Any, given: Any) -> Any:
             return None
     inner = getattr(given, "tokenizer", None)  # open_clip's own wrapper around one of transformers
     if inner is not None:
-        inner.model_max_length = given.context_length
-        return inner
+        return _cleaning(given, inner) if getattr(inner, "is_fast", False) else inner
     if not hasattr(given, "bpe_ranks"):
         return given
     import transformers
@@ -93,6 +95,26 @@ def tokenizer(module: Any, given: Any) -> Any:
         pad_token=end,
         model_max_length=given.context_length,
     )
+
+
+def _cleaning(given: Any, inner: Any) -> Any:
+    """A copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps offsets."""
+    from tokenizers import Regex, normalizers
+
+    if getattr(given, "tokenizer_mode", "") or getattr(given, "strip_sep_token", False):
+        raise ExplainerError("this tokenizer of open_clip places special tokens in its own way; pass tokenizer= one of transformers'")
+    cleaned = given.clean_fn("A_b, C")
+    steps: list[Any] = []
+    if cleaned == "a b c":
+        steps = [normalizers.Replace("_", " "), normalizers.Replace(Regex(f"[{re.escape(string.punctuation)}]"), "")]
+    if cleaned == cleaned.lower():
+        steps.append(normalizers.Lowercase())
+    steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    inner = copy.deepcopy(inner)
+    inner.model_max_length = given.context_length
+    backend = inner.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([*steps, *([backend.normalizer] if backend.normalizer else [])])
+    return inner
 
 
 def _vocabulary(module: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from explainers.models import hub, openclip
 from explainers.recording import Recording
 from explainers.rules import RULES
 from tests.engine.models import read, trace_of
+from tests.vocabularies import wordpiece
 
 open_clip = pytest.importorskip("open_clip", reason="the extra openclip is not installed: pip install 'vitrine[openclip]'")
 
@@ -113,6 +115,19 @@ def test_the_words_of_a_prompt_can_be_explained(worded: nn.Module) -> None:
     result = explainers.explain(model, picture(), target="two small dogs", methods=["input_x_gradient:libra", "raw_attention"])
     one = result["input_x_gradient:libra"]
     assert [word.text for word in one.words()] == ["two", "small", "dogs"]
+
+
+@pytest.mark.parametrize("clean", ["canonicalize", "lower", "whitespace"])
+def test_a_tokenizer_of_transformers_cleans_texts_as_open_clip_does(clean: str, tmp_path: Path) -> None:
+    wordpiece(16).save_pretrained(tmp_path)
+    given = open_clip.tokenizer.HFTokenizer(str(tmp_path), context_length=16, clean=clean)
+    module = build()
+    model = explainers.wrap(module, tokenizer=given)
+    assert model.prompt_inputs is not None
+    texts = ["A  good, bad-film!", "not_a movie."]
+    prepared = model.prompt_inputs(texts)
+    assert torch.equal(prepared.tensors["input_ids"], given(texts))
+    assert [word.text for word in prepared.inputs[0].words][:2] == ["A", "good"]
 
 
 def test_another_vocabulary_needs_a_tokenizer() -> None:
