@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -174,7 +175,8 @@ class Recording:
         if self.entered:
             return None
         given = tokens_in(args, kwargs)
-        if self.model.channels != 2:
+        rows, columns = self.layout.grid or (0, 0)
+        if self.model.channels != 2 and rows * columns != math.prod(map_size(given.shape, self.model.channels)):
             self.layout = replace(self.layout, grid=map_size(given.shape, self.model.channels))
         x = as_tokens(given, self.model.channels)
         if self.pixels is None:

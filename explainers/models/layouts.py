@@ -34,7 +34,9 @@ def image_layout(module: nn.Module, found: Structure, run: Run, tensors: Mapping
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {found.tokens} tokens; pass a smaller prefix=")
     read = class_token(module, found, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
-    rows, columns = found.grid or _grid(module, found.tokens - prefix, (height, width))
+    rows, columns = found.grid or (0, 0)
+    if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
+        rows, columns = _grid(module, found.tokens - prefix, (height, width))
     patch = (height / rows, width / columns)
 
     def layout_of(batch: Mapping[str, Tensor]) -> Layout:

@@ -9,6 +9,7 @@ from torch import nn
 from explainers.errors import ExplainerError
 from explainers.models.images import Preprocessing
 from explainers.models.wrapping import wrap
+from explainers.recording import Recording
 from explainers.tokens import as_tokens
 from tests.families import FAMILIES, Family
 
@@ -241,6 +242,28 @@ def test_of_stages_the_blocks_are_the_longest_row_over_the_final_patches(last: b
     assert model.entry is module.second[0][0]
     assert (model.channels, model.details["width"]) == (3 if last else 1, 2 * width)
     assert model.layout_of({"pixel_values": torch.zeros(1, 3, 24, 16)}).grid == (3, 2)
+
+
+class Groups(nn.Module):
+    """Blocks over groups of tokens, (batch, groups, tokens, width); in the end there is one group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 3)
+        self.blocks = nn.ModuleList([Maps(8, True), Maps(8, True)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x).flatten(2).mT.unsqueeze(1)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean((1, 2)))
+
+
+def test_a_group_of_tokens_is_no_row_of_a_map() -> None:
+    model = wrap(Groups().eval(), kind="image", preprocess=Preprocessing(resize=(24, 16), fit="squash"))
+    pixels = {"pixel_values": torch.zeros(1, 3, 24, 16)}
+    assert model.layout_of(pixels).grid == (6, 4)
+    assert Recording(model, pixels).layout.grid == (6, 4)
 
 
 def test_the_first_stage_can_be_asked_for() -> None:
