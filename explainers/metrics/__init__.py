@@ -1,0 +1,1 @@
+"""Figures of merit of maps: pure functions, one module a question."""
