@@ -1,4 +1,4 @@
-"""The command line: ``vitrine serve``, ``explain``, ``models``, ``methods``, ``train``.
+"""The command line: ``vitrine serve``, ``explain``, ``models``, ``methods``, ``train``, ``evaluate-embedded``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from server.commands import CommandError, Parser, explain, listing, serve, train
+from server.commands import CommandError, Parser, evaluate, explain, listing, serve, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -23,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"vitrine {metadata.version('vitrine')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (serve, explain, listing, train):
+    for module in (serve, explain, listing, train, evaluate):
         module.add(commands)
     return parser
 

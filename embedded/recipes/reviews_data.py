@@ -44,19 +44,24 @@ class Review:
     label: int  # 0 negative, 1 positive
 
 
-def read(data: Path, source: str, splits: Sequence[str]) -> list[Review]:
-    """The reviews of some splits of one source, cleaned. Raises FileNotFoundError and ValueError that say what to give instead."""
+def rows(data: Path, source: str) -> Iterator[dict[str, Any]]:
+    """The rows of one source as its file has them. Raises FileNotFoundError that says what to give instead."""
     path = data / FILES[source]
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; --data must name a folder that holds {', '.join(FILES.values())}")
-    reviews = []
     with lzma.open(path, "rt", encoding="utf8") as lines:
         for line in lines:
-            row = json.loads(line)
-            if row["label"] not in POSITIVE + NEGATIVE:
-                raise ValueError(f"{path}: label {row['label']!r} is none of {POSITIVE + NEGATIVE}")
-            if row["split"] in splits:
-                reviews.append(Review(clean(row["text"]), int(row["label"] in POSITIVE)))
+            yield json.loads(line)
+
+
+def read(data: Path, source: str, splits: Sequence[str]) -> list[Review]:
+    """The reviews of some splits of one source, cleaned. Raises FileNotFoundError and ValueError that say what to give instead."""
+    reviews = []
+    for row in rows(data, source):
+        if row["label"] not in POSITIVE + NEGATIVE:
+            raise ValueError(f"{data / FILES[source]}: label {row['label']!r} is none of {POSITIVE + NEGATIVE}")
+        if row["split"] in splits:
+            reviews.append(Review(clean(row["text"]), int(row["label"] in POSITIVE)))
     return reviews
 
 

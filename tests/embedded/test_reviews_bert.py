@@ -16,9 +16,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import embedded
 import explainers
-from embedded.recipes.evaluate_reviews import MODEL, predictions
+from embedded.evaluation import MODELS
+from embedded.evaluation.reviews import predictions
 from embedded.recipes.reviews_data import Review, Special, head_and_tail, pieces_of
 
+MODEL = MODELS / "reviews-bert"
 LABELS = ("negative", "positive")
 SAMPLES = json.loads((Path(embedded.__file__).parent / "samples" / "reviews" / "index.json").read_text("utf-8"))["samples"]
 SENTENCES = [

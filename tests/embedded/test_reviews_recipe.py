@@ -18,7 +18,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
 
-from embedded.recipes import evaluate_reviews, train_reviews_bert
+from embedded.evaluation import CONTROL, LEAD
+from embedded.recipes import train_reviews_bert
 from embedded.recipes.pruning import (
     SPECIAL_TOKENS,
     alphabet,
@@ -42,6 +43,7 @@ from embedded.recipes.reviews_data import (
     read,
     training_reviews,
 )
+from server.cli import main
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["film", "good", "bad", "##ness", "wonder", "##ful", "a", "the", "great", "awful", "plot", "very", "dull", "bright"]
@@ -95,7 +97,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"split": "train", "label": "NEG", "text": long + "seen before"},
         {"split": "train", "label": "POS", "text": "a great plot ."},
         {"split": "val", "label": "POS", "text": "bright and good"},
-        {"split": "test", "label": "NEG", "text": long + "the held out one"},
+        {"split": "test", "label": "NEG", "text": long + "the held out one", "rationales": [[4, 5], [9, 12]], "rationales_alt": [[0, 90]]},
     ])  # fmt: skip
     return folder
 
@@ -276,14 +278,26 @@ class TestRecipe:
         assert model.config.id2label == {0: "negative", 1: "positive"}
         assert not (out / "checkpoint.pt").exists()
 
-        monkeypatch.setattr("sys.argv", ["evaluate_reviews", "--data", str(data), "--model", str(out), "--imdb", "1", "--device", "cpu"])
         capsys.readouterr()
-        evaluate_reviews.main()
-        lines = capsys.readouterr().out.splitlines()
-        assert [line.split("|")[1:3] for line in lines[2:]] == [
-            [f" {name} ", f" {count} "]
-            for name, count in zip([*list(HELD_OUT)[:3], "IMDB, test, random sample"], (1, 1, 8, 1), strict=True)
-        ]
+        specs = ("input_x_gradient", "rollout")
+        command = ["evaluate-embedded", "--only", "reviews-bert", "--folder", out, "--data", data, "--limit", 7, "--methods", *specs]
+        assert main([str(one) for one in [*command, "--json"]]) == 0
+        report = json.loads(capsys.readouterr().out)
+        notes = {one["what"]: one["note"] for one in report["figures"]}
+        read = zip(HELD_OUT, ("1 reviews", "1 reviews", "7 reviews, random sample", "2 reviews"), strict=True)
+        for title, note in read:
+            assert notes[f"accuracy on {title}"] == notes[f"accuracy on {title}, half the words masked"] == note
+        for table in report["tables"].values():
+            assert list(table) == [*specs, LEAD, CONTROL]
+            assert all(list(row) == [f"k={k}" for k in range(10, 90, 10)] for row in table.values())
+        table = report["tables"]["Token-F1 of reviews-bert, second annotation"]
+        # of 108 words that are read 90 are marked the second time: no choice of 80 can miss more than 18 of them
+        assert all(row["k=80"] >= 2 * 62 / (80 + 90) for row in table.values())
+        first, second = (one for one in report["figures"] if "token-F1" in one["what"])
+        assert first["value"] is None  # random scores miss the four words that are marked
+        assert "no marked word" in first["note"]
+        chosen = next(spec for spec in table if spec in second["note"])
+        assert second["value"] == pytest.approx(min(table[chosen][k] / table[CONTROL][k] for k in table[CONTROL]))
 
     def test_goes_on_from_an_earlier_model(self, data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+import explainers  # before timm and transformers
 
 # isort: split
 
@@ -19,8 +19,9 @@ from PIL import Image
 from safetensors import safe_open
 from transformers import AutoProcessor, AutoTokenizer, CLIPModel
 
-from embedded.recipes import evaluate, samples
-from embedded.recipes.evaluate import MODELS, PROMPT, accuracy, clip_scores, localisation, vit_scores
+from embedded.evaluation import MODELS, scenes
+from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP, accuracy, clip_scores, localisation, vit_scores
+from embedded.recipes import samples
 from embedded.recipes.scenes import KINDS, draw
 from embedded.recipes.train_scenes_clip import text_features
 from embedded.recipes.train_scenes_vit import tensors
@@ -38,28 +39,28 @@ def pixels(path: Path) -> torch.Tensor:
 
 def test_scenes_vit_names_what_is_there() -> None:
     figures = accuracy(SCORES["scenes-vit"](VIT), 100)
-    assert figures["top class in the scene"] >= 0.88
-    assert figures["objects among the first k of k"] >= 0.75
-    assert figures["top class, half the patches removed"] >= 0.75
+    assert figures[TOP] >= 0.88
+    assert figures[SHARE] >= 0.75
+    assert figures[HALF] >= 0.75
 
 
 def test_scenes_clip_names_what_is_there() -> None:
     figures = accuracy(SCORES["scenes-clip"](CLIP), 60)
-    assert figures["top class in the scene"] >= 0.88
-    assert figures["objects among the first k of k"] >= 0.75
-    assert figures["top class, half the patches removed"] >= 0.75
+    assert figures[TOP] >= 0.88
+    assert figures[SHARE] >= 0.75
+    assert figures[HALF] >= 0.75
 
 
 @pytest.mark.parametrize(("folder", "prompt"), [(VIT, "{}"), (CLIP, PROMPT)], ids=["vit", "clip"])
 def test_maps_light_up_the_object_asked_for(folder: Path, prompt: str) -> None:
-    figures = localisation(folder, prompt, 8, ["fullgrad_plus:libra", "random"])
-    libra, random = (figures[f"{method}: energy on the object"] for method in ("fullgrad_plus:libra", "random"))
-    assert libra > 4 * random
-    assert figures["fullgrad_plus:libra: denser than on any neighbour"] >= 0.85
+    table = localisation(explainers.load(folder), prompt, 8, ["fullgrad_plus:libra", "random"])
+    libra, random = table["fullgrad_plus:libra"], table["random"]
+    assert libra[ENERGY] > 4 * random[ENERGY]
+    assert libra[DENSER] >= 0.85
 
 
 def test_fresh_scenes_are_the_same_each_time() -> None:
-    one, two = (list(evaluate.fresh_scenes(3, least=2)) for _ in range(2))
+    one, two = (list(scenes.fresh_scenes(3, least=2)) for _ in range(2))
     assert [a.image.tobytes() for a in one] == [b.image.tobytes() for b in two]
     assert all(len(scene.objects) >= 2 for scene in one)
 

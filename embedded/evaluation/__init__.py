@@ -1,0 +1,115 @@
+"""How good the embedded models are, measured on what they never saw in training: ``vitrine evaluate-embedded``.
+
+Every entry of `EVALUATIONS` is a module with ``measure(name, setting)``, which gives a `Report`. A further model is one
+entry more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+MODELS = Path(__file__).parent.parent / "models"
+EVALUATIONS = {
+    "scenes-vit": "embedded.evaluation.scenes",
+    "scenes-clip": "embedded.evaluation.scenes",
+    "reviews-bert": "embedded.evaluation.reviews",
+    "all": "embedded.evaluation.together",
+}
+LEAD = "fullgrad_plus:libra"  # the method whose maps are held to a bar where none is named
+CONTROL = "random"
+
+Form = Literal["share", "times", "score", "seconds", "megabytes"]
+_FORMS: dict[Form, str] = {"share": "{:.1%}", "times": "{:.2f} x", "score": "{:.3f}", "seconds": "{:.2f} s", "megabytes": "{:.1f} MB"}
+
+
+def written(value: float, form: Form) -> str:
+    """A figure as people read it."""
+    return _FORMS[form].format(value)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the table.
+
+    value    None where it was not measured; then ``note`` says why
+    bar      what was set out to be reached: at least, or with ``at_most`` at most that; None where nothing was
+    note     what a reader should know: how many, which method
+    """
+
+    model: str
+    what: str
+    value: float | None
+    bar: float | None = None
+    form: Form = "share"
+    at_most: bool = False
+    note: str = ""
+
+    @property
+    def short_by(self) -> float | None:
+        """How much is missing, 0 where the bar is met; None without a bar or a value."""
+        if self.value is None or self.bar is None:
+            return None
+        return max(0.0, self.value - self.bar if self.at_most else self.bar - self.value)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the bar is met, and if not by how much it is missed."""
+        if self.value is None:
+            return "skipped"
+        if self.short_by is None:
+            return ""
+        if self.short_by == 0:
+            return "met"
+        gap = f"{100 * self.short_by:.1f} points" if self.form == "share" else written(self.short_by, self.form)
+        return f"over by {gap}" if self.at_most else f"short by {gap}"
+
+
+#: Rows and columns of figures, by name: of each method its F1 at each k, for instance.
+Table = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is measured of one model: rows for the table, and tables by method under their titles."""
+
+    figures: list[Figure]
+    tables: dict[str, Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What to measure, and on what.
+
+    folder   the model's
+    data     the folder of data sets that are not part of the project; None where there is none
+    limit    at most so many scenes or texts of each kind, for a quick look; None for all that the figures call for
+    methods  whose maps are measured; None for those of the pages. `LEAD` and `CONTROL` always are
+    """
+
+    folder: Path
+    data: Path | None = None
+    limit: int | None = None
+    methods: Sequence[str] | None = None
+
+    def limited(self, number: int) -> int:
+        """``number``, or the limit where that is less."""
+        return number if self.limit is None else min(number, self.limit)
+
+    def specs(self, usual: Sequence[str]) -> list[str]:
+        """The methods to measure, ``usual`` being those of the pages."""
+        return list(dict.fromkeys([*(usual if self.methods is None else self.methods), LEAD, CONTROL]))
+
+
+def measure(name: str, setting: Setting) -> Report:
+    """Measure one entry of `EVALUATIONS`. Raises what its module raises: FileNotFoundError for missing data, ExplainerError."""
+    report: Report = importlib.import_module(EVALUATIONS[name]).measure(name, setting)
+    return report
+
+
+def best(figures: dict[str, float]) -> str:
+    """The method with the largest figure, the control left out."""
+    return max((method for method in figures if method != CONTROL), key=figures.__getitem__)

@@ -1,0 +1,165 @@
+"""``reviews-bert`` on reviews it was never trained on: is it right, and do its maps name the words that people marked?
+
+Of texts longer than the model takes it reads the beginning and the end; only the words that it reads count in the comparison
+with human rationales.
+"""
+
+from __future__ import annotations
+
+import explainers  # before transformers
+
+# isort: split
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import AutoTokenizer
+
+from embedded.evaluation import CONTROL, Figure, Report, Setting, Table, best
+from embedded.recipes.reviews_data import FILES, HELD_OUT, Review, Special, batches_by_length, collate, head_and_tail, pieces_of, read, rows
+from explainers.metrics.rationales import token_f1
+from explainers.models.base import Model
+from explainers.result import WordScore
+
+TOKENS = 4096  # in a batch
+SEED = 0  # of the sample and of the masks
+MOST = 2000  # reviews of a held-out set; IMDB's 25,000 are sampled
+BARS = {"ERASER movies, test": 0.92, "IMDB, test": 0.92, "SST-2, validation (GLUE)": 0.9}
+COUNTS = range(10, 90, 10)
+TWICE = 2.0
+ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # how the file names them
+
+
+@torch.no_grad()
+def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
+    """The label that the model gives each review, in order; each word is masked with the chance ``masked``."""
+    special, rng = Special.of(tokenizer), np.random.default_rng(seed)
+    texts = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, [review.text for review in reviews])]
+    answers = [-1] * len(texts)
+    with tqdm(total=len(texts), desc="reading", unit="review", leave=False, disable=None) as bar:
+        for some in batches_by_length(texts, TOKENS):
+            batch = collate([texts[row] for row in some], [reviews[row].label for row in some], special, [masked] * len(some), rng)
+            del batch["labels"]
+            logits = model(**{name: value.to(model.device) for name, value in batch.items()}).logits
+            for row, answer in zip(some, logits.argmax(1).tolist(), strict=True):
+                answers[row] = answer
+            bar.update(len(some))
+    return answers
+
+
+def accuracy(reviews: Sequence[Review], answers: Sequence[int]) -> float:
+    """The share of right answers."""
+    return sum(review.label == answer for review, answer in zip(reviews, answers, strict=True)) / len(reviews)
+
+
+def sample(reviews: list[Review], most: int) -> list[Review]:
+    """A random ``most`` of the reviews, always the same; all where there are no more."""
+    if len(reviews) <= most:
+        return reviews
+    return [reviews[row] for row in np.random.default_rng(SEED).choice(len(reviews), most, replace=False)]
+
+
+def accuracies(name: str, setting: Setting, data: Path) -> Iterator[Figure]:
+    """For each held-out set the accuracy on the texts as they are and with half the words masked."""
+    model = explainers.load(setting.folder).module
+    tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
+    for title, (source, split) in HELD_OUT.items():
+        every = read(data, source, [split])
+        reviews = sample(every, setting.limited(MOST))
+        note = f"{len(reviews):,} reviews" + (", random sample" if len(reviews) < len(every) else "")
+        for masked, about, bar in ((0.0, "", BARS.get(title)), (0.5, ", half the words masked", None)):
+            right = accuracy(reviews, predictions(model, tokenizer, reviews, masked))
+            yield Figure(name, f"accuracy on {title}{about}", right, bar, note=note)
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A text of tokens parted by single spaces, and of each annotation which tokens were marked, bool (tokens,)."""
+
+    text: str
+    marked: dict[str, Tensor]
+
+    def of_words(self, words: Sequence[WordScore]) -> dict[str, Tensor]:
+        """Of each annotation which of the engine's words lie in a marked token, bool (words,)."""
+        starts = list(accumulate((len(token) + 1 for token in self.text.split()[:-1]), initial=0))
+        token = torch.tensor([bisect_right(starts, word.start) - 1 for word in words])
+        return {name: marked[token] for name, marked in self.marked.items()}
+
+
+def annotated(data: Path) -> list[Annotated]:
+    """ERASER's test reviews with both annotations."""
+    found = []
+    for row in rows(data, "eraser"):
+        if row["split"] != "test":
+            continue
+        tokens = row["text"].split()
+        marked = {}
+        for name, key in ANNOTATIONS.items():
+            marked[name] = torch.zeros(len(tokens), dtype=torch.bool)
+            for start, end in row[key]:
+                marked[name][start:end] = True
+        found.append(Annotated(" ".join(tokens), marked))
+    return found
+
+
+def agreement(model: Model, texts: Sequence[Annotated], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
+    """Of each annotation and method the mean token-F1 at each k of `COUNTS`, the predicted class explained; and how many texts counted.
+
+    A text none of whose marked words is read says nothing about methods and is left out for that annotation.
+    """
+    found: dict[str, dict[str, list[list[float]]]] = {name: {method: [] for method in methods} for name in ANNOTATIONS}
+    for index, one in enumerate(tqdm(texts, desc="explaining", unit="review", leave=False, disable=None)):
+        result = explainers.explain(model, one.text, None, methods, seed=index)  # a seed each, or all would share random scores
+        for method in methods:
+            words = result[method].words()
+            scores = torch.tensor([word.score for word in words])
+            for name, marked in one.of_words(words).items():
+                if marked.any():
+                    found[name][method].append(token_f1(scores, marked, COUNTS))
+    tables = {
+        name: {
+            method: dict(zip((f"k={k}" for k in COUNTS), np.mean(f1, 0).tolist(), strict=True)) for method, f1 in by_method.items() if f1
+        }
+        for name, by_method in found.items()
+    }
+    return tables, {name: len(by_method[CONTROL]) for name, by_method in found.items()}
+
+
+def against_people(name: str, setting: Setting, data: Path) -> Report:
+    """Token-F1 of the best method, by its mean over k and both annotations, over random scores."""
+    texts = annotated(data)[: setting.limited(MOST)]
+    model = explainers.load(setting.folder)
+    tables, counts = agreement(model, texts, setting.specs(explainers.default_methods(model)))
+    first = best({method: float(np.mean([list(table[method].values()) for table in tables.values()])) for method in tables["first"]})
+    figures = []
+    for annotation, table in tables.items():
+        what = f"token-F1 over that of {CONTROL}, {annotation} annotation, least of k = {COUNTS[0]}..{COUNTS[-1]}"
+        note = f"{first}; best of {len(table)} methods, {counts[annotation]} reviews, words that are read"
+        if not all(table[CONTROL].values()):
+            figures.append(Figure(name, what, None, TWICE, "times", note=f"{CONTROL} scores name no marked word: too few reviews"))
+            continue
+        ratios = {k: value / table[CONTROL][k] for k, value in table[first].items()}
+        least = min(ratios, key=ratios.__getitem__)
+        figures.append(Figure(name, what, ratios[least], TWICE, "times", note=f"at {least}, {note}"))
+    return Report(figures, {f"Token-F1 of {name}, {annotation} annotation": table for annotation, table in tables.items()})
+
+
+def measure(name: str, setting: Setting) -> Report:
+    """Accuracies, then the comparison with people; where the data is missing, rows that say so."""
+    why = "needs --data DIR, the folder of the review data sets"
+    if setting.data is not None:
+        missing = [file for file in FILES.values() if not (setting.data / file).is_file()]
+        if not missing:
+            right = list(accuracies(name, setting, setting.data))
+            people = against_people(name, setting, setting.data)
+            return Report(right + people.figures, people.tables)
+        why = f"{setting.data} lacks {', '.join(missing)}"
+    skipped = [Figure(name, f"accuracy on {title}", None, BARS.get(title), note=why) for title in HELD_OUT]
+    return Report([*skipped, Figure(name, f"token-F1 over that of {CONTROL}", None, TWICE, "times", note=why)])

@@ -1,0 +1,164 @@
+"""``scenes-vit`` and ``scenes-clip`` on scenes from a seed of their own, which no training uses.
+
+The renderer knows which pixels show which object, so a map of each object can be checked against its mask.
+"""
+
+from __future__ import annotations
+
+import explainers  # before timm and transformers
+
+# isort: split
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import AutoTokenizer
+
+from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best
+from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
+from embedded.recipes.train_scenes_clip import image_features, text_features
+from embedded.recipes.train_scenes_vit import PATCH, SIZE, encode, tensors
+from explainers.metrics.localisation import average_precision, density, energy
+from explainers.models.base import Model
+
+SEED = 20_250_101
+PROMPT = "a photo of a {}"
+PATCHES = (SIZE // PATCH) ** 2
+NAMED, EXPLAINED = 1000, 100  # scenes, of any number of objects and of two and more
+TOP, EVERY, SHARE, HALF = (
+    "top class in the scene",
+    "every object among the top k of k",
+    "share of objects among the top k of k",
+    "top class, half the patches removed",
+)
+ROBUST = "accuracy, half the patches removed, over the clean one"
+ENERGY, DENSER, PRECISION = "energy on the object", "own mask lit more than any other's", "average precision"
+
+
+def fresh_scenes(number: int, least: int = 1) -> Iterator[Scene]:
+    """Scenes that no training has seen, with at least ``least`` objects each."""
+    made = (render(np.random.default_rng([SEED, index]), SIZE) for index in itertools.count())
+    return itertools.islice((scene for scene in made if len(scene.objects) >= least), number)
+
+
+def half(number: int) -> Tensor:
+    """(number, PATCHES // 2): a random half of the patches for each scene."""
+    return torch.from_numpy(np.random.default_rng(SEED).random((number, PATCHES))).argsort(1)[:, : PATCHES // 2]
+
+
+Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches or None -> (B, kinds)
+
+
+def vit_scores(folder: Path) -> Score:
+    """The logits of a ``scenes-vit``."""
+    vit: Any = explainers.load(folder, device="cpu").module
+    return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
+
+
+def clip_scores(folder: Path) -> Score:
+    """The similarities of a ``scenes-clip`` with one prompt for each kind."""
+    clip: Any = explainers.load(folder, device="cpu").module
+    with torch.inference_mode():
+        texts = text_features(clip, AutoTokenizer.from_pretrained(folder), [PROMPT.format(kind) for kind in KINDS])
+    return lambda pixels, kept: image_features(clip, pixels, kept) @ texts.T
+
+
+class Case(NamedTuple):
+    """How a model names kinds, how it is asked for one, and what it is to reach."""
+
+    scores: Callable[[Path], Score]
+    prompt: str
+    bars: dict[str, float]
+
+
+CASES = {
+    "scenes-vit": Case(vit_scores, "{}", {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
+    "scenes-clip": Case(clip_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}),
+}
+
+
+def accuracy(score: Score, number: int, batch: int = 100) -> dict[str, float]:
+    """How often the top kind is in the scene, whole or with half its patches removed; how many objects rank first."""
+    scenes = list(fresh_scenes(number))
+    kept = half(number)
+    counts, tops, halves, ranked = [], [], [], []
+    for start in tqdm(range(0, number, batch), desc="naming", unit="batch", leave=False, disable=None):
+        some = scenes[start : start + batch]
+        pixels = tensors(torch.from_numpy(np.stack([np.asarray(scene.image) for scene in some])), "cpu")
+        with torch.inference_mode():
+            full = score(pixels, None).argsort(1, descending=True)
+            part = score(pixels, kept[start : start + len(some)]).argmax(1)
+        for scene, order, top in zip(some, full.tolist(), part.tolist(), strict=True):
+            kinds = {KINDS.index(item.kind) for item in scene.objects}
+            counts.append(len(kinds))
+            tops.append(order[0] in kinds)
+            halves.append(top in kinds)
+            ranked.append(len(kinds & set(order[: len(kinds)])) / len(kinds))
+    figures = {TOP: float(np.mean(tops))}
+    for count in sorted(set(counts)):
+        some_tops = [top for n, top in zip(counts, tops, strict=True) if n == count]
+        figures[f"{TOP}, of the {len(some_tops)} of {count}"] = float(np.mean(some_tops))
+    figures[EVERY] = float(np.mean([share == 1 for share in ranked]))
+    figures[SHARE] = float(np.mean(ranked))
+    figures[HALF] = float(np.mean(halves))
+    return figures
+
+
+def coverage(item: SceneObject) -> Tensor:
+    """(rows, columns): the share of each patch that an object covers."""
+    side = SIZE // PATCH
+    return torch.from_numpy(item.mask.reshape(side, PATCH, side, PATCH).mean((1, 3)))
+
+
+def localisation(model: Model, prompt: str, number: int, methods: Sequence[str]) -> Table:
+    """Of each method, over every object of scenes of two and more: energy, how often densest on its own object, average precision."""
+    found: dict[str, dict[str, list[float]]] = {method: {ENERGY: [], DENSER: [], PRECISION: []} for method in methods}
+    scenes = tqdm(fresh_scenes(number, least=2), desc="explaining", total=number, unit="scene", leave=False, disable=None)
+    for index, scene in enumerate(scenes):
+        covers = [coverage(item) for item in scene.objects]
+        asked = [prompt.format(item.kind) for item in scene.objects]
+        result = explainers.explain(model, scene.image, asked, methods, seed=index)  # a seed each, or all would share a random map
+        for own, (item, label) in enumerate(zip(scene.objects, asked, strict=True)):
+            for method in methods:
+                one = result[method, label]
+                scores = one.scores[one.content].view(one.patches)
+                on = [density(scores, cover) for cover in covers]
+                found[method][ENERGY].append(energy(scores, covers[own]))
+                found[method][DENSER].append(float(on[own] > max(d for i, d in enumerate(on) if i != own)))
+                found[method][PRECISION].append(average_precision(scores, torch.from_numpy(item.mask)))
+    return {method: {name: float(np.mean(values)) for name, values in row.items()} for method, row in found.items()}
+
+
+def measure(name: str, setting: Setting) -> Report:
+    """The rows of one model of scenes, and its figures by method."""
+    case = CASES[name]
+    number, explained = setting.limited(NAMED), setting.limited(EXPLAINED)
+    named = accuracy(case.scores(setting.folder), number)
+    named[ROBUST] = named[HALF] / named[TOP]
+    model = explainers.load(setting.folder)
+    table = localisation(model, case.prompt, explained, setting.specs(explainers.default_methods(model)))
+    first = best({method: row[PRECISION] for method, row in table.items()})
+    on = f"{explained} scenes of 2 to 4 objects"
+
+    def figure(what: str, value: float, form: Form, note: str, bar: str = "") -> Figure:
+        return Figure(name, what, value, case.bars.get(bar or what), form, note=note)
+
+    figures = [figure(what, value, "share", f"{number} scenes") for what, value in named.items()]
+    figures += [
+        figure(f"{ENERGY} over that of {CONTROL}", table[LEAD][ENERGY] / table[CONTROL][ENERGY], "times", f"{LEAD}, {on}"),
+        figure(DENSER, table[LEAD][DENSER], "share", f"{LEAD}, {on}"),
+        figure(
+            f"segmentation {PRECISION} of the best method",
+            table[first][PRECISION],
+            "score",
+            f"{first} of {len(table)} methods, {on}",
+            PRECISION,
+        ),
+        figure(f"segmentation {PRECISION} of {CONTROL}", table[CONTROL][PRECISION], "score", on, CONTROL),
+    ]
+    return Report(figures, {f"Maps of {name}, {on}, each explained in turn": table})

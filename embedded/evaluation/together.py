@@ -1,0 +1,26 @@
+"""What the embedded models weigh together, and how long each takes to load."""
+
+from __future__ import annotations
+
+import time
+
+import explainers
+from embedded.evaluation import MODELS, Figure, Report, Setting
+from explainers.models.catalogue import embedded_names
+
+
+def load_seconds(name: str) -> float:
+    """Seconds until a model is ready to be explained, its libraries being imported already."""
+    explainers.load(name, device="cpu")  # imports what it needs of timm and transformers
+    start = time.perf_counter()
+    explainers.load(name, device="cpu")
+    return time.perf_counter() - start
+
+
+def measure(name: str, setting: Setting) -> Report:
+    """Sizes and load times; ``setting`` changes nothing."""
+    size = sum(file.stat().st_size for file in MODELS.rglob("*") if file.is_file())
+    figures = [Figure(name, "size of all embedded models", size / 1e6, 70, "megabytes", at_most=True)]
+    note = "libraries already imported"
+    figures += [Figure(name, f"load time of {one}", load_seconds(one), 3, "seconds", at_most=True, note=note) for one in embedded_names()]
+    return Report(figures)

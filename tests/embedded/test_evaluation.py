@@ -1,0 +1,94 @@
+"""``vitrine evaluate-embedded`` at a quick look, and what its rows say. What reviews say of a small folder of data: test_reviews_recipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from embedded.evaluation import CONTROL, EVALUATIONS, LEAD, Figure
+from embedded.evaluation.reviews import Annotated
+from explainers.models.catalogue import embedded_names
+from explainers.result import WordScore
+from server.cli import main
+
+LIMIT = 3
+
+
+def test_every_embedded_model_is_measured() -> None:
+    assert set(embedded_names()) | {"all"} == set(EVALUATIONS)
+
+
+@pytest.mark.parametrize("name", ["scenes-vit", "scenes-clip"])
+def test_scenes_in_a_quick_look(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate-embedded", "--only", name, "--limit", str(LIMIT), "--methods", "generic_attention", "--json"]) == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert f"at most {LIMIT} scenes" in printed.err
+    (table,) = report["tables"].values()
+    assert list(table) == ["generic_attention", LEAD, CONTROL]
+    assert 0.02 < table[CONTROL]["average precision"] < 0.2  # about the share of the picture that an object covers
+    assert table[LEAD]["average precision"] > 0.5
+    figures = {one["what"]: one for one in report["figures"]}
+    assert {one["model"] for one in report["figures"]} == {name}
+    ratio = figures["energy on the object over that of random"]["value"]
+    assert ratio == pytest.approx(table[LEAD]["energy on the object"] / table[CONTROL]["energy on the object"])
+    assert ratio > 4
+    assert {one["bar"] for one in report["figures"]} == {None, *({0.98, 0.9, 0.7} if name == "scenes-vit" else {0.9})}
+    assert figures["segmentation average precision of the best method"]["value"] == max(row["average precision"] for row in table.values())
+
+
+def test_reviews_are_skipped_without_their_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate-embedded", "--only", "reviews-bert"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert len(lines) == 5
+    assert all("skipped" in line and "needs --data DIR" in line for line in lines)
+    assert main(["evaluate-embedded", "--only", "reviews-bert", "--data", str(tmp_path)]) == 0
+    assert "lacks sst2.jsonl.xz, imdb.jsonl.xz, eraser_movies.jsonl.xz" in capsys.readouterr().out
+
+
+def test_all_models_are_small_and_load(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate-embedded", "--only", "all", "--json"]) == 0
+    size, *loads = json.loads(capsys.readouterr().out)["figures"]
+    assert 10 < size["value"] <= size["bar"] == 70
+    assert [one["what"] for one in loads] == [f"load time of {name}" for name in embedded_names()]
+    assert all(one["value"] > 0 for one in loads)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--limit", "0"], "at least 1"),
+        (["--folder", "."], "say which with one --only MODEL"),
+        (["--data", "no/such"], "there is no folder no/such"),
+        (["--only", "gpt"], "invalid choice: 'gpt'"),
+    ],
+)
+def test_what_cannot_be_measured(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(["evaluate-embedded", *arguments])
+    except SystemExit as stop:  # what the parser itself refuses
+        code = int(str(stop.code))
+    assert code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_row_says_by_how_much_it_falls_short() -> None:
+    share = Figure("m", "accuracy", 0.863, 0.9)
+    assert share.verdict == "short by 3.7 points"
+    assert replace(share, value=0.9).verdict == "met"
+    assert replace(share, bar=None).verdict == ""
+    assert replace(share, value=None).verdict == "skipped"
+    assert Figure("m", "F1", 1.5, 2, "times").verdict == "short by 0.50 x"
+    assert Figure("m", "size", 71.5, 70, "megabytes", at_most=True).verdict == "over by 1.5 MB"
+    assert Figure("m", "size", 60, 70, "megabytes", at_most=True).verdict == "met"
+
+
+def test_words_take_the_mark_of_the_token_they_lie_in() -> None:
+    one = Annotated("it's so-so . bad !!", {"first": torch.tensor([False, True, False, False, True])})
+    places = [(0, 4), (5, 10), (11, 12), (13, 16), (17, 18), (18, 19)]
+    words = [WordScore(one.text[start:end], start, end, (0,), 0.0) for start, end in places]
+    assert one.of_words(words)["first"].tolist() == [False, True, False, False, True, True]
