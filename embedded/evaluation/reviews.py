@@ -141,7 +141,7 @@ def against_people(name: str, setting: Setting, data: Path) -> Report:
     figures = []
     for annotation, table in tables.items():
         what = f"token-F1 over that of {CONTROL}, {annotation} annotation, least of k = {COUNTS[0]}..{COUNTS[-1]}"
-        note = f"{first}; best of {len(table)} methods, {counts[annotation]} reviews, words that are read"
+        note = f"{first}; best of {len(table) - 1} methods, {counts[annotation]} reviews, words that are read"
         if not all(table[CONTROL].values()):
             figures.append(Figure(name, what, None, TWICE, "times", note=f"{CONTROL} scores name no marked word: too few reviews"))
             continue

@@ -156,7 +156,7 @@ def measure(name: str, setting: Setting) -> Report:
             f"segmentation {PRECISION} of the best method",
             table[first][PRECISION],
             "score",
-            f"{first} of {len(table)} methods, {on}",
+            f"{first} of {len(table) - 1} methods, {on}",
             PRECISION,
         ),
         figure(f"segmentation {PRECISION} of {CONTROL}", table[CONTROL][PRECISION], "score", on, CONTROL),
