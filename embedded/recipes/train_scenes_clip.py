@@ -29,8 +29,9 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from embedded.recipes.captions import BOS, EOS, LENGTH, PAD, kind_captions, matches, scene_caption, tokenizer
 from embedded.recipes.scenes import KINDS, render
-from embedded.recipes.train_scenes_vit import BATCH, MODEL_ARGS, PATCH, SIZE, load, tensors
+from embedded.recipes.train_scenes_vit import BATCH, MODEL_ARGS, PATCH, SIZE
 from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.vits import load, tensors
 
 WIDTH, TEXT_WIDTH, TEXT_DEPTH, SHARED = MODEL_ARGS["embed_dim"], 128, 3, 128
 LOCKED_UNTIL = 0.25  # of the training: the vision tower stays as it is

@@ -13,23 +13,21 @@ import explainers.torchvision_ops  # noqa: F401  (before timm)
 
 # isort: split
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import timm
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.scenes import KINDS, patch_labels, render
 from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.vits import create, encode, load, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
 ARCHITECTURE = "vit_tiny_patch16_224"  # timm's nearest name; the rest of the shape is MODEL_ARGS
@@ -79,62 +77,9 @@ def batches(seed: int, first: int) -> Iterator[Batch]:
     return iter(DataLoader(SceneBatches(seed, first), batch_size=None, num_workers=1, prefetch_factor=8))
 
 
-def tensors(images: Tensor, device: str) -> Tensor:
-    """uint8 (B, H, W, 3) to float (B, 3, H, W) from -1 to 1."""
-    return images.to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
-
-
-def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None) -> Tensor:
-    """All tokens after the last normalisation, (B, 1 + patches, width); only the patches ``kept`` (B, n) if given."""
-    x = model._pos_embed(model.patch_embed(pixels))
-    if kept is not None:
-        patches = x[:, 1:].gather(1, kept[..., None].expand(-1, -1, x.shape[-1]))
-        x = torch.cat([x[:, :1], patches], 1)
-    return model.norm(model.blocks(model.norm_pre(x)))  # type: ignore[no-any-return]
-
-
 def new_model() -> VisionTransformer:
     """The untrained model."""
-    model = timm.create_model(ARCHITECTURE, num_classes=len(KINDS), **MODEL_ARGS)
-    assert isinstance(model, VisionTransformer)
-    return model
-
-
-def load(folder: Path) -> VisionTransformer:
-    """A trained one, ready to answer."""
-    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
-    assert isinstance(model, VisionTransformer)
-    return model
-
-
-def save(model: VisionTransformer, out: Path) -> None:
-    """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16."""
-    out.mkdir(parents=True, exist_ok=True)
-    config = {
-        "architecture": ARCHITECTURE,
-        "num_classes": len(KINDS),
-        "num_features": model.num_features,
-        "global_pool": "token",
-        "label_names": list(KINDS),
-        "model_args": MODEL_ARGS,
-        "pretrained_cfg": {
-            "num_classes": len(KINDS),
-            "label_names": list(KINDS),
-            "input_size": [3, SIZE, SIZE],
-            "fixed_input_size": True,
-            "interpolation": "bicubic",
-            "crop_pct": 1.0,
-            "crop_mode": "center",
-            "mean": [0.5, 0.5, 0.5],
-            "std": [0.5, 0.5, 0.5],
-            "pool_size": None,
-            "first_conv": "patch_embed.proj",
-            "classifier": "head",
-        },
-    }
-    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
-    weights = {name: value.half().contiguous() for name, value in model.state_dict().items()}
-    save_file(weights, out / "model.safetensors", {"format": "pt"})
+    return create(ARCHITECTURE, KINDS, MODEL_ARGS)
 
 
 class _Labelled(nn.Module):
@@ -188,7 +133,7 @@ def train(args: argparse.Namespace) -> None:
         resume=args.resume,
         rate=args.rate,
     )
-    save(both.vit, args.out)
+    save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP,
 from embedded.recipes import samples
 from embedded.recipes.scenes import KINDS, draw
 from embedded.recipes.train_scenes_clip import text_features
-from embedded.recipes.train_scenes_vit import tensors
+from embedded.recipes.vits import tensors
 
 SCORES = {"scenes-vit": cache(vit_scores), "scenes-clip": cache(clip_scores)}  # loaded once
 VIT, CLIP = MODELS / "scenes-vit", MODELS / "scenes-clip"

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, CLIPModel
 
-from embedded.recipes import captions, train_scenes_clip, train_scenes_vit, training
+from embedded.recipes import captions, train_scenes_clip, train_scenes_vit, training, vits
 from embedded.recipes.captions import Caption, kind_captions, matches, scene_caption
 from embedded.recipes.scenes import KINDS, Composition, Placement, draw, render
 
@@ -69,8 +69,8 @@ def test_the_vision_tower_starts_as_the_vit() -> None:
     with torch.inference_mode():
         ours = vit.forward_features(pixels)[:, 0]
         torch.testing.assert_close(clip.vision_model(pixels).pooler_output, ours)
-        torch.testing.assert_close(train_scenes_vit.encode(vit, pixels)[:, 0], ours)
-        part = train_scenes_vit.encode(vit, pixels, kept)[:, 0]
+        torch.testing.assert_close(vits.encode(vit, pixels)[:, 0], ours)
+        part = vits.encode(vit, pixels, kept)[:, 0]
         assert (part - ours).abs().max() > 1e-3
         theirs = train_scenes_clip.image_features(clip, pixels, kept)
         torch.testing.assert_close(theirs, nn.functional.normalize(clip.visual_projection(part), dim=-1))
@@ -81,7 +81,7 @@ def test_all_patches_in_any_order_say_the_same() -> None:
     vit = train_scenes_vit.new_model().eval()
     pixels, order = torch.randn(2, 3, 112, 112), torch.rand(2, 196).argsort(1)
     with torch.inference_mode():
-        full, mixed = train_scenes_vit.encode(vit, pixels), train_scenes_vit.encode(vit, pixels, order)
+        full, mixed = vits.encode(vit, pixels), train_scenes_vit.encode(vit, pixels, order)
     torch.testing.assert_close(full[:, 0], mixed[:, 0], atol=1e-5, rtol=1e-4)
 
 

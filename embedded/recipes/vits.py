@@ -1,0 +1,85 @@
+"""Small Vision Transformers of timm as the recipes use them: pixels in, some of the patches removed, folders written and loaded."""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before timm)
+
+# isort: split
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from safetensors.torch import save_file
+from timm.layers import resample_abs_pos_embed
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor
+
+
+def tensors(images: Tensor, device: str) -> Tensor:
+    """uint8 (B, H, W, 3) to float (B, 3, H, W) from -1 to 1."""
+    return images.to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None) -> Tensor:
+    """All tokens after the last normalisation, (B, 1 + patches, width); only the patches ``kept`` (B, n) if given.
+
+    Square pictures of another size than the model's get its position embeddings resampled.
+    """
+    x = model.patch_embed(pixels)
+    if x.shape[1] == model.patch_embed.num_patches:
+        x = model._pos_embed(x)
+    else:
+        positions = resample_abs_pos_embed(model.pos_embed, [math.isqrt(x.shape[1])] * 2, num_prefix_tokens=1)
+        x = torch.cat([model.cls_token.expand(len(x), -1, -1), x], 1) + positions
+    if kept is not None:
+        patches = x[:, 1:].gather(1, kept[..., None].expand(-1, -1, x.shape[-1]))
+        x = torch.cat([x[:, :1], patches], 1)
+    return model.norm(model.blocks(model.norm_pre(x)))  # type: ignore[no-any-return]
+
+
+def create(architecture: str, labels: Sequence[str], model_args: dict[str, Any]) -> VisionTransformer:
+    """An untrained classifier over ``labels``."""
+    model = timm.create_model(architecture, num_classes=len(labels), **model_args)
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
+def load(folder: Path) -> VisionTransformer:
+    """A trained one, ready to answer."""
+    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
+def save(model: VisionTransformer, out: Path, architecture: str, labels: Sequence[str], model_args: dict[str, Any]) -> None:
+    """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16."""
+    out.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architecture": architecture,
+        "num_classes": len(labels),
+        "num_features": model.num_features,
+        "global_pool": "token",
+        "label_names": list(labels),
+        "model_args": model_args,
+        "pretrained_cfg": {
+            "num_classes": len(labels),
+            "label_names": list(labels),
+            "input_size": [3, *model.patch_embed.img_size],
+            "fixed_input_size": True,
+            "interpolation": "bicubic",
+            "crop_pct": 1.0,
+            "crop_mode": "center",
+            "mean": [0.5, 0.5, 0.5],
+            "std": [0.5, 0.5, 0.5],
+            "pool_size": None,
+            "first_conv": model.pretrained_cfg["first_conv"],
+            "classifier": "head",
+        },
+    }
+    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    weights = {name: value.half().contiguous() for name, value in model.state_dict().items()}
+    save_file(weights, out / "model.safetensors", {"format": "pt"})
