@@ -22,7 +22,8 @@ from transformers import AutoTokenizer
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_scenes_clip import image_features, text_features
-from embedded.recipes.train_scenes_vit import PATCH, SIZE, encode, tensors
+from embedded.recipes.train_scenes_vit import PATCH, SIZE
+from embedded.recipes.vits import encode, tensors
 from explainers.metrics.localisation import average_precision, density, energy
 from explainers.models.base import Model
 

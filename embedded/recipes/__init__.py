@@ -9,5 +9,6 @@ from __future__ import annotations
 RECIPES = {
     "scenes-vit": "embedded.recipes.train_scenes_vit",
     "scenes-clip": "embedded.recipes.train_scenes_clip",
+    "photos-vit": "embedded.recipes.train_photos_vit",
     "reviews-bert": "embedded.recipes.train_reviews_bert",
 }

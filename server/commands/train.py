@@ -15,12 +15,10 @@ def add(commands: Commands) -> None:
         "train",
         help="train one of the embedded models anew",
         description="Train one of the embedded models anew; the folder written can be given to --model.",
-        epilog="'vitrine train NAME --help' lists the arguments of that recipe.",
+        epilog="'vitrine train NAME --help' lists the arguments of that recipe. The weights of photos-vit do not ship yet.",
     )
     parser.add_argument("name", metavar="NAME", choices=list(RECIPES), help=", ".join(RECIPES))
-    parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="the recipe's own, --out DIR among them"
-    )
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the recipe's own, --out DIR among them")
     parser.set_defaults(run=run)
 
 

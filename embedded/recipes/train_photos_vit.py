@@ -1,0 +1,190 @@
+"""``photos-vit``: a small Vision Transformer that names what a photo shows, one of 32 everyday categories.
+
+Its patches come from a small convolutional stem of timm's (stride 4: 16 x 16 patches of a photo of 64 x 64 pixels). The first half
+of the training sees photos of half the size, and most steps only some of the patches: both make a step several times cheaper, and
+the model stays within what it knows when an evaluation removes patches (He et al., "Masked Autoencoders", CVPR 2022, leave out
+patches to save work in the same way). A second head names the classes of the data, also of photos that show no category, and is
+thrown away: more photos and finer names teach better features.
+"""
+
+from __future__ import annotations
+
+import explainers.torchvision_ops  # noqa: F401  (before timm)
+
+# isort: split
+import argparse
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from embedded.recipes.photos_data import (
+    NAMES,
+    SIDE,
+    Draw,
+    Photos,
+    categories,
+    class_ids,
+    cut_mix,
+    held_out_photos,
+    mosaic,
+    training_photos,
+    vary,
+)
+from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.vits import create, encode, load, save, tensors
+
+ARCHITECTURE = "vit_tiny_r_s16_p8_224"  # a stem of stride 4 before the patches; the rest of the shape is `model_args`
+PATCH = 4  # pixels
+SMOOTHING = 0.1
+OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last fifth
+AUXILIARY = 1.0  # weight of the second head at first; nothing in the last fifth
+GREY_SHARE = 0.2  # of the batches with patches removed in the last fifth: they are painted grey instead
+# until which part of the training, how many pixels wide, and which shares of the patches a step may keep
+STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
+    (0.5, SIDE // 2, (0.5, 0.75)),
+    (0.8, SIDE, (0.25, 0.5)),
+    (1.0, SIDE, (0.5, 0.5, 1.0)),
+)
+
+
+def model_args(width: int, depth: int) -> dict[str, Any]:
+    """What timm needs to know beside ``ARCHITECTURE``."""
+    return {"img_size": SIDE, "patch_size": 1, "embed_dim": width, "depth": depth, "num_heads": width // 64}
+
+
+class _Classes(nn.Module):
+    """The model and the head that is thrown away, so that one optimiser trains both."""
+
+    def __init__(self, vit: VisionTransformer, classes: int) -> None:
+        super().__init__()
+        self.vit = vit
+        self.class_head = nn.Linear(vit.num_features, classes)
+
+
+def _plain_attention(vit: VisionTransformer, kind: str) -> None:
+    """On a CPU, products of matrices in place of the fused kernel, which takes twice as long for rows this short."""
+    for block in vit.blocks:
+        block.attn.fused_attn = kind != "cpu"
+
+
+def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: what is missing of a row counts for nothing."""
+    total = targets.sum(1, keepdim=True)
+    smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
+    return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
+
+
+def removed(pixels: Tensor, kept: Tensor) -> Tensor:
+    """``pixels`` (B, 3, H, W) with all patches but ``kept`` (B, n) painted grey."""
+    grid = SIDE // PATCH
+    mask = torch.zeros(len(pixels), grid * grid, device=pixels.device).scatter_(1, kept, 1.0)
+    return pixels * F.interpolate(mask.view(-1, 1, grid, grid), scale_factor=PATCH)
+
+
+@torch.inference_mode()
+def figures(model: VisionTransformer, photos: Photos, labels: NDArray[np.int64], device: str, batch: int = 50) -> dict[str, float]:
+    """On held-out photos: how often the category is the first of all or among the first five, also with half the patches removed."""
+    order = torch.from_numpy(np.random.default_rng(0).random((len(labels), (SIDE // PATCH) ** 2))).argsort(1)
+    half = order[:, : order.shape[1] // 2]
+    ranks: dict[str, list[Tensor]] = {"whole": [], "half removed": []}
+    for start in range(0, len(labels), batch):
+        rows = slice(start, start + batch)
+        pixels, kept = tensors(torch.from_numpy(photos.images[rows]), device), half[rows].to(device)
+        truth = torch.from_numpy(labels[rows]).to(device)[:, None]
+        for name, patches in (("whole", None), ("half removed", kept)):
+            with torch.autocast(device.split(":", maxsplit=1)[0], torch.bfloat16):
+                logits = model.head(encode(model, pixels, patches)[:, 0]).float()
+            ranks[name].append((logits > logits.gather(1, truth)).sum(1).cpu())
+    ahead = {name: torch.cat(parts) for name, parts in ranks.items()}
+    top_1 = {name: float((rank == 0).float().mean()) for name, rank in ahead.items()}
+    each = [float((ahead["whole"][torch.from_numpy(labels == place)] == 0).float().mean()) for place in np.unique(labels)]
+    return {
+        "photos": len(labels),
+        "top-1": top_1["whole"],
+        "top-1, mean of the categories": float(np.mean(each)),
+        "top-5": float((ahead["whole"] < 5).float().mean()),
+        "top-1, half the patches removed": top_1["half removed"],
+    } | {f"top-1 of {NAMES[place]}": value for place, value in zip(np.unique(labels), each, strict=True)}
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train and write the model folder ``args.out`` and ``figures.json`` in it (arguments: ``add_arguments``)."""
+    torch.manual_seed(args.seed)
+    held_out = held_out_photos(args.data)
+    photos, category = training_photos(args.data), categories(class_ids(args.data))
+    images, classes, known = torch.from_numpy(photos.images), torch.from_numpy(photos.classes), torch.from_numpy(category)
+    draw = Draw(category[photos.classes])
+    shape = model_args(args.width, args.depth)
+    both = _Classes(create(ARCHITECTURE, NAMES, shape), len(category)).to(args.device)
+    if args.start is not None:
+        both.vit.load_state_dict(load(args.start).state_dict())
+    kind = args.device.split(":")[0]
+    _plain_attention(both.vit, kind)
+
+    def loss(number: int, progress: float, step: int) -> tuple[Tensor, float]:
+        rng = np.random.default_rng([args.seed, number])
+        late = min(1.0, progress / STAGES[-2][0])
+        rows = torch.from_numpy(draw.rows(rng, args.batch, OTHERS * (1 - late)))
+        pixels = vary(tensors(images[rows], args.device), rng)
+        fine = F.one_hot(classes[rows], len(category)).float()
+        coarse = F.one_hot(known[classes[rows]] + 1, len(NAMES) + 1)[:, 1:].float()
+        targets = torch.cat([coarse, fine], 1).to(args.device)
+        mixing = rng.choice([None, cut_mix, mosaic], p=[0.5, 0.3, 0.2])
+        if mixing is not None:
+            pixels, targets = mixing(pixels, targets, rng)
+        side, shares = next(stage[1:] for stage in STAGES if progress < stage[0])
+        pixels, share = F.interpolate(pixels, (side, side), mode="area"), rng.choice(shares)
+        order = torch.from_numpy(rng.random((args.batch, (side // PATCH) ** 2))).argsort(1).to(args.device)
+        kept = order[:, : round(order.shape[1] * share)] if share < 1 else None
+        if kept is not None and late == 1 and rng.random() < GREY_SHARE:
+            pixels, kept = removed(pixels, kept), None
+        with torch.autocast(kind, torch.bfloat16):
+            x = encode(both.vit, pixels, kept)[:, 0]
+            logits, others = both.vit.head(x), both.class_head(x)
+        coarse, fine = targets.split([len(NAMES), len(category)], 1)
+        value = soft_loss(logits, coarse) + AUXILIARY * (1 - late) * soft_loss(others, fine)
+        named = coarse.sum(1) > 0.5
+        right = (logits.argmax(1) == coarse.argmax(1))[named]
+        return value, float(right.sum() / max(1, len(right)))
+
+    fit(
+        both,
+        itertools.count,
+        loss,
+        checkpoint=args.out / "checkpoint.pt",
+        steps=args.steps,
+        minutes=None if args.steps else args.minutes,
+        resume=args.resume,
+        rate=args.rate,
+    )
+    save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
+    trained = load(args.out).to(args.device)
+    _plain_attention(trained, kind)
+    report = figures(trained, *held_out, args.device)
+    (args.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    print(json.dumps(report, indent=1))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``train`` reads from the command line."""
+    add_common_arguments(parser, minutes=100)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--batch", type=int, default=128, help="photos a step (default 128; 512 suits a GPU)")
+    parser.add_argument("--width", type=int, default=192, help="numbers a token, a multiple of 64 (default 192)")
+    parser.add_argument("--depth", type=int, default=6, help="blocks (default 6)")
+    parser.add_argument("--start", type=Path, help="folder of a photos-vit of this width and depth whose weights to go on from")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    train(parser.parse_args())
