@@ -379,6 +379,8 @@ def test_a_phone_at_night(night_phone: Visit) -> None:
     assert night_phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
     check_plates(night_phone, night_phone.document())
     night_phone.page.locator(".chooser summary").click()
+    expect(night_phone.page.locator(".chooser .cells label span").first).to_be_visible()
+    expect(night_phone.page.locator(".chooser .heads")).to_be_hidden()  # each square has its rule beside it
     assert night_phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
