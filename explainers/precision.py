@@ -22,8 +22,9 @@ class Sources:
     """The recordings of one input: in the model's own precision, and in float64 for rules that carry relevance.
 
     Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and so amplify the rounding of the
-    forward pass, up to a million times for LRP: no evaluation on float32 activations can be right. Sums of two paths are most to blame;
-    linear layers, which sum terms of one sign, are not, and split their relevance in float32. ``python -m tests.conditioning`` measures it.
+    forward pass, for LRP over a hundred thousand times at the median: no evaluation on float32 activations can be right. Sums of two
+    paths are most to blame; linear layers, which sum terms of one sign, are not, and split their relevance in float32.
+    ``python -m tests.conditioning`` measures it.
     """
 
     def __init__(self, model: Model, tensors: dict[str, Tensor], own: Recording, pixels: bool) -> None:
