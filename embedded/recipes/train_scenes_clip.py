@@ -30,7 +30,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from embedded.recipes.captions import BOS, EOS, LENGTH, PAD, kind_captions, matches, scene_caption, tokenizer
 from embedded.recipes.scenes import KINDS, render
 from embedded.recipes.train_scenes_vit import BATCH, MODEL_ARGS, PATCH, SIZE
-from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.training import add_common_arguments, fit, schedule
 from embedded.recipes.vits import load, tensors
 
 WIDTH, TEXT_WIDTH, TEXT_DEPTH, SHARED = MODEL_ARGS["embed_dim"], 128, 3, 128
@@ -188,10 +188,7 @@ def train(args: argparse.Namespace) -> None:
         clip,
         lambda first: batches(args.seed, first),
         loss,
-        checkpoint=args.out / "checkpoint.pt",
-        steps=args.steps,
-        minutes=None if args.steps else args.minutes,
-        resume=args.resume,
+        **schedule(args),
         share=lambda name: VISION_RATE if name.startswith("vision_model") else 1.0,
     )
     save(clip, processor, args.out)

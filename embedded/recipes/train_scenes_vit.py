@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.scenes import KINDS, patch_labels, render
-from embedded.recipes.training import add_common_arguments, fit
+from embedded.recipes.training import add_common_arguments, fit, schedule
 from embedded.recipes.vits import create, encode, load, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
@@ -127,10 +127,7 @@ def train(args: argparse.Namespace) -> None:
         both,
         lambda first: batches(args.seed, first),
         loss,
-        checkpoint=args.out / "checkpoint.pt",
-        steps=args.steps,
-        minutes=None if args.steps else args.minutes,
-        resume=args.resume,
+        **schedule(args),
         rate=args.rate,
     )
     save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)

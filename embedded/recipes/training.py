@@ -27,6 +27,12 @@ def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> Non
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
 
 
+def schedule(args: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`fit` takes of the common arguments: where the checkpoint is, how long to train, and whether to go on."""
+    minutes = None if args.steps else args.minutes
+    return {"checkpoint": args.out / "checkpoint.pt", "steps": args.steps, "minutes": minutes, "resume": args.resume}
+
+
 def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: float) -> None:
     """Move the exponential moving average of the weights towards the model, in place; faster at first."""
     weight = 1 - min(decay, (1 + step) / (10 + step))
