@@ -72,7 +72,8 @@ class TextReader:
     def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
         """Tokenize ``texts``, too long ones cut as the model learned it, padded to one length on the right or as the tokenizer does."""
         self._check(texts)
-        excerpts = [self._excerpt(text) for text in texts]
+        wholes = [self._whole(text) for text in texts]
+        excerpts = [self._excerpt(text, whole) for text, whole in zip(texts, wholes, strict=True)]
         encoded = self._encode([excerpt.text for excerpt in excerpts], padding)
         tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
         offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
@@ -83,7 +84,7 @@ class TextReader:
             _check_words(text, tokens)
             words = words_of(text, tokens, encoded.word_ids(row))
             records.append(TextInput(text, tokens, words))
-            notes.append(self._truncation_note(text, words))
+            notes.append(self._truncation_note(wholes[row], words))
         return Prepared(tensors, tuple(records), tuple(notes))
 
     def read_pairs(self, pairs: Sequence[TextPair], device: torch.device) -> Prepared:
@@ -160,17 +161,12 @@ class TextReader:
             tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
         return tuple(tokens)
 
-    def _excerpt(self, text: str) -> Excerpt:
-        """The whole text where the tokenizer does the cutting, else its two ends, cut between words."""
-        if self.max_tokens is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
-            return Excerpt(text)
+    def _whole(self, text: str) -> tuple[Word, ...] | None:
+        """All words of a text that the model can't take whole, None of one that it can."""
+        if self.max_tokens is None:
+            return None
         every, count = self._words(text)
-        room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
-        if count <= room:
-            return Excerpt(text)
-        head = [word.end for word in every if word.tokens[-1] < room // HEAD_SHARE]
-        tail = [word.start for word in every if word.tokens[0] >= count - (room - room // HEAD_SHARE)]
-        return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
+        return every if count > self.max_tokens - self.tokenizer.num_special_tokens_to_add() else None
 
     def _words(self, text: str) -> tuple[tuple[Word, ...], int]:
         """All words of a text however long it is, and the number of its tokens, special ones not counted."""
@@ -178,19 +174,26 @@ class TextReader:
         pieces = tuple(Token("", *_trimmed(text, *span), False) for span in whole["offset_mapping"])
         return words_of(text, pieces, whole.word_ids()), len(pieces)
 
-    def _truncation_note(self, text: str, words: Sequence[Word]) -> tuple[str, ...]:
-        """How many words were not read, and where they stand; nothing if all were."""
-        if self.max_tokens is None:
-            return ()
-        every, count = self._words(text)
-        if count + self.tokenizer.num_special_tokens_to_add() <= self.max_tokens:
+    def _excerpt(self, text: str, whole: Sequence[Word] | None) -> Excerpt:
+        """The whole text where it fits or the tokenizer does the cutting, else its two ends, cut between words."""
+        if self.max_tokens is None or whole is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
+            return Excerpt(text)
+        room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
+        count = sum(len(word.tokens) for word in whole)
+        head = [word.end for word in whole if word.tokens[-1] < room // HEAD_SHARE]
+        tail = [word.start for word in whole if word.tokens[0] >= count - (room - room // HEAD_SHARE)]
+        return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
+
+    def _truncation_note(self, whole: Sequence[Word] | None, words: Sequence[Word]) -> tuple[str, ...]:
+        """How many words of a text that is too long were not read, and where they stand."""
+        if whole is None:
             return ()
         read = {word.start for word in words}
-        seen = [word.start in read for word in every]
+        seen = [word.start in read for word in whole]
         left_out = seen.count(False)
         place = "last" if seen[0] and not seen[-1] else "first" if seen[-1] and not seen[0] else "middle"
         plural = "word was" if left_out == 1 else "words were"
-        return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(every)}.",)
+        return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(whole)}.",)
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
         """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""
