@@ -171,12 +171,10 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        """Where the weights are."""
         return next(self.module.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The weights' floating-point type."""
         """The floating-point type of the weights."""
         return next(p.dtype for p in self.module.parameters() if p.is_floating_point())
 
