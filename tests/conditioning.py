@@ -27,8 +27,7 @@ from explainers import relevance
 from explainers.methods import parse
 from explainers.models.base import Model
 from explainers.recording import Recording
-from explainers.targets import choose
-from explainers.trace import Trace
+from tests.engine.models import trace_of
 
 SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")
 NOISE = 1e-10  # relative change of x^1
@@ -55,7 +54,7 @@ def scores(model: Model, tensors: dict[str, Tensor], spec: str, target: int = 0,
     """(B, S): a map read from one recording, in its own precision."""
     request = parse(spec)
     recording = Recording(model, tensors, pixels=request.pixels, **how)
-    return request.read(Trace(recording, choose(target, list(model.labels), recording.logits.detach()), request.rule)).detach()
+    return request.read(trace_of(recording, request.rule.name if request.rule else None, target)).detach()
 
 
 def difference(one: Tensor, other: Tensor) -> float:

@@ -12,6 +12,7 @@ import explainers
 from explainers.precision import ILL_CONDITIONED
 from explainers.recording import Recording
 from tests.conditioning import SPECS, difference, random_image, random_vit, scores
+from tests.engine.models import inputs, wrapped
 from tests.families import FAMILIES
 
 SHAPES = [(32, 16, 2), (32, 48, 4), (48, 32, 6), (64, 24, 3)]  # image size, width, depth
@@ -73,13 +74,11 @@ def test_a_recording_in_float64_is_that_of_the_model_in_float64(family: str) -> 
     row = FAMILIES[family]
     module = row.build(seed=0)
     before = {name: (value.data_ptr(), value.dtype) for name, value in module.state_dict().items()}
-    tensors = row.inputs(batch=2, seed=1)
+    tensors = inputs(family, dtype=torch.float32)
     ours = Recording(explainers.wrap(module), tensors, double=True)
     assert {name: (value.data_ptr(), value.dtype) for name, value in module.state_dict().items()} == before
     assert ours.logits.dtype == ours.block_inputs[0].dtype == ours.block_outputs[-1].dtype == torch.float64
-    doubled = {k: v.double() if v.is_floating_point() else v for k, v in tensors.items()}
-    theirs = Recording(explainers.wrap(copy.deepcopy(module).double()), doubled)
-    # where a model computes rotary angles in float32 itself, ours are the more exact
+    theirs = Recording(wrapped(family), inputs(family))
     torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
 
 
