@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import embedded.architectures  # noqa: F401  (registers ours with timm)
 import explainers.torchvision_ops  # noqa: F401  (before timm)
 
 # isort: split
@@ -81,5 +82,6 @@ def save(model: VisionTransformer, out: Path, architecture: str, labels: Sequenc
         },
     }
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
-    weights = {name: value.half().contiguous() for name, value in model.state_dict().items()}
+    state = model.state_dict().items()
+    weights = {name: (value.half() if value.is_floating_point() else value).contiguous() for name, value in state}
     save_file(weights, out / "model.safetensors", {"format": "pt"})

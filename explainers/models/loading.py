@@ -166,6 +166,8 @@ def _config(folder: Path) -> dict[str, Any]:
 def _timm_from_folder(folder: Path, name: str, place: torch.device) -> Model:
     import timm
 
+    import embedded.architectures  # noqa: F401  (registers those of our recipes with timm)
+
     try:
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
