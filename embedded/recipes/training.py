@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -57,33 +58,37 @@ def fit(
     warm_up: int = 200,
     decay: float = 0.998,
     share: Callable[[str], float] = lambda name: 1.0,
+    muon: Callable[[str], bool] = lambda name: False,
 ) -> nn.Module:
     """Train ``model`` and return it holding the averaged weights.
 
     ``batches(first)`` yields batch number ``first`` and those after it, so that a resumed run sees what an unbroken one
     would have; ``loss(batch, progress, step)``, progress from 0 to 1, returns the loss and one number worth showing.
     The length is ``steps``, or ``minutes`` of training time (a resumed run keeps its schedule). A parameter's rate
-    is ``rate`` times ``share(name)``. The checkpoint is deleted at the end. Raises ValueError when not exactly
-    one of ``minutes`` and ``steps`` is given.
+    is ``rate`` times ``share(name)``. The matrices that ``muon(name)`` picks follow torch's Muon (Jordan et al., 2024), the rest
+    AdamW. The checkpoint is deleted at the end. Raises ValueError when not exactly one of ``minutes`` and ``steps`` is given.
     """
     if (minutes is None) == (steps is None):
         raise ValueError("give minutes or steps, one of the two")
-    groups = [
-        {"params": [value], "share": share(name), "weight_decay": weight_decay if value.ndim > 1 else 0.0}
-        for name, value in model.named_parameters()
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=rate, fused=True)
+    groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for name, value in model.named_parameters():
+        decayed = weight_decay if value.ndim > 1 else 0.0
+        groups[value.ndim == 2 and muon(name)].append({"params": [value], "share": share(name), "weight_decay": decayed})
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups[False], lr=rate, fused=True)]
+    if groups[True]:
+        optimizers.append(torch.optim.Muon(groups[True], lr=rate, adjust_lr_fn="match_rms_adamw"))
     average = {name: value.clone() for name, value in model.state_dict().items()}
     step, spent = 0, 0.0
     if resume and checkpoint.exists():
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)
         model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
         for name, value in state["average"].items():
             average[name].copy_(value)
         step, spent = state["step"], state["spent"]
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    started = saved = time.monotonic() - spent
+    started = written = time.monotonic() - spent
     smooth: tuple[float, float] | None = None
     model.train()
     with tqdm(total=steps, initial=step, unit="step", mininterval=5) as bar:
@@ -92,25 +97,26 @@ def fit(
             progress = step / steps if steps else (now - started) / (60 * (minutes or 1))
             if progress >= 1:
                 break
-            for group in optimizer.param_groups:
+            for group in itertools.chain(*(optimizer.param_groups for optimizer in optimizers)):
                 group["lr"] = rate * group["share"] * min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * progress))
             value, shown = loss(batch, progress, step)
-            optimizer.zero_grad()
+            model.zero_grad()
             value.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
             step += 1
             average_(average, model, step, decay)
             pair = float(value.detach()), shown
             smooth = pair if smooth is None else (0.98 * smooth[0] + 0.02 * pair[0], 0.98 * smooth[1] + 0.02 * pair[1])
             bar.set_postfix_str(f"{progress:.0%} loss {smooth[0]:.3f} right {smooth[1]:.3f}", refresh=False)
             bar.update()
-            if now - saved > CHECKPOINT_EVERY:
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "average": average,
-                         "step": step, "spent": now - started}  # fmt: skip
+            if now - written > CHECKPOINT_EVERY:
+                state = {"model": model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+                         "average": average, "step": step, "spent": now - started}  # fmt: skip
                 torch.save(state, checkpoint.with_suffix(".partial"))
                 checkpoint.with_suffix(".partial").replace(checkpoint)
-                saved = now
+                written = now
     model.load_state_dict(average)
     checkpoint.unlink(missing_ok=True)
     return model.eval()

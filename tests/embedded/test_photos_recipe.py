@@ -189,7 +189,7 @@ def test_the_recipe_writes_a_folder_that_explains_and_goes_on(data: Path, tmp_pa
     report = json.loads((tmp_path / "vit/figures.json").read_text("utf-8"))
     assert report["photos"] == len(IDS) - 1
     weights = load_file(tmp_path / "vit/model.safetensors")
-    assert {value.dtype for value in weights.values()} == {torch.float16}
+    assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float16}
     assert weights["head.weight"].shape == (len(NAMES), 64)
     assert not [name for name in weights if "class_head" in name]
     photo = read(data, "val").images[5]
@@ -197,4 +197,5 @@ def test_the_recipe_writes_a_folder_that_explains_and_goes_on(data: Path, tmp_pa
     assert int(result["legrad"].content.sum()) == 16 * 16
     train_photos_vit.train(arguments(data, tmp_path / "more", "--start", str(tmp_path / "vit"), "--rate", "0"))
     more = load_file(tmp_path / "more/model.safetensors")
-    assert all(torch.equal(more[name], value) for name, value in weights.items())
+    counted = ("running_mean", "running_var", "num_batches_tracked")  # by batch normalisation, whatever the rate
+    assert all(torch.equal(more[name], value) for name, value in weights.items() if not name.endswith(counted))
