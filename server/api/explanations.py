@@ -1,17 +1,14 @@
-"""Ask for an explanation, follow it, read it, take its maps away, cancel or forget it."""
+"""Ask for an explanation, follow it, read it, cancel or forget it."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio.to_thread
-import numpy as np
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse, Response
-from PIL import Image
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -19,6 +16,7 @@ from server import documents, problems
 from server.feed import Event, Feed
 from server.intake import READS, Asked, plan, read_asked
 from server.jobs import Job
+from server.lookup import find_document
 from server.problems import Problem
 from server.registry import Entry
 from server.services import Services, Use
@@ -26,7 +24,6 @@ from server.uploads import encoded, open_image, read_form
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"])
 ORIGINAL_SIDE = 1024  # longest side of the picture of the upload
-OVERLAY_SIDE = 448
 
 _FORM = {
     "requestBody": {
@@ -86,7 +83,7 @@ async def ask(request: Request, services: Use, wait: bool = False) -> Response:
         return JSONResponse(content, 202, {"Location": url})
     if isinstance(job, Job):
         await _until_done(job, request, services)
-    document = await run_in_threadpool(_document, one, services)
+    document = await run_in_threadpool(find_document, one, services)
     if document["state"] == "cancelled":
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
     if "problem" in document:
@@ -138,27 +135,17 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _document(one: str, services: Services) -> dict[str, Any]:
-    """The explanation ``one`` as it stands; raises Problem 404."""
-    job = services.worker.find(one)
-    document = job.document() if job is not None else services.store.document(one)
-    if document is None:
-        send = "POST /api/explanations makes one; the oldest ones are forgotten in time."
-        raise Problem(404, "no-such-explanation", f"There is no explanation {one!r}.", send=send)
-    return document
-
-
 @router.get("/{one}")
 def read(one: str, services: Use) -> JSONResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
-    return JSONResponse(_document(one, services))
+    return JSONResponse(find_document(one, services))
 
 
 @router.delete("/{one}", status_code=204)
 def delete(one: str, services: Use) -> Response:
     """Cancel an explanation that is not finished, forget one that is."""
     if not services.worker.cancel(one):
-        _document(one, services)
+        find_document(one, services)
         services.store.delete(one)
         services.worker.forget(one)
     return Response(status_code=204)
@@ -172,7 +159,7 @@ async def events(one: str, services: Use, last_event_id: Annotated[str | None, H
         feed = job.feed
     else:
         feed = Feed()
-        feed.publish(*documents.story(await run_in_threadpool(_document, one, services)))
+        feed.publish(*documents.story(await run_in_threadpool(find_document, one, services)))
         feed.close()
     return stream(feed, last_event_id)
 
@@ -186,64 +173,3 @@ def stream(feed: Feed, last_event_id: str | None) -> EventSourceResponse:
 async def _messages(following: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
     async for one in following:
         yield ServerSentEvent(data=one.data, event=one.name, id=str(one.id))
-
-
-@router.get("/{one}/{name}.png", response_class=Response)
-def seen(one: str, name: str, services: Use) -> Response:
-    """``input.png``: the part of the image that the model saw, upright."""
-    return _picture(one, f"{name}.png", "image/png", services)
-
-
-@router.get("/{one}/{name}.jpg", response_class=Response)
-def original(one: str, name: str, services: Use) -> Response:
-    """``original.jpg``: the upload, upright."""
-    return _picture(one, f"{name}.jpg", "image/jpeg", services)
-
-
-def _stored_picture(one: str, name: str, services: Services) -> bytes | None:
-    job = services.worker.find(one)
-    return (job.images.get(name) if job is not None else None) or services.store.image(one, name)
-
-
-def _picture(one: str, name: str, media: str, services: Services) -> Response:
-    document = _document(one, services)
-    data = _stored_picture(one, name, services)
-    if data is None:
-        send = f"Read it once the state is done; it is {document['state']} now. Texts have no pictures of their input."
-        raise Problem(404, "no-such-picture", f"The explanation has no {name}.", send=send)
-    return Response(data, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
-
-
-@router.get("/{one}/maps/{spec:path}.png", response_class=Response)
-def map_picture(
-    one: str, spec: str, services: Use, target: str | None = None, size: Annotated[int, Query(ge=64, le=2048)] = OVERLAY_SIDE
-) -> Response:
-    """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
-    document, found = _map(one, spec, target, services)
-    stored = _stored_picture(one, "input.png", services)
-    base = None if stored is None else Image.open(io.BytesIO(stored), formats=("PNG",))
-    buffer = io.BytesIO()
-    services.engine.overlay(document, found, base, size).save(buffer, "PNG")
-    return Response(buffer.getvalue(), media_type="image/png")
-
-
-@router.get("/{one}/maps/{spec:path}.npy", response_class=Response)
-def map_numbers(one: str, spec: str, services: Use, target: str | None = None) -> Response:
-    """The numbers of one map as a NumPy file, float32: (rows, columns) of patches, or one a token."""
-    _, found = _map(one, spec, target, services)
-    scores = np.asarray(found["scores"], dtype=np.float32)
-    buffer = io.BytesIO()
-    np.save(buffer, scores.reshape(found["grid"]) if found.get("grid") else scores)
-    return Response(buffer.getvalue(), media_type="application/octet-stream")
-
-
-def _map(one: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
-    document = _document(one, services)
-    targets = [found["label"] for found in document.get("targets", ())]
-    if target is not None and target not in targets:
-        raise Problem(404, "no-such-target", f"{target!r} was not explained.", send=f"Explained: {', '.join(targets) or 'nothing'}.")
-    for found in document["maps"]:
-        if found["method"] == spec and (target is None or found["target"] == target):
-            return document, found
-    specs = dict.fromkeys(found["method"] for found in document["maps"])
-    raise Problem(404, "no-such-map", f"The explanation has no map {spec!r}.", send=f"It has: {', '.join(specs) or 'none yet'}.")
