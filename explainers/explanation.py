@@ -103,7 +103,8 @@ def explain(
         samples = [_without_padding(r, m.tolist()) for r, m in zip(_samples(model, prepared, prompts), recording.mask, strict=True)]
         inputs_seen = prepared.inputs if model.side == "text" else samples
         explanations = _predictions(model, replace(prepared, inputs=tuple(inputs_seen)), labels, answers, chosen, requests)
-        for explanation in explanations:
+        for i, explanation in enumerate(explanations):
+            explanation.tensors = {k: v[i : i + 1] if k in prepared.tensors else v for k, v in tensors.items()}
             explanation.notes += left_out
             if prompts is not None:
                 explanation.notes += [f"{label!r}: {note}" for label, notes in zip(labels, prompts.notes, strict=True) for note in notes]

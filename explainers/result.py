@@ -141,6 +141,7 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
     prompted: bool = False  # whether the classes are prompts
     prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
+    tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
     completeness_of: Callable[[str], float] | None = field(default=None, repr=False)
 
     @property

@@ -19,9 +19,9 @@ def find_document(one: str, services: Services) -> dict[str, Any]:
 
 
 def stored_file(one: str, name: str, services: Services) -> bytes | None:
-    """A file that is kept beside the explanation (``input.png``, ``original.jpg``), or None."""
+    """A file that is kept beside the explanation (``input.png``, ``original.jpg``, the tensors), or None."""
     job = services.worker.find(one)
-    return (job.images.get(name) if job is not None else None) or services.store.image(one, name)
+    return (job.images.get(name) if job is not None else None) or services.store.file(one, name)
 
 
 def find_map(one: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,6 +12,8 @@ from typing import Any
 from server.problems import Problem
 
 SCHEMA_VERSION = 1
+#: The file of an explanation that holds what the model was given, bit for bit.
+TENSORS = "tensors.safetensors"
 _SCHEMA = """
 CREATE TABLE explanations (
     id TEXT PRIMARY KEY,
@@ -24,7 +26,7 @@ CREATE INDEX explanations_number ON explanations (number);
 CREATE INDEX explanations_key ON explanations (content_key, state);
 CREATE TABLE images (
     id TEXT NOT NULL REFERENCES explanations (id) ON DELETE CASCADE,
-    name TEXT NOT NULL,                     -- input.png, original.jpg
+    name TEXT NOT NULL,                     -- input.png, original.jpg, tensors.safetensors
     data BLOB NOT NULL,
     PRIMARY KEY (id, name)
 );
@@ -102,8 +104,8 @@ class Store:
         row = self._one("SELECT document FROM explanations WHERE id = ?", one)
         return None if row is None else dict(json.loads(row))
 
-    def image(self, one: str, name: str) -> bytes | None:
-        """A stored image (``input.png`` or ``original.jpg``), or None."""
+    def file(self, one: str, name: str) -> bytes | None:
+        """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS``), or None."""
         row = self._one("SELECT data FROM images WHERE id = ? AND name = ?", one, name)
         return None if row is None else bytes(row)
 

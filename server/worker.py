@@ -1,8 +1,7 @@
-"""One thread that owns the device: it loads models and explains, one thing at a time, behind a bounded queue."""
+"""One thread that owns the device: it loads models, explains and answers studies, one thing at a time, behind bounded queues."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 import time
@@ -11,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import torch
 from PIL import Image
+from safetensors.torch import save
 
 from explainers.errors import ExplainerError
 from explainers.models.base import TextPair
@@ -24,7 +23,8 @@ from server.metrics import Metrics
 from server.problems import Problem
 from server.registry import Entry, Facts, Registry
 from server.settings import Settings
-from server.store import Store
+from server.store import TENSORS, Store
+from server.tasks import Study, fitting, interrupted, problem_of
 from server.uploads import cut, encoded, open_image
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer withou
 
 
 class Worker(threading.Thread):
-    """The owner of one device. Web threads call ``submit``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
+    """The owner of one device. Web threads call ``submit``, ``study``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
 
     def __init__(self, engine: Engine, registry: Registry, store: Store, settings: Settings, metrics: Metrics) -> None:
         super().__init__(name="worker", daemon=True)
@@ -42,6 +42,7 @@ class Worker(threading.Thread):
         self._device = None if settings.device == "auto" else settings.device
         self._change = threading.Condition(threading.RLock())
         self._loads: list[Entry] = []
+        self._studies: list[Study] = []
         self._queue: list[Job] = []
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
         self._running: Job | None = None
@@ -54,20 +55,33 @@ class Worker(threading.Thread):
         """Queue a job; raises Problem 429 where the queue is full."""
         with self._change:
             if self._stopping:
-                raise _interrupted()
-            if len(self._queue) >= self._settings.queue_size:
-                raise Problem(
-                    429,
-                    "queue-full",
-                    f"{len(self._queue)} explanations are waiting already.",
-                    send="Send the same request again in a moment.",
-                    headers={"Retry-After": str(self._retry_after())},
-                )
+                raise interrupted()
+            self._check_room(len(self._queue), "explanations")
             self._store.add(job.document(), job.images)
             self._live[job.id] = job
             self._queue.append(job)
             self._tell_position(job, len(self._queue) - 1)
             self._change.notify_all()
+
+    def study(self, study: Study) -> None:
+        """Queue a study, before the explanations that wait; raises Problem 429 where too many studies wait."""
+        with self._change:
+            if self._stopping:
+                raise interrupted()
+            self._studies = [one for one in self._studies if not one.gone.is_set()]
+            self._check_room(len(self._studies), "studies")
+            self._studies.append(study)
+            self._change.notify_all()
+
+    def _check_room(self, waiting: int, what: str) -> None:
+        if waiting >= self._settings.queue_size:
+            raise Problem(
+                429,
+                "queue-full",
+                f"{waiting} {what} are waiting already.",
+                send="Send the same request again in a moment.",
+                headers={"Retry-After": str(self._retry_after())},
+            )
 
     def load(self, entry: Entry) -> None:
         """Fetch the files of ``entry`` in a thread of their own (embedded ones are there), then load it in this thread."""
@@ -121,18 +135,23 @@ class Worker(threading.Thread):
     # --- the thread ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Load and explain until stopped."""
+        """Load, answer and explain until stopped."""
         while (task := self._take()) is not None:
             if isinstance(task, Entry):
                 self._load(task)
+            elif isinstance(task, Study):
+                self._answer(task)
             else:
                 self._explain(task)
         with self._change:
             left, self._queue = self._queue, []
+            unanswered, self._studies = self._studies, []
+        for study in unanswered:
+            study.refuse(interrupted())
         for job in left:
-            self._finish(job, "failed", _interrupted())
+            self._finish(job, "failed", interrupted())
 
-    def _take(self) -> Entry | Job | None:
+    def _take(self) -> Entry | Study | Job | None:
         """Wait for something to do; None when the server stops."""
         with self._change:
             while True:
@@ -143,19 +162,27 @@ class Worker(threading.Thread):
                     return task
                 self._change.wait(_IDLE_BEAT)
 
-    def _next(self) -> Entry | Job | None:
-        """Loads first, then the first job whose model is not on its way."""
+    def _next(self) -> Entry | Study | Job | None:
+        """Loads first, then the first study, then the first job, whose model is not on its way."""
         if self._loads:
             return self._loads.pop(0)
+        for study in self._studies:
+            if self._ready(study.entry):
+                self._studies.remove(study)
+                return study
         for job in self._queue:
-            if job.entry.state == "available":  # another model took its room while it waited
-                self.load(self._registry.again(job.entry))
-            elif job.entry.state != "loading":
+            if self._ready(job.entry):
                 self._queue.remove(job)
                 self._running = job
                 self._tell_positions()
                 return job
         return None
+
+    def _ready(self, entry: Entry) -> bool:
+        """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
+        if entry.state == "available":
+            self.load(self._registry.again(entry))
+        return entry.state in ("loaded", "failed")
 
     def _fetch(self, entry: Entry) -> None:
         def progress(text: str, fraction: float | None = None) -> None:
@@ -208,29 +235,52 @@ class Worker(threading.Thread):
         with self._change:
             self._change.notify_all()  # the jobs that wait for it fail now
 
+    def _polled(self, gone: threading.Event) -> Callable[[], bool]:
+        """Says between two passes whether to stop, and that the thread lives."""
+
+        def cancelled() -> bool:
+            self._beat = time.monotonic()
+            return gone.is_set() or self._stopping
+
+        return cancelled
+
+    def _answer(self, study: Study) -> None:
+        if not study.future.set_running_or_notify_cancel():
+            return
+        answers: list[dict[str, Any]] = []
+        try:
+            model, facts = self._loaded(study.entry)
+            cancelled = self._polled(study.gone)
+            send = "Ask for less at once, or explain a shorter text."
+            fitting(lambda: answers.append(study.work(model, cancelled)), study.entry.name, facts.device, send)
+        except self._engine.cancelled:
+            study.future.set_exception(interrupted())
+        except Exception as error:
+            study.future.set_exception(problem_of(error, "study", "cannot-answer"))
+        else:
+            study.future.set_result(answers[-1])
+
+    def _loaded(self, entry: Entry) -> tuple[Any, Facts]:
+        """The model and what is known of it; raises the Problem with which it failed to load."""
+        if entry.state == "failed" and entry.problem is not None:
+            raise entry.problem
+        return self._registry.take(entry)
+
     def _explain(self, job: Job) -> None:
         began = time.monotonic()
         try:
-            if job.entry.state == "failed" and job.entry.problem is not None:
-                raise job.entry.problem
             self._run(job)
         except self._engine.cancelled:
-            outcome: tuple[str, Problem | None] = ("failed", _interrupted()) if self._stopping else ("cancelled", None)
-        except Problem as problem:
-            outcome = ("failed", problem)
-        except ExplainerError as error:
-            outcome = ("failed", Problem(422, "cannot-explain", str(error)))
+            outcome: tuple[str, Problem | None] = ("failed", interrupted()) if self._stopping else ("cancelled", None)
         except Exception as error:
-            log.error("explanation %s failed", job.id, exc_info=error)
-            detail = f"The explanation failed: {type(error).__name__}: {error}"
-            outcome = ("failed", Problem(500, "explanation-failed", detail))
+            outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
         else:
             outcome = ("done", None)
         self._metrics.job(outcome[0], time.monotonic() - began)
         self._finish(job, *outcome, seconds=time.monotonic() - began)
 
     def _run(self, job: Job) -> None:
-        model, facts = self._registry.take(job.entry)
+        model, facts = self._loaded(job.entry)
         wanted = plan(job.asked, facts, self._engine, self._settings)
         job.key = wanted.key
         self._store.save(job.running(facts, wanted), key=job.key)
@@ -243,30 +293,20 @@ class Worker(threading.Thread):
         def on_prediction(explanation: Any) -> None:
             if isinstance(source, Image.Image):
                 job.images["input.png"] = encoded(cut(source, explanation.input.crop, SEEN_SIDE), "PNG")
+            job.images[TENSORS] = save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})
             job.predicted(explanation.to_json())
 
         def on_map(explanation: Any, attribution: Any) -> None:
             job.mapped(attribution.to_json())
 
-        def cancelled() -> bool:
-            self._beat = time.monotonic()
-            return job.cancelled.is_set() or self._stopping
-
+        cancelled = self._polled(job.cancelled)
         observer = Observer(on_prediction, on_map)
 
         def explain() -> None:
             self._engine.explain(model, source, wanted.targets, wanted.methods, side=job.asked.side, observer=observer, cancelled=cancelled)
 
-        if not _fits(explain):
-            _free()
-            if not _fits(explain):
-                _free()
-                raise Problem(
-                    503,
-                    "out-of-memory",
-                    f"{job.entry.name} needs more memory than {facts.device} has for these methods.",
-                    send="Ask for fewer methods at once, for fewer targets, or for a shorter text.",
-                )
+        send = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
+        fitting(explain, job.entry.name, facts.device, send)
 
     def _finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
         document = job.finished(state, problem, seconds)
@@ -300,22 +340,3 @@ class Observer:
 
     def __init__(self, on_prediction: Callable[[Any], None], on_map: Callable[[Any, Any], None]) -> None:
         self.on_prediction, self.on_map = on_prediction, on_map
-
-
-def _fits(work: Callable[[], None]) -> bool:
-    """Run ``work``; False where memory ran out. On return the failed attempt's frames, and so its tensors, are gone."""
-    try:
-        work()
-    except (torch.OutOfMemoryError, MemoryError):
-        return False
-    return True
-
-
-def _free() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def _interrupted() -> Problem:
-    return Problem(503, "interrupted", "The server is stopping.", send="Ask again when it is back.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from server.lookup import find_document
 from server.problems import Problem
 from server.registry import Entry
 from server.services import Services, Use
+from server.studies import ends_before_hang_up
 from server.uploads import encoded, open_image, read_form
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"])
@@ -120,19 +120,8 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
         async for _ in job.feed.follow():
             pass
 
-    async def hang_up() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    tasks = [asyncio.create_task(end()), asyncio.create_task(hang_up())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if not tasks[0].done():
-            await run_in_threadpool(services.worker.cancel, job.id)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    if not await ends_before_hang_up(request, end()):
+        await run_in_threadpool(services.worker.cancel, job.id)
 
 
 @router.get("/{one}")

@@ -67,6 +67,20 @@ def test_one_image_many_images_a_path_and_tensors_agree(tmp_path: Path) -> None:
     assert len(explain(model, model.tensors([picture(), picture(1)]), methods=spec)) == 2
 
 
+@pytest.mark.parametrize("side", ["image", "text"])
+def test_the_tensors_of_each_image_of_a_batch_are_what_the_model_was_given(side: Any) -> None:
+    model = clip_model()
+    asked: list[Any] = ["a bad movie", "the plot"]
+    for one in explain(model, [picture(), picture(1)], target=asked, methods="rollout", side=side):
+        logits = model.seen_from(side).forward(one.tensors)
+        torch.testing.assert_close((logits.T if side == "text" else logits)[0].float(), one.logits)
+
+
+def test_the_tensors_of_each_text_of_a_batch_are_what_the_model_was_given() -> None:
+    for one in explain(text_model(), [TEXT, "a bad movie"], methods="rollout"):
+        torch.testing.assert_close(text_model().forward(one.tensors)[0], one.logits, rtol=1e-4, atol=1e-5)
+
+
 def test_the_shape_of_an_attribution_of_an_image() -> None:
     result = explain(image_model(), picture(), target="Zebra", methods=["rollout", "input_x_gradient:libra"])
     one = result["rollout"]

@@ -84,7 +84,8 @@ class Standin:
         model = SimpleNamespace(
             name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
         )
-        model.seen_from = lambda side: model
+        model.seen_from, model.side, model.prompt_inputs = lambda side: model, "image", None
+        model.prepare = lambda source: SimpleNamespace(tensors=given(source))
         return model
 
     def fetch(self, name: str, progress: Progress) -> None:
@@ -111,6 +112,7 @@ class Standin:
         explanation = Explanation(
             model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
         )
+        explanation.tensors = given(inputs)
         observer.on_prediction(explanation)
         for one in targets:
             for spec in methods:
@@ -178,6 +180,11 @@ def _target(target: Any, labels: list[str], logits: torch.Tensor, prompted: bool
     read, of = ("probability", label) if isinstance(target, Probability) else ("logit", None)
     shown = f"p({label})" if of else label
     return TargetInfo(shown, places[0], label if prompted else None, float(logits[places[0]]), 0.5, read, of)  # type: ignore[arg-type]
+
+
+def given(inputs: Image.Image | str) -> dict[str, torch.Tensor]:
+    """What the stand-in says that the model was given."""
+    return {"input_ids" if isinstance(inputs, str) else "pixel_values": _seen(inputs)[1][None]}
 
 
 def _seen(inputs: Image.Image | str) -> tuple[ImageInput | TextInput, torch.Tensor]:

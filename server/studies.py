@@ -1,0 +1,146 @@
+"""Studies: questions about a stored explanation that need its model again, on exactly the input that it was given then."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+from PIL import Image
+from safetensors.torch import load
+from starlette.concurrency import run_in_threadpool
+from torch import Tensor
+
+from explainers.models.base import TextPair
+from server.lookup import find_document, stored_file
+from server.problems import Problem
+from server.services import Services
+from server.store import TENSORS
+from server.tasks import Study
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a study works with, in the worker's thread.
+
+    model      on the side that was explained (``model.side``)
+    tensors    what the model was given, a batch of one on its device: ``model.forward(tensors)`` gives the logits (1, labels) of the
+               document; those of a CLIP model's text side are (labels, 1)
+    labels     the names of the logits: the classes, or the prompts of a CLIP model
+    document   the explanation as JSON
+    cancelled  whether to stop: ``explainers.explain`` takes it, and :meth:`check` asks it
+    notes      what a person should know; a study may add its own. They go into the answer
+    """
+
+    model: Any
+    tensors: dict[str, Tensor]
+    labels: list[str]
+    document: dict[str, Any]
+    cancelled: Callable[[], bool]
+    stop: type[Exception]
+    notes: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Call it between forward passes: ends the study where nobody waits for it any more, and tells the server that it lives."""
+        if self.cancelled():
+            raise self.stop
+
+
+#: A study: from its subject to its answer as JSON. It may raise ExplainerError (answered 422) and Problem.
+Ask = Callable[[Subject], dict[str, Any]]
+
+
+async def study(services: Services, one: str, ask: Ask, request: Request) -> dict[str, Any]:
+    """Run ``ask`` in the worker's thread, before the explanations that wait; its answer, with ``id`` and ``notes``.
+
+    The model is loaded where it is not. Raises Problem 404 (no such explanation), 409 (not finished, or the model has changed since),
+    422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
+    """
+    document = await run_in_threadpool(find_document, one, services)
+    if document["state"] != "done":
+        detail = f"The explanation is {document['state']}, not done."
+        raise Problem(409, "not-done", detail, send="Ask once it is done, or ask for a new explanation.")
+
+    def work(model: Any, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        subject = _subject(services, document, model, cancelled)
+        answer = ask(subject)
+        return {"id": one, **answer, "notes": subject.notes}
+
+    def submit() -> Study:
+        entry = services.registry.ask(document["model"], services.worker.load)
+        task = Study(entry, work)
+        services.worker.study(task)
+        return task
+
+    task = await run_in_threadpool(submit)
+
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+    try:
+        if not await ends_before_hang_up(request, ended.wait()):
+            raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
+        return task.future.result()
+    finally:
+        task.cancel()
+
+
+async def ends_before_hang_up(request: Request, work: Coroutine[Any, Any, Any]) -> bool:
+    """Wait until ``work`` ends, or until the client hangs up, which ends the waiting; whether the work came first."""
+
+    async def hang_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.create_task(work), asyncio.create_task(hang_up())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def prompts_of(document: Mapping[str, Any]) -> list[str]:
+    """The prompts of a CLIP model in the order of its logits."""
+    targets = document["targets"]
+    named = [name for one in targets for name in (one.get("of", one["label"]), one.get("against")) if name is not None]
+    return list(dict.fromkeys(named))
+
+
+def _subject(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool]) -> Subject:
+    """Worker thread: what the model was given then."""
+    if model.weights_digest != document["weights_digest"]:
+        detail = f"The weights of {document['model']} have changed since this explanation was made."
+        raise Problem(409, "model-changed", detail, send="Ask for the explanation again.")
+    if model.kind == "clip":
+        model = model.seen_from("text" if "prompts" in document else "image")
+    labels = prompts_of(document) if model.kind == "clip" else list(model.labels)
+    notes: list[str] = []
+    stored = stored_file(document["id"], TENSORS, services)
+    if stored is not None:
+        tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
+    else:
+        tensors = _prepared_again(services, document, model, labels, notes)
+    return Subject(model, tensors, labels, document, cancelled, services.engine.cancelled, notes)
+
+
+def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
+    """The input of an explanation that was made before inputs were kept, from its text or its picture, with a note on what that means."""
+    told = document["input"]
+    if told["kind"] == "text":
+        source: Any = TextPair(told["text"], told["text_pair"]) if "text_pair" in told else told["text"]
+    else:
+        picture = stored_file(document["id"], "original.jpg", services)
+        if picture is None:
+            raise Problem(409, "input-lost", "The picture of this explanation was not kept.", send="Ask for the explanation again.")
+        source = Image.open(io.BytesIO(picture), formats=("JPEG",)).convert("RGB")
+        notes.append(
+            "This explanation was made before inputs were kept as the model saw them: its picture was prepared again from a smaller copy, "
+            "so the numbers may differ a little from those of the maps."
+        )
+    tensors: dict[str, Tensor] = dict(model.prepare(source).tensors)
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(labels).tensors}
