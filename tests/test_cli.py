@@ -15,7 +15,7 @@ import explainers
 from embedded.recipes import RECIPES
 from explainers.models.catalogue import CATALOGUE
 from server.cli import main
-from server.commands.explain import file_stem, folder_names
+from server.names import file_stem, folder_names
 from tests.conftest import ROOT
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."

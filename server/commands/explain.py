@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from server.commands import CommandError, Commands
 from server.commands.listing import text_table
 from server.commands.progress import Loading, Maps
+from server.names import file_stem, folder_names
 
 if TYPE_CHECKING:
     from explainers import Attribution, Explanation
@@ -156,29 +155,6 @@ def the_target(args: argparse.Namespace, model: Model) -> Any:
     if args.probability:
         return [explainers.Probability(name) for name in names] or explainers.Probability(None)
     return names or None
-
-
-def file_stem(spec: str) -> str:
-    """The file name of a method, without its ending. Different specs get different names, safe on every file system.
-
-    ``fullgrad_plus:libra`` is fullgrad_plus-libra, ``rollout?start_layer=1`` is rollout+start_layer=1.
-    """
-    readout, _, options = spec.partition("?")
-    parts = [readout.replace(":", "-"), *options.split("&")] if options else [readout.replace(":", "-")]
-    return "+".join(quote(part, safe="=") for part in parts)
-
-
-def folder_names(labels: Sequence[str]) -> list[str]:
-    """A folder name for each target: its label in lower case, hyphens for what is no letter or digit, all different."""
-    names: list[str] = []
-    for label in labels:
-        stem = re.sub(r"[^\w]+", "-", label.lower()).strip("-")[:60] or "target"
-        name, count = stem, 1
-        while name in names:
-            count += 1
-            name = f"{stem}-{count}"
-        names.append(name)
-    return names
 
 
 def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:

@@ -1,0 +1,128 @@
+"""A finished explanation as one zip file: its input, its numbers, its pictures, and the lines that make it again."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from server.again import TENSORS, curl_lines, python_lines
+from server.engine import Engine
+from server.names import file_stem, folder_names
+
+Document = Mapping[str, Any]
+_SIDE = 448  # of the pictures of maps
+
+
+def map_stems(document: Document) -> list[str]:
+    """A path without its ending for each map, in the order of the document: in a folder a target where there are several."""
+    labels = [target["label"] for target in document["targets"]]
+    folders = dict(zip(labels, folder_names(labels), strict=True)) if len(labels) > 1 else {}
+    return [str(PurePosixPath("maps", folders.get(one["target"], ""), file_stem(one["method"]))) for one in document["maps"]]
+
+
+def numbers(one: Mapping[str, Any]) -> bytes:
+    """The scores of one map as a NumPy file, float32: (rows, columns) of patches, or one a token."""
+    scores = np.asarray(one["scores"], dtype=np.float32)
+    buffer = io.BytesIO()
+    np.save(buffer, scores.reshape(one["grid"]) if one.get("grid") else scores)
+    return buffer.getvalue()
+
+
+def picture(document: Document, one: Mapping[str, Any], seen: bytes | None, engine: Engine, size: int) -> bytes:
+    """One map as a PNG file; ``seen`` is the file of what the model saw of an image."""
+    base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
+    buffer = io.BytesIO()
+    engine.overlay(document, one, base, size).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server: str) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file of the bundle, one after the other, as they are asked for.
+
+    kept    the files stored beside the explanation: pictures of the input, what the model was given
+    server  the address at which it was made, for the lines of curl
+    """
+    code = python_lines(document, exact=TENSORS in kept)
+    stems = map_stems(document)
+    yield "README.txt", _readme(document, kept, code, server).encode()
+    yield "again.py", code.encode()
+    yield "explanation.json", (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+    if document["input"]["kind"] == "text":
+        yield "input.txt", str(document["input"]["text"]).encode()
+        if "text_pair" in document["input"]:
+            yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
+    yield from kept.items()
+    for one, stem in zip(document["maps"], stems, strict=True):
+        yield f"{stem}.npy", numbers(one)
+        yield f"{stem}.png", picture(document, one, kept.get("input.png"), engine, _SIDE)
+
+
+def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
+    """The entries as a zip file, in pieces, so that it never lies in memory as a whole. ``when``: the date of every entry."""
+    pipe = _Pipe()
+    with zipfile.ZipFile(pipe, "w") as archive:
+        for name, content in entries:
+            entry = zipfile.ZipInfo(name, (max(1980, when.year), *when.timetuple()[1:6]))
+            packed = name.endswith((".png", ".jpg"))
+            archive.writestr(entry, content, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            yield pipe.drain()
+    yield pipe.drain()
+
+
+class _Pipe(io.RawIOBase):
+    """What a zip file is written to: it keeps the bytes until they are drained, and cannot go back."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._waiting += data
+        return len(data)
+
+    def drain(self) -> bytes:
+        waiting, self._waiting = bytes(self._waiting), bytearray()
+        return waiting
+
+
+def _readme(document: Document, kept: Mapping[str, bytes], code: str, server: str) -> str:
+    targets = ", ".join(f"{one['label']} (logit {one['logit']:.6g})" for one in document["targets"])
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    told = {
+        "explanation.json": "the whole explanation: what the model said, every score, ranges, timings, notes",
+        "maps/*.npy": "the scores of each map, float32: (rows, columns) of patches, or one a token",
+        "maps/*.png": "pictures of the maps, in the colours of the page",
+        "again.py": "the Python lines below",
+        TENSORS: "what the model was given, to the last bit",
+        "input.png": "the part of the picture that the model saw",
+        "original.jpg": "a copy of the picture, at most 1024 pixels a side",
+        "input.txt": "the text",
+        "input_pair.txt": "the second text",
+    }
+    text = document["input"]["kind"] == "text"
+    pair = "text_pair" in document["input"]
+    absent = {name for name in (TENSORS, "input.png", "original.jpg") if name not in kept}
+    absent |= set() if text else {"input.txt"}
+    absent |= set() if pair else {"input_pair.txt"}
+    listed = "\n".join(f"  {name:20} {what}" for name, what in told.items() if name not in absent)
+    notes = "".join(f"  {note}\n" for note in document.get("notes", ()))
+    parts = [
+        "An explanation made by Vitrine\n",
+        f"made      {document['created']}\nmodel     {document['model']}\nweights   SHA-256 {document['weights_digest']}\n"
+        f"explained {targets}\nversions  {versions}\n",
+        f"Files\n{listed}\n",
+        *([f"Notes\n{notes}"] if notes else []),
+        f"Make it again in Python, in this folder\n\n{code}",
+        f"Make it again with curl, in this folder, of a Vitrine server\n\n{curl_lines(document, server)}",
+    ]
+    return "\n".join(parts)
