@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-TENSORS, PICTURE = "tensors.safetensors", "original.jpg"
+from server.store import TENSORS
+
+PICTURE = "original.jpg"
 Document = Mapping[str, Any]
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from server.again import TENSORS, curl_lines, python_lines
+from server.again import curl_lines, python_lines
 from server.engine import Engine
 from server.names import file_stem, folder_names
+from server.store import TENSORS
 
 Document = Mapping[str, Any]
 _SIDE = 448  # of the pictures of maps

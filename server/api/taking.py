@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from PIL import Image
 
 from server import bundle
-from server.again import PICTURE, TENSORS, curl_lines, python_lines
+from server.again import PICTURE, curl_lines, python_lines
 from server.lookup import find_document, find_map, stored_file
 from server.problems import Problem
 from server.services import Services, Use
+from server.store import TENSORS
 from server.uploads import encoded
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"])
@@ -28,10 +29,10 @@ EXCERPT = 120  # characters of a text in its summary
 def summary(one: str, services: Use) -> JSONResponse:
     """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at."""
     document = find_document(one, services)
-    told = document.get("input")
+    told = document.get("input", {"kind": None})
     shown = ("id", "state", "created", "model", "targets", "problem", "seconds")
     short = {name: document[name] for name in shown if name in document}
-    text = told is not None and told["kind"] == "text"
+    text = told["kind"] == "text"
     prompted = any(one.get("prompt") is not None for one in document.get("top", ()))
     short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
     if text:

@@ -112,6 +112,7 @@ class Standin:
         explanation = Explanation(
             model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
         )
+        explanation.prompted = model.kind == "clip"
         explanation.tensors = given(inputs)
         observer.on_prediction(explanation)
         for one in targets:

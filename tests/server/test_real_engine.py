@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import urllib.request
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,41 @@ def test_two_texts(site: Site) -> None:
     shown = Image.open(io.BytesIO(site.client.get(f"/api/explanations/{document['id']}/maps/rollout.png").content))
     assert shown.tobytes() == render_overlay(result, result["rollout"]).tobytes()
     assert site.ask(model="reviews-bert", text=TEXT, methods=SOME, wait=True).json()["id"] != document["id"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"image": png(3, (70, 40)), "target": ["1", "0"]},
+        {"image": png(3), "target": "2", "against": "0"},
+        {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"]},
+        {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
+        {"model": "reviews-bert", "text": TEXT, "text_pair": 'a "bad"\nfilm'},
+        {"model": "reviews-bert", "text": TEXT, "target": "for", "read": "probability", "methods": ["input_x_gradient:libra"]},
+    ],
+    ids=["picture", "contrast", "prompts", "words", "pair", "probability"],
+)
+def test_the_python_lines_give_the_same_scores(
+    site: Site, fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = site.ask(wait=True, **{"methods": SOME, **fields}).json()
+    bundle = zipfile.ZipFile(io.BytesIO(site.client.get(f"/api/explanations/{document['id']}/bundle.zip").content))
+    bundle.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(explainers, "load", tiny)
+    for code in (bundle.read("again.py").decode(), site.get(f"/api/explanations/{document['id']}/code")["python"]):
+        fetched: list[str] = []
+        monkeypatch.setattr(urllib.request, "urlretrieve", lambda address, name, fetched=fetched: fetched.append(address))
+        made: dict[str, Any] = {}
+        exec(compile(code, "again.py", "exec"), made)
+        again = json.loads(json.dumps(made["result"].to_json()))
+        assert [one["scores"] for one in again["maps"]] == [one["scores"] for one in document["maps"]]
+        assert [one["target"] for one in again["maps"]] == [one["target"] for one in document["maps"]]
+        assert capsys.readouterr().out.count("tensor(") == len(document["maps"])
+    address = f"/api/explanations/{document['id']}/tensors.safetensors"
+    assert [one.removeprefix("http://testserver") for one in fetched] == ([address] if "image" in fields else [])
+    if "image" in fields:
+        assert site.client.get(address).content == (tmp_path / "tensors.safetensors").read_bytes()
 
 
 def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:

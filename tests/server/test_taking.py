@@ -83,7 +83,7 @@ def test_a_bundle_of_a_picture(site: Site) -> None:
     readme = archive.read("README.txt").decode()
     for fact in (document["weights_digest"], document["model"], "vitrine 0", "zebra", archive.read("again.py").decode(), "curl "):
         assert fact in readme
-    listed = {line.split("  ")[1] for line in readme.splitlines() if line.startswith("  ")}
+    listed = {line.split()[0] for line in readme.partition("Files\n")[2].partition("\n\n")[0].splitlines()}
     assert listed - {"maps/*.npy", "maps/*.png"} == {name for name in archive.namelist() if "/" not in name and name != "README.txt"}
 
 
@@ -91,6 +91,7 @@ def test_a_bundle_of_a_text(site: Site) -> None:
     document = site.ask(model="reviews-bert", text=TEXT, wait=True).json()
     archive = zipfile.ZipFile(io.BytesIO(site.client.get(f"/api/explanations/{document['id']}/bundle.zip").content))
     assert archive.read("input.txt").decode() == TEXT
+    assert "tensors.safetensors" in archive.namelist()
     assert not [name for name in archive.namelist() if name.endswith(".jpg")]
     assert json.dumps(TEXT) in archive.read("again.py").decode()
 
