@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from explainers.methods import Variant
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
+#: A paper of arXiv in a citation.
+ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -67,10 +68,10 @@ def references_markdown() -> str:
     lines: dict[str, str] = {}
     listed: list[Variant | Rule] = [*explainers.variants(), *explainers.RULES.values()]
     for one in listed:
-        found = _ARXIV.search(one.paper)
+        found = ARXIV.search(one.paper)
         if one.year:
             lines.setdefault(found[0] if found else one.paper, f"- {source(one.by, one.year)}: {one.paper}.")
-    return _ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
+    return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
 
 
 TABLES: dict[str, Callable[[], str]] = {

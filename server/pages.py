@@ -13,6 +13,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from server.methodpages import add_method_pages
+
 #: path -> (template, title); the order is the order of the navigation
 PAGES: dict[str, tuple[str, str]] = {
     "/": ("home.html", "What the model looked at"),
@@ -68,4 +70,5 @@ def add_pages(app: FastAPI, settings: Any = None) -> None:
 
     for path, (template, title) in PAGES.items():
         add(path, template, title)
+    add_method_pages(app, templates, shared)
     app.mount("/static", _Static(directory=_folder("static")), name="static")

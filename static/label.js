@@ -9,6 +9,9 @@ export const ruleName = (rule) => (rule ? RULES[rule] ?? rule.replace(/^libra-/,
 
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
+/** The name of a method, which leads to its page. */
+export const heading = (variant) => el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
+
 const SAME = "The same map for every class.";
 
 /** Whether a note says that the map does not depend on the class. */

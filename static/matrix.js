@@ -1,7 +1,7 @@
 // Methods by prompts: one row a method, one column a prompt; at narrow width the row wraps under the method's name.
 
 import { el } from "./dom.js";
-import { byLine, Notes, optionsButton, ruleName, standing, warnings } from "./label.js";
+import { byLine, heading, Notes, optionsButton, ruleName, standing, warnings } from "./label.js";
 import { Plate, Wall } from "./plate.js";
 
 const key = (spec, target) => `${spec}\n${target}`;
@@ -62,7 +62,7 @@ export class Matrix extends Wall {
     this.notes.set(variant.spec, notes);
     this.#say(variant);
     const label = el(
-      "div", { class: "label" }, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant)),
+      "div", { class: "label" }, heading(variant), el("p", { class: "by" }, byLine(variant)),
       el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), optionsButton(variant), notes.node,
     );
     return el("div", { class: "line" }, label, this.targets.map((target) => this.plates.get(key(variant.spec, target)).node));

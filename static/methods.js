@@ -46,7 +46,7 @@ function family(method, variants) {
   const rows = variants.map((variant, i) =>
     el(
       "tr", { class: i ? "" : "first", data: { spec: variant.spec } },
-      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("span", { class: "title" }, method.title), el("p", {}, method.description), traits(method), options(method), refused(method)),
+      i ? null : el("th", { scope: "rowgroup", rowSpan: variants.length }, el("a", { class: "title", href: `/methods/${method.name}` }, method.title), el("p", {}, method.description), traits(method), options(method), refused(method)),
       el("td", {}, variant.rule ? ruleName(variant.rule) : el("span", { class: "quiet" }, "none needed")),
       el("td", {}, ownName(method, variant)),
       el("td", {}, cite(variant)),

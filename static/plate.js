@@ -3,7 +3,7 @@
 import { limits } from "./colour.js";
 import { el } from "./dom.js";
 import { Face } from "./face.js";
-import { byLine, Facts, Notes, ruleName, Scale, standing, Take, warnings } from "./label.js";
+import { byLine, Facts, heading, Notes, ruleName, Scale, standing, Take, warnings } from "./label.js";
 
 /** The name by which a screen reader tells maps apart. */
 export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
@@ -18,7 +18,7 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, target === null);
-    const above = target === null ? [this.face.node, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
+    const above = target === null ? [this.face.node, heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.notes?.node, this.take.node);
     this.show(null);
   }

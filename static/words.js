@@ -2,7 +2,7 @@
 
 import { chosen, place } from "./colour.js";
 import { el, number, signedNumber } from "./dom.js";
-import { byLine, Facts, Notes, Scale, standing, Take, warnings } from "./label.js";
+import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
 
 /** Whether the model left out what stands between two places of the text: white space alone is nothing. */
@@ -45,7 +45,7 @@ export class WordPlate {
     this.facts = new Facts(variant);
     this.notes = new Notes(standing(variant));
     this.take = new Take(variant);
-    const head = [this.value, el("h2", { title: variant.description }, variant.title), el("p", { class: "by" }, byLine(variant))];
+    const head = [this.value, heading(variant), el("p", { class: "by" }, byLine(variant))];
     const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.notes.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();

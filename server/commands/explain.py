@@ -35,9 +35,7 @@ def add(commands: Commands) -> None:
     text.add_argument("--text", help="a text instead of an image")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
     parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
-    parser.add_argument(
-        "--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)"
-    )
+    parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
         "--target",
@@ -45,9 +43,7 @@ def add(commands: Commands) -> None:
         action="append",
         help="name or number of a class; repeatable (default: the top class)",
     )
-    target.add_argument(
-        "--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable"
-    )
+    target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
     parser.add_argument(
         "--side",
         choices=("image", "text"),
@@ -57,9 +53,7 @@ def add(commands: Commands) -> None:
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
     parser.add_argument("--methods", metavar="SPEC", nargs="+", help="see 'vitrine methods' (default: the page's)")
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there"
-    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
     parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")

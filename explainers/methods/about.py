@@ -1,0 +1,299 @@
+"""What a page says of each read-out beside its declaration: the formula, in plain words, when to trust it, where it fails.
+
+A formula is written in a small part of TeX, one string a line. The symbols that they share are explained once, in :data:`SYMBOLS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class About:
+    """A read-out for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
+    what is known against it, with the source.
+    """
+
+    formula: tuple[str, ...]
+    words: str
+    trust: str
+    fails: str
+
+
+#: What the letters of the formulas stand for; a page shows those that its formula has.
+SYMBOLS = {
+    "s": "score of token j (a patch or a word piece)",
+    "f": "the explained number: a logit, a probability, a difference of two logits, or the likeness of image and prompt",
+    "x": "the tokens where block l begins, one vector of d = 1, 2, … numbers each; at l = 1 they are the embedded patches or pieces",
+    "y": "the tokens where block l ends",
+    "A": "attention of block l: how much of token j head h takes into token i",
+    r"\bar{A}": "attention, mean of the heads",
+    r"\nabla": "the signal that came back from f to what follows it: the gradient under the rule in force",
+    "R": "the relevance that came back from f under a rule that carries relevance",
+    "c": "the token that the answer is read from: the classification token",
+    "I": "the identity: what stays where it is",
+    "H": "how many heads a block has",
+    "L": "how many blocks there are; block L is the last",
+    "b": "a bias of the model, where it acts on a token",
+    "m": "a random masking: 1 where a token is kept, 0 where it is hidden",
+    r"\odot": "number by number",
+}
+
+ATTENTION_FAILS = (
+    "Attention says where a block looks, not what it takes from there, and other attention maps can give the same answer "
+    "(Jain & Wallace 2019, arXiv 1902.10186)."
+)
+AGNOSTIC = "It never sees which class is asked about, so it cannot tell the evidence for one answer from that for another."
+HIDING = (
+    "An input with holes is none that the model was trained on, so part of what it measures is the shock of the hole (Hooker et al. 2019, "
+    "arXiv 1806.10758)."
+)
+EXACT = "Under Libra the model becomes a sum of parts that add up to the answer, so its sign and size can be taken at their word."
+BREAKS = (
+    "With the ordinary gradient, softmax and LayerNorm make parts cancel, and the sum drifts away from the answer (Ali et al. 2022, "
+    "arXiv 2202.07304; Mehri et al. 2025)."
+)
+LAYERS = (
+    "The sum over blocks counts the same evidence once a block: read it as a ranking, not as shares of the answer (LibraGrad's own "
+    "definition; only FullGrad is complete)."
+)
+CANCELS = (
+    "Relevance of opposite sign can nearly cancel, and what is left is divided by almost nothing: digits are lost. Here it runs in float64 "
+    "where float32 would have changed the map, and the map says so."
+)
+
+ABOUT: dict[str, About] = {
+    "raw_attention": About(
+        (r"s_j = \frac{1}{H} \sum_h A^L_{h,c,j}",),
+        "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at.",
+        "As a first look at where the last block reads from, and as a line that other methods should beat.",
+        f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
+    ),
+    "rollout": About(
+        (r"C = \prod_{l=L}^{1} \frac{\bar{A}^l + I}{2}", r"s_j = C_{c,j}"),
+        "Follows attention from the answer down through every block to the input. Half of each block's signal is taken to pass it by on "
+        "the residual path.",
+        "When the question is where information can have come from, whatever it says.",
+        f"Heads are averaged, values and feed-forward layers left out; background gets a share as attention does (Chefer et al. 2021, "
+        f"arXiv 2012.09838). {AGNOSTIC}",
+    ),
+    "gradcam_attention": About(
+        (r"s_j = \left(\frac{1}{H} \sum_h w_h A^L_{h,c,j}\right)^{+}", r"w_h = \text{mean}_j \nabla A^L_{h,c,j}"),
+        "The last attention map again, but each head counts by how much the answer would gain if that head attended more.",
+        "When one block decides, as in shallow models and for a coarse place in an image.",
+        "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv 2012.09838).",
+    ),
+    "generic_attention": About(
+        (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot \nabla A^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        "In every block, attention is kept where more of it would raise the answer; these maps are then multiplied through the blocks.",
+        "As a cheap map of a chosen class that needs nothing but attention and its gradient.",
+        "It shows only what speaks for the class, and sees what attention moves but not what the values carry (Chefer et al. 2021, "
+        "arXiv 2103.15679, leave both out by design).",
+    ),
+    "attcat": About(
+        (r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
+        "Each token's share of the answer at the end of every block, weighted by how much attention the token gets there.",
+        "For texts, where it was made and where the sign of a word matters.",
+        f"{LAYERS} Paper and published code differ in which tokens meet which attention; the option published_code has the other one.",
+    ),
+    "transformer_attribution": About(
+        (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(\nabla A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        "Relevance is taken back from the class to every attention map, weighted with the gradient there, and the positive parts are "
+        "multiplied through the blocks.",
+        "For the place of an object of a chosen class: it is the map that many later papers compare with.",
+        f"It shows only what speaks for the class. {CANCELS}",
+    ),
+    "transformer_attribution_without_gradient": About(
+        (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        "Transformer Attribution with attention in the place of its gradient: shows what the gradient was good for.",
+        "To understand Transformer Attribution, not to explain a model.",
+        f"Worse than the whole method in the authors' own tests (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+    ),
+    "transformer_attribution_last_block": About(
+        (r"s_j = \frac{1}{H} \sum_h \left(\nabla A^L_{h,c,j} R^L_{h,c,j}\right)^{+}",),
+        "Transformer Attribution that stops at the last block.",
+        "To see how much of the map comes from the blocks before.",
+        f"Tokens of the last block are mixtures already, so a patch may speak for its neighbours (Chefer et al. 2021, ablation). {CANCELS}",
+    ),
+    "transformer_attribution_second_block": About(
+        (r"s_j = \frac{1}{H} \sum_h \left(\nabla A^2_{h,c,j} R^2_{h,c,j}\right)^{+}",),
+        "Transformer Attribution read at the second block alone, near the input.",
+        "To see how far the class can be told that early on the way back.",
+        f"One early block says little of the class (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+    ),
+    "partial_lrp": About(
+        (r"s_j = \frac{1}{H} \sum_h \left(R^L_{h,c,j}\right)^{+}",),
+        "Relevance of the last attention map, positive part, mean of the heads.",
+        "As a baseline between raw attention and Transformer Attribution.",
+        f"One block only; hardly differs from class to class (pictures of two classes in Chefer et al. 2021, arXiv 2012.09838). {CANCELS}",
+    ),
+    "lrp": About(
+        (r"s_j = \sum_d R^1_{j,d}",),
+        "Relevance taken all the way back: to the pixels, summed over each patch, or to the embedded words.",
+        "As the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
+        f"The published baseline doubles relevance at every linear layer, and its map hardly depends on the class (Chefer et al. 2021, "
+        f"and their code). {CANCELS}",
+    ),
+    "token_tm": About(
+        (
+            r"C^l = \left(I + W^l_{\text{mlp}}\right) \left(I + \left(\bar{A}^l W^l_{\text{att}}\right) \odot "
+            r"\text{mean}_h \left(\nabla A^l_h\right)^{+}\right) C^{l-1}",
+            r"W = \text{diag}\left(\frac{|x'|}{|x|} \, \text{softmax} \cos(x, x')\right)",
+            r"C^0 = \text{diag} \, |x^1|, \quad s_j = C^L_{c,j}",
+        ),
+        "Attention and its gradient through the blocks, each token weighted by how its length and its direction change on the way "
+        "from x to x′ in each half of a block.",
+        "When long vectors that a block shrinks should not count as much as attention alone would have it.",
+        "The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
+    ),
+    "legrad": About(
+        (
+            r"s_j = \sum_{l} \text{mean}_{h,i} \left(\nabla_{A^l} f^l\right)^{+}_{h,i,j}",
+            r"f^l = \text{head}\left(\text{mean}_i \, y^l_i\right)",
+        ),
+        "Asks after each of the last blocks: if the model had to answer now, how would the answer grow with attention? The positive "
+        "gradients are averaged over heads and queries and added.",
+        "For CLIP, where it was made, and where several layers form the answer.",
+        "It gives the head a mean of tokens that it was not trained on, and shows sensitivity, not what attention carried (by its own "
+        "definition: Bousselham et al. 2025, arXiv 2404.03214).",
+    ),
+    "grad_eclip": About(
+        (
+            r"s_j = \left(\lambda_j \sum_d g_d v_{j,d}\right)^{+}",
+            r"g = \nabla o_c, \quad \lambda_j = \text{scaled} \cos(q_c, k_j)",
+        ),
+        "The values v of the last block, weighted by the gradient g at what attention put out there, and by how like its query q "
+        "each key k is. No softmax is in it, so strong tokens do not drown the others.",
+        "For image and prompt in CLIP, where it was made.",
+        "One block only. The published code runs that block with one head, and then the model says something else; the option single_head "
+        "has that (Zhao et al. 2024 and their code).",
+    ),
+    "decompx": About(
+        (
+            r"z_{i \leftarrow j} \mapsto \text{block}^l\left(z_{i \leftarrow j}\right)",
+            r"s_j = \text{head}\left(z_{c \leftarrow j}\right), \quad \sum_j s_j \approx f",
+        ),
+        "Every token is sent through the model on its own, with attention, scales and gates held at what they were; what arrives "
+        "at the answer is its score.",
+        "When sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
+        "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). Slow.",
+    ),
+    "globenc": About(
+        (r"N^l_{i,j} = \left|v^l_{i \leftarrow j}\right|_2", r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}"),
+        "Measures the vector v that each token really gives to each other one through attention and the residual path, and rolls these "
+        "lengths out over the blocks.",
+        "In place of rollout: it sees values and residuals, not attention alone.",
+        f"The feed-forward layers are left out, and a long vector counts even where others cancel it (Modarressi et al. 2022, "
+        f"arXiv 2205.03286). {AGNOSTIC}",
+    ),
+    "alti": About(
+        (
+            r"N^l_{i,j} = \left(|o^l_i|_1 - |o^l_i - v^l_{i \leftarrow j}|_1\right)^{+}",
+            r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}",
+        ),
+        "As GlobEnc, but a contribution v counts by how near it comes to the sum o of all, not by its length.",
+        "In place of GlobEnc where contributions cancel each other.",
+        f"The feed-forward layers are left out (Ferrando et al. 2022, arXiv 2203.04212). {AGNOSTIC}",
+    ),
+    "input_x_gradient": About(
+        (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d}",),
+        "Each embedded patch or word piece times the signal that came back to it. With the rules of Ali et al. this is Conservative LRP, "
+        "with those of Achtibat et al. AttnLRP.",
+        f"Not with the ordinary gradient. {EXACT}",
+        BREAKS,
+    ),
+    "hirescam": About(
+        (r"s_j = \sum_d x^L_{j,d} \nabla x^L_{j,d}",),
+        "Token times gradient where the last block begins.",
+        "When the tokens are still near their patches in the last block.",
+        f"Late tokens are mixtures of many patches, so the place may be wrong (Mehri et al. 2025 compare the layers). {BREAKS}",
+    ),
+    "saliency": About(
+        (r"s_j = \sum_d \left|\nabla x^1_{j,d}\right|",),
+        "How strongly the answer reacts to a small change of each token, whichever way.",
+        "For the question where the model is sensitive, which is not the question what it used.",
+        "Gradients of deep networks are noisy (Smilkov et al. 2017, arXiv 1706.03825), and a feature that is used to the full has none "
+        "(Shrikumar et al. 2017, arXiv 1704.02685).",
+    ),
+    "gradcam_plus": About(
+        (r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \text{mean}_j \nabla x^l_{j,d}",),
+        "Grad-CAM on tokens, in every block: channels are weighted by their mean gradient, and the maps are added.",
+        "For the rough place of a class when one map for all blocks is wanted.",
+        f"One weight for a channel everywhere: it cannot tell two places that use it differently (Draelos & Carin 2020, "
+        f"arXiv 2011.08891). {LAYERS}",
+    ),
+    "xgradcam_plus": About(
+        (r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",),
+        "GradCAM+ with channel weights that listen more to the tokens where the channel is active.",
+        "As GradCAM+, where activity is spread unevenly.",
+        f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
+    ),
+    "fullgrad": About(
+        (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f"),
+        "Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
+        f"{EXACT} The line “sum off by” of its plate says how far that holds.",
+        f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
+    ),
+    "fullgrad_plus": About(
+        (r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
+        "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where it is formed.",
+        "Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
+        f"{LAYERS} {BREAKS}",
+    ),
+    "integrated_gradients": About(
+        (r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
+        "The gradient is averaged on the straight path from an empty input x′ to the real one, and multiplied with the way.",
+        "When completeness is wanted without changing any rule, and the “sum off by” of its plate is small.",
+        "The empty input is a choice, and the map changes with it (Sturmfels et al. 2020, Distill). Points on the path are no real "
+        "inputs; with too few of them the sum is off.",
+    ),
+    "smoothgrad": About(
+        (r"s_j = \sum_d \left|\text{mean}_n \nabla f\left(x + \varepsilon_n\right)_{j,d}\right|",),
+        "Saliency, averaged over noisy copies of the input.",
+        "To see which parts of a saliency map are more than noise.",
+        "How much noise decides what is seen (Smilkov et al. 2017, arXiv 1706.03825), and it is sensitivity still: no sign, no share.",
+    ),
+    "attention_flow": About(
+        (
+            r"s_j = \text{maxflow}\left(c \to j\right)",
+            r"\text{capacity of} \; (l, i) \to (l-1, j) = \frac{1}{2} \left(\bar{A}^l + I\right)_{i,j}",
+        ),
+        "Attention as pipes: as much as can flow from the answer down to each token.",
+        "Beside rollout: an upper bound of what attention could have carried.",
+        f"{ATTENTION_FAILS} Very slow for images. {AGNOSTIC}",
+    ),
+    "occlusion": About(
+        (r"s_j = f(x) - f\left(x \; \text{without} \; j\right)",),
+        "A token, or a window around it, is hidden, and the fall of the answer is its score.",
+        "When the question is about the effect of one place, and hiding it leaves a plausible input.",
+        f"Evidence that stands there twice is missed, as the other copy still serves. {HIDING}",
+    ),
+    "rise": About(
+        (r"s_j = \frac{1}{p} \text{mean}_m \left(f(x \odot m) - \text{mean} \, f\right) m_j",),
+        "Hundreds of random maskings: a token scores high where the answer is high while it is shown. p is the share that is kept.",
+        "As a judge from outside: it needs no look inside the model.",
+        f"Random: another seed, another map; more samples make it calmer (Petsiuk et al. 2018, arXiv 1806.07421). {HIDING}",
+    ),
+    "kernel_shap": About(
+        (
+            r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2",
+            r"\pi(m) \propto \frac{1}{\binom{n}{|m|} |m| (n - |m|)}",
+        ),
+        "A weighted straight-line fit to the answers under random maskings, whose weights are Shapley values: each token's fair share. "
+        "n is the number of tokens.",
+        "For texts of some dozen words, where the samples suffice for the fit.",
+        f"With fewer maskings than tokens the fit is not determined, and the map is mostly noise. {HIDING}",
+    ),
+    "lime": About(
+        (r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
+        "A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
+        "When a handful of words or patches is wanted, and a second run gives the same ones.",
+        f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
+    ),
+    "random": About(
+        (r"s_j \sim \text{uniform}(0, 1)",),
+        "Random numbers that know nothing of input or model.",
+        "Never: it is there so that the others can be seen to beat it.",
+        "A method that does no better than this in a test says nothing there.",
+    ),
+}

@@ -1,0 +1,114 @@
+// The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when asked for.
+
+import { createExplanation, explanationPath, follow, getBlob, getJSON, Problem } from "./api.js";
+import { greyBase } from "./canvas/heatmap.js";
+import { byId, el, say, seconds, showProblem } from "./dom.js";
+import { ruleName } from "./label.js";
+import { colourAll, Plate } from "./plate.js";
+import { Registry } from "./registry.js";
+import { loadImage } from "./specimen.js";
+import { Store } from "./state.js";
+import { unitsOf, WordPlate } from "./words.js";
+
+const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
+const SIDE = 448; // pixels of the grey base
+const readout = byId("main").dataset.readout;
+const stores = {
+  view: new Store({ evidence: "both", grid: "smooth", scale: "own", opacity: 85, grain: "words" }),
+  focus: new Store({ at: -1, locked: false }),
+  onRead: (text) => say("status", text),
+};
+let asked = 0;
+
+/** Each kind of model that is loaded and can run the method: {kind, model, registry, sample, pairs}. */
+async function places() {
+  const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
+  const found = Object.keys(PAGES).map(async (kind) => {
+    const model = models.find((one) => one.kind === kind && one.default && one.state === "loaded");
+    const sample = samples.find((one) => one.kind === kind && one.model === model?.name);
+    if (!sample) return null;
+    const registry = new Registry(await getJSON(`/api/methods?model=${encodeURIComponent(model.name)}`));
+    const pairs = [...registry.pairs.values()].filter((pair) => pair.readout === readout && !pair.reason);
+    return pairs.length ? { kind, model, registry, sample, pairs } : null;
+  });
+  return (await Promise.all(found)).filter(Boolean);
+}
+
+/** The finished explanation of a sample by one method. */
+async function explained({ model, sample }, spec) {
+  const image = sample.image && (await getBlob(sample.image));
+  const { id } = await createExplanation({ model: model.name, image, text: sample.text, target: sample.target, prompt: sample.prompts?.slice(0, 1), methods: spec });
+  const last = ["done", "failed", "cancelled"];
+  await new Promise((resolve, reject) => follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject));
+  const found = await getJSON(explanationPath(id));
+  if (found.state !== "done") throw new Problem(found.problem ?? { title: "The example was not finished", detail: "It was stopped." });
+  return found;
+}
+
+/** A plate of the explanation, with its picture or its text. */
+async function plateOf(place, spec, found) {
+  const map = found.maps[0];
+  const variant = place.registry.plate(spec);
+  const plate = found.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
+  if (found.input.kind === "text") plate.setBase({ text: found.input.text, units: unitsOf(found.input, "words") });
+  else plate.setBase(greyBase(await loadImage(`${explanationPath(found.id)}/input.png`), SIDE, SIDE));
+  plate.show(map, found.id);
+  colourAll([plate], "own");
+  return plate;
+}
+
+async function show(place, spec) {
+  const ticket = ++asked;
+  const late = () => ticket !== asked;
+  showProblem(byId("problem"), null);
+  byId("main").dataset.kind = place.kind;
+  say("status", `explaining ${NAMES[place.kind]}`);
+  try {
+    const found = await explained(place, spec);
+    if (late()) return;
+    const plate = await plateOf(place, spec, found);
+    if (late()) return;
+    stores.focus.follow((value) => plate.mark(value));
+    byId("example").replaceChildren(plate.node);
+    const { label } = found.targets[0];
+    say("status", `${found.model}, what made it say ${label}, in ${seconds(found.maps[0].seconds)}`);
+    byId("try").replaceChildren(el("a", { href: `${PAGES[place.kind]}?id=${found.id}` }, "Open this on the bench"));
+  } catch (problem) {
+    if (late()) return;
+    say("status", "no example");
+    showProblem(byId("problem"), problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+  }
+}
+
+/** The choices over the example: which input, which rule. */
+function choices(all) {
+  const [first] = all;
+  const select = (label, options, run) => {
+    const field = el("select", { on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
+    return [field, el("label", {}, label, field)];
+  };
+  const place = () => all[inputs.selectedIndex];
+  const rulesOf = ({ pairs }) => pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
+  const again = () => show(place(), rules.value);
+  const [inputs, inputRow] = select("Input", all.map(({ kind }) => [kind, NAMES[kind]]), () => {
+    const before = rules.value;
+    rules.replaceChildren(...rulesOf(place()));
+    if (place().pairs.some((pair) => pair.spec === before)) rules.value = before;
+    again();
+  });
+  const [rules, ruleRow] = select("Rule", [], again);
+  rules.replaceChildren(...rulesOf(first));
+  byId("choice").replaceChildren(inputRow, ruleRow);
+  if (!first.pairs[0].dear) return void again();
+  const start = el("button", { type: "button", class: "act plain", on: { click: again } }, "Show it: this takes a while");
+  byId("example").replaceChildren(el("div", {}, start));
+}
+
+try {
+  const all = await places();
+  if (all.length) choices(all);
+  else showProblem(byId("problem"), { title: "No example", detail: "None of the loaded models can run this method.", send: "Load another one on the Models page" });
+} catch (problem) {
+  showProblem(byId("problem"), problem);
+}

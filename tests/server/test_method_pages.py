@@ -1,0 +1,77 @@
+"""The pages of the methods, made from the registry, and the formulas on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from explainers import METHODS
+from explainers.methods.about import ABOUT, SYMBOLS
+from server.formula import FormulaError, mathml, symbols
+from tests.server.conftest import Check, Site, Sites
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Sites(Path(tmp_path_factory.mktemp("home")))(loaded=False) as one:
+        yield one
+
+
+def test_every_method_has_a_formula_and_words() -> None:
+    assert METHODS
+    assert set(METHODS) == set(ABOUT)
+    for name, one in ABOUT.items():
+        assert one.formula, name
+        for text in (one.words, one.trust, one.fails):
+            assert re.search(r"[.?!)]$", text), (name, text)
+            assert len(text.split()) >= 5, (name, text)
+    used = set().union(*(symbols(line) for one in ABOUT.values() for line in one.formula))
+    assert set(SYMBOLS) <= used
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_page_of_a_method(site: Site, name: str) -> None:
+    method, told = METHODS[name], ABOUT[name]
+    answer = site.client.get(f"/methods/{name}")
+    assert answer.status_code == 200
+    page = unescape(answer.text)
+    assert f"<h1>{method.title}</h1>" in page
+    assert f'data-readout="{name}"' in page
+    for text in (told.words, told.trust, method.description, method.passes):
+        assert text in page
+    assert page.count('<math display="block">') == len(told.formula)
+    for formula in re.findall(r"<math.*?</math>", answer.text):
+        ElementTree.fromstring(formula)
+    for pair in site.get("/api/methods")["methods"][list(METHODS).index(name)]["pairs"]:
+        assert (f"<code>{pair['spec']}</code>" in page) == (pair["reason"] is None)
+    for option, declared in method.options.items():
+        assert f"<code>{option}" in page
+        assert declared.help in page
+    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.paper + told.fails):
+        assert f'href="https://arxiv.org/abs/{paper}"' in page
+
+
+def test_a_page_that_is_not_there(site: Site, refused: Check) -> None:
+    assert "Did you mean rollout" in refused(site.client.get("/methods/roll-out"), 404, "no-such-method")["send"]
+
+
+def test_a_formula_becomes_mathml() -> None:
+    def inner(tex: str) -> str:
+        return mathml(tex, "inline").removeprefix('<math display="inline"><mrow>').removesuffix("</mrow></math>")
+
+    assert inner("s_j") == "<msub><mi>s</mi><mi>j</mi></msub>"
+    assert inner("x'_j") == "<msubsup><mi>x</mi><mi>j</mi><mrow><mo>′</mo></mrow></msubsup>"
+    assert inner(r"\sum_{i}^2 a") == (
+        '<munderover><mo>∑</mo><mrow><mi>i</mi></mrow><mpadded depth="0.3em"><mn>2</mn></mpadded></munderover><mi>a</mi>'
+    )
+    assert inner(r"\frac{1}{x}") == "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>x</mi></mrow></mfrac>"
+    assert inner(r"\left(a\right)^2") == "<msup><mrow><mo>(</mo><mrow><mi>a</mi></mrow><mo>)</mo></mrow><mrow><mn>2</mn></mrow></msup>"
+    assert inner(r"\text{a < b} <") == '<mtext>a &lt; b</mtext><mo stretchy="false">&lt;</mo>'
+    for wrong in (r"\unknown", "{a", "a_", "a}", r"\left(a"):
+        with pytest.raises(FormulaError):
+            mathml(wrong)
