@@ -44,12 +44,12 @@ class _Reader:
     def __init__(self, tex: str) -> None:
         self._tex = tex
         self._texts = [found[1] for found in _TEXT.finditer(tex)]
-        self._tokens = _TOKEN.findall(_TEXT.sub(r" \\text ", tex))
+        self._tokens: list[str] = _TOKEN.findall(_TEXT.sub(r" \\text ", tex))
         self._tokens.reverse()  # the next one is the last
 
     def row(self, end: str | None) -> str:
         """Everything up to ``end``, as one row."""
-        parts = []
+        parts: list[str] = []
         while True:
             if not self._tokens:
                 if end is not None:
@@ -69,7 +69,7 @@ class _Reader:
         """One thing with what stands under and over it."""
         large = self._tokens[-1] in _LARGE
         base = self._atom()
-        below = above = ""
+        below, above = "", ""
         while self._tokens and self._tokens[-1] in {"_", "^", "'"}:
             sign = self._tokens.pop()
             if sign == "'":

@@ -23,6 +23,9 @@ export function slider(view, key, text) {
   return el("label", { class: "slide" }, text, input, output);
 }
 
+/** Whether each map is told in words too. */
+export const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
+
 export const EVIDENCE = { both: "both", for: "for", against: "against" };
 
 /** The controls of pages that draw maps over a picture. */
@@ -31,4 +34,5 @@ export const mapControls = (view) => [
   segment(view, "grid", "Grid", { smooth: "smooth", patches: "patches" }),
   segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
   slider(view, "opacity", "Opacity"),
+  inWords(view),
 ];

@@ -85,8 +85,9 @@ async function show(place, spec) {
 function choices(all) {
   const [first] = all;
   const select = (label, options, run) => {
-    const field = el("select", { on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
-    return [field, el("label", {}, label, field)];
+    const id = `choose-${label.toLowerCase()}`;
+    const field = el("select", { id, on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
+    return [field, el("div", {}, el("label", { for: id }, label), field)];
   };
   const place = () => all[inputs.selectedIndex];
   const rulesOf = ({ pairs }) => pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));

@@ -4,6 +4,7 @@ import { limits } from "./colour.js";
 import { el } from "./dom.js";
 import { Face } from "./face.js";
 import { byLine, Facts, heading, Notes, ruleName, Scale, standing, Take, warnings } from "./label.js";
+import { pictureInWords, tellIn, Told } from "./summary.js";
 
 /** The name by which a screen reader tells maps apart. */
 export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
@@ -15,11 +16,12 @@ export class Plate {
     Object.assign(this, { variant, target });
     this.face = new Face({ name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}`, ...stores });
     this.scale = new Scale(variant.signed);
+    this.told = new Told(this.face.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, target === null);
     const above = target === null ? [this.face.node, heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
-    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.notes?.node, this.take.node);
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.show(null);
   }
 
@@ -39,6 +41,7 @@ export class Plate {
 
   show(map, id) {
     this.face.setMap(map);
+    this.told.show(map ? pictureInWords(map) : "");
     this.facts.show(map);
     this.take.show(id, map);
     this.notes?.show(map ? warnings([map]) : []);
@@ -79,6 +82,7 @@ export class Wall {
   constructor(root, { focus, view, onRead, makePlate = (variant, stores) => new Plate(variant, stores) }) {
     Object.assign(this, { root, focus, view, makePlate, stores: { focus, view, onRead }, plates: new Map(), base: null });
     view.follow(() => this.colour());
+    tellIn(root, view);
     focus.follow((value) => this.#mark(value));
   }
 

@@ -1,8 +1,8 @@
 // The address bar is the state: which explanation, and how it is looked at.
 
 /** How a view begins; what is as it begins is left out of the address. */
-const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen" };
-const CHOICES = { evidence: ["both", "for", "against"], grid: ["smooth", "patches"], scale: ["own", "shared"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"] };
+const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen", words: "hidden" };
+const CHOICES = { evidence: ["both", "for", "against"], grid: ["smooth", "patches"], scale: ["own", "shared"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"], words: ["hidden", "shown"] };
 
 /** A value that tells its followers when it changes. */
 export class Store {

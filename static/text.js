@@ -2,7 +2,7 @@
 
 import { Bench } from "./bench.js";
 import { Classes, classOf, likewise, setAgainst, spoken } from "./classes.js";
-import { EVIDENCE, segment } from "./controls.js";
+import { EVIDENCE, inWords, segment } from "./controls.js";
 import { byId, el, say } from "./dom.js";
 import { Wall } from "./plate.js";
 import { Samples } from "./samples.js";
@@ -53,6 +53,7 @@ byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),
   segment(bench.view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
   segment(bench.view, "scale", "Scale", { own: "own", shared: "shared" }),
+  inWords(bench.view),
 );
 bench.view.follow((now, before) => {
   if (now.grain === before.grain || !read) return;

@@ -4,6 +4,7 @@ import { chosen, place } from "./colour.js";
 import { el, number, signedNumber } from "./dom.js";
 import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
+import { textInWords, Told } from "./summary.js";
 
 /** Whether the model left out what stands between two places of the text: white space alone is nothing. */
 const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
@@ -42,11 +43,12 @@ export class WordPlate {
     this.value = el("span", { class: "value", "aria-hidden": "true" });
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);
+    this.told = new Told(this.reading);
     this.facts = new Facts(variant);
     this.notes = new Notes(standing(variant));
     this.take = new Take(variant);
     const head = [this.value, heading(variant), el("p", { class: "by" }, byLine(variant))];
-    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.notes.node, this.take.node);
+    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
     this.show(null);
@@ -121,6 +123,7 @@ export class WordPlate {
     const { map, base } = this;
     this.values = map && base ? base.units.map((unit) => unitScore(map.scores, unit, map.signed)) : [];
     this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
+    this.told.show(map && base ? textInWords(base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })), map) : "");
     const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
     const told = strongest.length ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.` : "not there yet";
     this.reading.setAttribute("aria-label", `${plateName(this.variant)}: ${told}`);

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.serving import launch, served, wait_for_maps
+from tests.browser.serving import VISITED, launch, served, wait_for_maps
 
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
@@ -88,9 +88,12 @@ class Visit:
         return sum(value for value, _ in shifts), shifts
 
 
-def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "light") -> Iterator[Visit]:
+def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "light", first: bool = False) -> Iterator[Visit]:
+    """A page in a profile of its own. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
     context.add_init_script(SHIFTS)
+    if not first:
+        context.add_init_script(VISITED)
     page = context.new_page()
     one = Visit(page, address)
     page.on("console", lambda message: one.complaints.append(message.text) if message.type in {"error", "warning"} else None)

@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.serving import launch, served, wait_for_maps
+from tests.browser.serving import VISITED, launch, served, wait_for_maps
 
 DESK, PHONE = (1440, 1000), (390, 844)
 QUALITY = 88  # of the WebP files
@@ -37,6 +37,27 @@ def _doors(page: Page) -> None:
     expect(page.locator(".door .tag")).to_have_count(3, timeout=60_000)
 
 
+def _help(page: Page) -> None:
+    """The help dialog, open."""
+    page.get_by_role("button", name="Help").click()
+
+
+def _visit(page: Page) -> None:
+    """The second step of the guided visit."""
+    page.get_by_role("button", name="Show me").click()
+    page.get_by_role("button", name="Next").click()
+
+
+def _in_words(page: Page) -> None:
+    """Every map told in words."""
+    page.get_by_role("radio", name="yes").check()
+
+
+def _example(page: Page) -> None:
+    """Until the method stands on its sample."""
+    expect(page.locator(".plate[data-state=done]")).to_be_visible(timeout=60_000)
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: its name, the page, the window, the colours, and what to do before it is taken."""
@@ -52,6 +73,8 @@ def shots() -> Iterator[Shot]:
     """Every page, wide and narrow, light and dark."""
     pages = {"home": ("/", _doors), "methods": ("/methods", _stay), "models": ("/models", _stay)}
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
+    pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
+    pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
             yield Shot(f"{name}-{scheme}", path, DESK, scheme, before)
@@ -63,6 +86,8 @@ def take(browser: Browser, address: str, shot: Shot, out: Path) -> Path:
     width, height = shot.window
     scheme: Any = shot.scheme
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+    if shot.before is not _visit:
+        context.add_init_script(VISITED)
     page = context.new_page()
     page.goto(address + shot.path)
     page.wait_for_load_state("networkidle")

@@ -382,5 +382,3 @@ def test_a_phone_at_night(night_phone: Visit) -> None:
     expect(night_phone.page.locator(".chooser .cells label span").first).to_be_visible()
     expect(night_phone.page.locator(".chooser .heads")).to_be_hidden()  # each square has its rule beside it
     assert night_phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
-
-

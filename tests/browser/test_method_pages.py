@@ -16,14 +16,14 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
     page = desk.open("/methods/fullgrad", maps=False)
     link = page.locator("#try a")
     for rule in ("gradient", "Libra"):
-        page.get_by_label("Rule").select_option(label=rule)
+        page.get_by_label("Rule", exact=True).select_option(label=rule)
         spec = "fullgrad" if rule == "gradient" else "fullgrad:libra"
         expect(page.locator(f'{DONE}[data-spec="{spec}"] [data-drawn=true]')).to_be_visible(timeout=60_000)
         one = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
         assert one["model"] == "scenes-vit"
         assert [found["method"] for found in one["maps"]] == [spec]
         assert shown_range(one["maps"][0]) in page.locator(".facts").inner_text()
-    page.get_by_label("Input").select_option(label="a review")
+    page.get_by_label("Input", exact=True).select_option(label="a review")
     expect(page.locator(f"{DONE} .reading")).to_be_visible(timeout=60_000)
     link.click()
     desk.maps()
