@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from explainers.abilities import defaults_of, for_probability, lacks_of, reason_against
+from explainers.asking import Asked, Check, content_of
 from explainers.errors import ExplainerError
-from explainers.evaluating import evaluating
 from explainers.methods import METHODS, Request, parse
-from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
-from explainers.precision import Sources, conditioned
+from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
+from explainers.precision import conditioned, source
 from explainers.recording import Recording
 from explainers.result import Attribution, Explanation, TargetInfo
 from explainers.rules import GRADIENT_RULES, RULES, Rule
-from explainers.targets import Chosen, Contrast, Probability, Target, as_list, choose, prompts_of
-from explainers.trace import Answer, Rerun, Trace
+from explainers.targets import Chosen, Contrast, Probability, Target
+from explainers.trace import Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
 
@@ -60,6 +60,7 @@ def explain(
     methods: Methods | str | None = None,
     *,
     side: Side | None = None,
+    prompts: Sequence[str] | None = None,
     seed: int = 0,
     observer: Observer | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -73,6 +74,7 @@ def explain(
     methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
               None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
+    prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
@@ -81,83 +83,34 @@ def explain(
     amplify rounding: they run on a second forward pass in float64, and a map that float32 would have changed says by how much.
     Raises ExplainerError for what cannot be done.
     """
-    targets = as_list(target)
     model = model.seen_from(side)
     requests = [] if methods is None else _requests(methods, len(model.blocks))
-    prepared = model.prepare(inputs)
-    tensors, labels, prompts = prepared.tensors, list(model.labels), None
-    if model.prompt_inputs is not None:
-        labels = prompts_of(targets, alone=model.side == "text")
-        prompts = model.prompt_inputs(labels)
-        tensors = {**tensors, **prompts.tensors}
     check = _checker(cancelled)
-    check()
     with torch.inference_mode(False), torch.enable_grad():
-        recording = Recording(model, tensors, pixels=any(r.pixels for r in requests))
-        lacks = lacks_of(recording)
-        requests, left_out = (requests, []) if requests else _usual(lacks, targets)
-        answers = recording.logits.detach()
-        answers = answers.T if model.side == "text" else answers
-        chosen = [choose(t, labels, answers) for t in targets]
-        _refuse(requests, lacks, answers, chosen)
-        samples = [_without_padding(r, m.tolist()) for r, m in zip(_samples(model, prepared, prompts), recording.mask, strict=True)]
-        inputs_seen = prepared.inputs if model.side == "text" else samples
-        explanations = _predictions(model, replace(prepared, inputs=tuple(inputs_seen)), labels, answers, chosen, requests)
-        for i, explanation in enumerate(explanations):
-            explanation.tensors = {k: v[i : i + 1] if k in prepared.tensors else v for k, v in tensors.items()}
+        pixels = any(r.pixels for r in requests)
+        asked = Asked(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, check=check)
+        lacks = lacks_of(asked.recording)
+        requests, left_out = (requests, []) if requests else _usual(lacks, asked.targets)
+        _refuse(requests, lacks, asked)
+        explanations = _predictions(asked, requests)
+        for explanation in explanations:
             explanation.notes += left_out
-            if prompts is not None:
-                explanation.notes += [f"{label!r}: {note}" for label, notes in zip(labels, prompts.notes, strict=True) for note in notes]
-            if model.side == "text":
-                explanation.prompts = {label: text for label, text in zip(labels, samples, strict=True) if isinstance(text, TextInput)}
-        if observer is not None:
-            for explanation in explanations:
+            if observer is not None:
                 observer.on_prediction(explanation)
-        seeds = tuple(seed + i for i in range(len(samples)))
-        content = torch.zeros_like(recording.mask)
-        for own, mask, sample in zip(content, recording.mask, samples, strict=True):
-            own[mask] = _content(sample, recording.layout, int(mask.sum())).to(own.device)
-        sources = Sources(model, tensors, recording, any(r.pixels for r in requests))
-        rerun, answer = _rerunner(model, tensors, check), _answerer(model, tensors, check)
-        for one, owners in _questions(model, chosen, labels, explanations):
+        for one, owners in asked.questions():
             for request in requests:
                 check()
-                trace = Trace(sources.of(request), one, request.rule, seeds=seeds, rerun=rerun, answer=answer, content=content)
-                maps = _read(request, trace, samples)
-                if trace.recording is not recording:
-                    maps = conditioned(maps, request.read(Trace(recording, one, request.rule, content=content)), recording)
-                for explanation, attribution in zip(owners, maps, strict=True):
-                    explanation.maps.append(attribution)
+                trace = asked.trace(one, request.rule, source(asked, request.rule, request.spec))
+                maps = _read(request, trace, asked.samples)
+                if trace.recording is not asked.recording:
+                    maps = conditioned(maps, request.read(asked.trace(one, request.rule)), asked.recording)
+                for owner, attribution in zip(owners, maps, strict=True):
+                    explanations[owner].maps.append(attribution)
                     if observer is not None:
-                        observer.on_map(explanation, attribution)
-            sources.forget_signals()
+                        observer.on_map(explanations[owner], attribution)
+            asked.forget_signals()
     several = isinstance(inputs, list | tuple) or len(explanations) > 1
     return explanations if several else explanations[0]
-
-
-def _samples(model: Model, prepared: Prepared, prompts: Prepared | None) -> tuple[ImageInput | TextInput, ...]:
-    """What the samples of the recording are: the inputs, or on the text side the prompts."""
-    return prompts.inputs if model.side == "text" and prompts is not None else prepared.inputs
-
-
-def _without_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
-    return record.without_padding(mask) if isinstance(record, TextInput) else record
-
-
-def _questions(
-    model: Model, chosen: list[Chosen], labels: list[str], explanations: list[Explanation]
-) -> list[tuple[Chosen, list[Explanation]]]:
-    """What is asked of the recording, one backward pass a rule each, and for each sample the explanation that its map belongs to.
-
-    The samples of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
-    image is asked.
-    """
-    if model.side == "image":
-        return [(one, explanations) for one in chosen]
-    return [
-        (Chosen(tuple(labels), torch.full((len(labels),), i, device=model.device)), [explanation] * len(labels))
-        for i, explanation in enumerate(explanations)
-    ]
 
 
 def _requests(methods: Methods | str, blocks: int) -> list[Request]:
@@ -176,18 +129,18 @@ def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request],
     return [parse(spec) for spec in specs], [] if note is None else [note]
 
 
-def _refuse(requests: list[Request], lacks: dict[str, str], logits: Tensor, chosen: list[Chosen]) -> None:
+def _refuse(requests: list[Request], lacks: dict[str, str], asked: Asked) -> None:
     """Raise ExplainerError for what makes no sense, before any work is done on what does."""
     for request in requests:
         reason = reason_against(request.method, lacks)
         if reason is not None:
             raise ExplainerError(f"{request.spec} cannot run here. {reason}")
-        for one in chosen:
+        for one in asked.chosen:
             if request.rule is not None:
-                one.seed(logits, request.rule)
+                one.seed(asked.answers, request.rule)
 
 
-def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
+def _checker(cancelled: Callable[[], bool] | None) -> Check:
     def check() -> None:
         if cancelled is not None and cancelled():
             raise Cancelled
@@ -195,36 +148,12 @@ def _checker(cancelled: Callable[[], bool] | None) -> Callable[[], None]:
     return check
 
 
-def _rerunner(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Rerun:
-    def rerun(
-        repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **how: Any
-    ) -> Recording:
-        check()
-        own = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
-        if change is not None:
-            own = {k: change(k, v) for k, v in own.items()}
-        return kind(model, own, **how)
-
-    return rerun
-
-
-def _answerer(model: Model, tensors: dict[str, Tensor], check: Callable[[], None]) -> Answer:
-    def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
-        check()
-        own = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
-        with torch.no_grad(), evaluating(model.module):
-            return model.forward({k: change(k, v) for k, v in own.items()})
-
-    return answer
-
-
-def _predictions(
-    model: Model, prepared: Prepared, labels: list[str], answers: Tensor, chosen: list[Chosen], requests: list[Request]
-) -> list[Explanation]:
-    logits = answers.float().cpu()
+def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:
+    model, labels = asked.model, asked.labels
+    logits = asked.answers.float().cpu()
     probabilities = logits.softmax(-1)
     explanations = []
-    for i, (record, notes) in enumerate(zip(prepared.inputs, prepared.notes, strict=True)):
+    for i, (record, notes) in enumerate(zip(asked.seen.inputs, asked.prepared.notes, strict=True)):
         explanation = Explanation(
             model=model.name,
             weights_digest=model.weights_digest,
@@ -237,10 +166,16 @@ def _predictions(
             versions=versions(),
             notes=list(notes),
             prompted=model.kind == "clip",
+            tensors={k: v[i : i + 1] if k in asked.prepared.tensors else v for k, v in asked.tensors.items()},
         )
-        for one in chosen:
+        if asked.prompts_read is not None:
+            for label, prompt_notes in zip(labels, asked.prompts_read.notes, strict=True):
+                explanation.notes += [f"{label!r}: {note}" for note in prompt_notes]
+        if model.side == "text":
+            explanation.prompts = {label: text for label, text in zip(labels, asked.samples, strict=True) if isinstance(text, TextInput)}
+        for one in asked.chosen:
             explanation.targets.append(_target_info(explanation, one, i))
-        explanation.completeness_of = _completeness(model, prepared, i, labels, chosen[0])
+        explanation.completeness_of = _completeness(model, asked.prepared, i, labels, asked.chosen[0])
         explanations.append(explanation)
     return explanations
 
@@ -301,7 +236,7 @@ def _read(request: Request, trace: Trace, samples: list[ImageInput | TextInput])
                 paper=name.paper,
                 target=trace.chosen.labels[i],
                 scores=own,
-                content=_content(sample, trace.layout, len(own)),
+                content=content_of(sample, trace.layout, len(own)),
                 patches=trace.layout.grid,
                 text=sample if isinstance(sample, TextInput) else None,
                 signed=request.method.signed,
@@ -325,16 +260,6 @@ def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
     if request.method.name == "fullgrad":
         total = total + trace.unplaced
     return (trace.value() - total).abs()
-
-
-def _content(record: ImageInput | TextInput, layout: Layout, tokens: int) -> Tensor:
-    """Which of the tokens stand for patches or words."""
-    if isinstance(record, TextInput):
-        return torch.tensor([not t.special for t in record.tokens], dtype=torch.bool)
-    content = torch.zeros(tokens, dtype=torch.bool)
-    rows, cols = layout.grid or (0, 0)
-    content[layout.prefix : layout.prefix + rows * cols] = True
-    return content
 
 
 __all__ = [

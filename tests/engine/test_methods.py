@@ -9,7 +9,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
-from explainers.explanation import _rerunner
+from explainers.asking import rerunner
 from explainers.methods import METHODS
 from explainers.models.base import Model
 from explainers.recording import Recording
@@ -195,7 +195,7 @@ def test_fullgrad_plus(pair: Pair, rule: str) -> None:
 
 def traced(pair: Pair, rule: str) -> Trace:
     """A trace that can run the model again, as explain makes it."""
-    rerun = _rerunner(pair.model, pair.tensors, lambda: None)
+    rerun = rerunner(pair.model, pair.tensors, lambda: None)
     return Trace(pair.recording, chosen(pair.recording, TARGET), RULES[rule], rerun=rerun)
 
 
