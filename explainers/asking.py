@@ -20,15 +20,26 @@ from explainers.trace import Answer, Rerun, Trace
 Check = Callable[[], None]
 
 
-def _never() -> None:
-    """Nobody asks to stop."""
+class Cancelled(Exception):
+    """The caller's ``cancelled`` said so; nothing more was computed."""
+
+
+def checker(cancelled: Callable[[], bool] | None) -> Check:
+    """A function that raises :class:`Cancelled` once ``cancelled`` says so."""
+
+    def check() -> None:
+        if cancelled is not None and cancelled():
+            raise Cancelled
+
+    return check
 
 
 class Asked:
     """A batch of inputs, recorded once in the model's own precision, and the targets of which something is asked.
 
     ``prompts`` are those that a CLIP model compares its images with, None for those that the targets name; only the probability of a
-    prompt depends on the others. ``check`` is called before each pass, and may raise. Raises ExplainerError for what cannot be done.
+    prompt depends on the others. ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
+    Raises ExplainerError for what cannot be done.
 
     prepared  the inputs; prompts_read  the prompts of a CLIP model
     tensors   what the model was given
@@ -48,11 +59,11 @@ class Asked:
         prompts: Sequence[str] | None = None,
         pixels: bool = False,
         seed: int = 0,
-        check: Check = _never,
+        cancelled: Callable[[], bool] | None = None,
     ) -> None:
         self.targets = as_list(target)
         self.model = model = model.seen_from(side)
-        self._pixels, self._seed, self._check = pixels, seed, check
+        self._pixels, self._seed, self._check = pixels, seed, checker(cancelled)
         self.prepared = model.prepare(inputs)
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)
         self.prompts_read: Prepared | None = None
@@ -61,7 +72,7 @@ class Asked:
             self.labels = list(dict.fromkeys([*(prompts or ()), *named])) if model.side == "image" else named
             self.prompts_read = model.prompt_inputs(self.labels)
             self.tensors = {**self.tensors, **self.prompts_read.tensors}
-        check()
+        self._check()
         self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from explainers.abilities import defaults_of, for_probability, lacks_of, reason_against
-from explainers.asking import Asked, Check, content_of
+from explainers.asking import Asked, Cancelled, checker, content_of
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
@@ -25,10 +25,6 @@ from explainers.targets import Chosen, Contrast, Probability, Target
 from explainers.trace import Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
-
-
-class Cancelled(Exception):
-    """The caller's ``cancelled`` said so; nothing more was computed."""
 
 
 class Observer(Protocol):
@@ -85,10 +81,10 @@ def explain(
     """
     model = model.seen_from(side)
     requests = [] if methods is None else _requests(methods, len(model.blocks))
-    check = _checker(cancelled)
+    check = checker(cancelled)
     with torch.inference_mode(False), torch.enable_grad():
         pixels = any(r.pixels for r in requests)
-        asked = Asked(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, check=check)
+        asked = Asked(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled)
         lacks = lacks_of(asked.recording)
         requests, left_out = (requests, []) if requests else _usual(lacks, asked.targets)
         _refuse(requests, lacks, asked)
@@ -138,14 +134,6 @@ def _refuse(requests: list[Request], lacks: dict[str, str], asked: Asked) -> Non
         for one in asked.chosen:
             if request.rule is not None:
                 one.seed(asked.answers, request.rule)
-
-
-def _checker(cancelled: Callable[[], bool] | None) -> Check:
-    def check() -> None:
-        if cancelled is not None and cancelled():
-            raise Cancelled
-
-    return check
 
 
 def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:

@@ -7,34 +7,106 @@ by the tensor and starts as one-hot at the target.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from explainers.errors import ExplainerError
+
+Carried = Literal["gradient", "relevance"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way back through a kind of operator. ``carries``: what a rule with this choice must carry; None where both will do."""
+
+    value: str | bool
+    says: str
+    carries: Carried | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of operator, and the ways back through it, the ordinary gradient's first."""
+
+    title: str
+    covers: str
+    choices: tuple[Choice, ...]
+
+    def choice(self, value: object) -> Choice | None:
+        """The choice of this value, or None."""
+        return next((one for one in self.choices if one.value == value and type(one.value) is type(value)), None)
+
+
+#: The fields of a rule: every kind of operator with its choices, each in one sentence.
+KINDS: dict[str, Kind] = {
+    "attention": Kind(
+        "Attention",
+        "the softmax and the two matrix products of attention",
+        (
+            Choice("jacobian", "The attention weights are differentiated like everything else.", "gradient"),
+            Choice("constant", "The attention weights are constants: the signal goes back through the values alone.", "gradient"),
+            Choice("half", "Each of the two products gives half of the signal to each of its factors.", "gradient"),
+            Choice("relevance", "Each product splits the relevance between its factors in proportion, and halves it.", "relevance"),
+        ),
+    ),
+    "norm": Kind(
+        "Normalisation",
+        "LayerNorm, RMSNorm, L2 normalisation, division",
+        (
+            Choice("jacobian", "Mean and scale are differentiated too."),
+            Choice("constant", "The scale is a constant; the mean that is taken off is differentiated."),
+            Choice("constant_mean", "Scale and mean are both constants, as in the code of Ali et al. as it ships."),
+            Choice("identity", "The signal passes unchanged."),
+        ),
+    ),
+    "activation": Kind(
+        "Activation",
+        "GELU, SiLU, tanh and other curves",
+        (
+            Choice("jacobian", "The signal is multiplied by the slope of the curve."),
+            Choice("gate", "The signal is multiplied by output over input, act(x)/x, taken as a constant."),
+            Choice("identity", "The signal passes unchanged."),
+        ),
+    ),
+    "product": Kind(
+        "Product",
+        "two paths multiplied element by element, as in gated feed-forward layers",
+        (
+            Choice("jacobian", "Each factor gets the whole signal.", "gradient"),
+            Choice("half", "Each factor gets half of the signal.", "gradient"),
+            Choice("relevance", "Each factor gets half of the relevance.", "relevance"),
+        ),
+    ),
+    "linear": Kind(
+        "Linear, add",
+        "linear layers, and sums of two paths",
+        (
+            Choice("jacobian", "The signal goes back through the weights; both paths of a sum get it whole.", "gradient"),
+            Choice("z_plus", "Contributions of positive sign share the relevance; sums keep its total (deep Taylor).", "relevance"),
+            Choice("z_plus_each", "Positive and negative inputs each get all the relevance; sums do not keep it (LRP).", "relevance"),
+        ),
+    ),
+    "bias": Kind(
+        "Biases",
+        "constants that are added; only the read-outs of FullGrad count them",
+        (Choice(True, "FullGrad's read-outs count them."), Choice(False, "FullGrad's read-outs leave them out.")),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One choice for each kind of operator.
+    """One choice for each kind of operator; :data:`KINDS` says which there are and what they do.
 
-    attention   softmax and the two matrix products of attention. ``jacobian``; ``constant``: attention weights are constants;
-                ``half``: each product gives half to each factor; ``relevance``: each product splits relevance and halves it
-    norm        LayerNorm, RMSNorm, L2 normalisation, division. ``jacobian``; ``constant``: the scale is a constant, the centring is not;
-                ``constant_mean``: the mean that LayerNorm takes off is one too, as in the published code of Ali et al. as it ships;
-                ``identity``: the signal passes unchanged
-    activation  ``jacobian``; ``gate``: act(x) is x times the constant act(x)/x; ``identity``
-    product     element-wise product of two paths. ``jacobian``; ``half``: half to each factor; ``relevance``: half the relevance to each
-    linear      linear maps and sums of two paths. ``jacobian``; ``z_plus``: contributions of positive sign share the relevance (deep
-                Taylor, sums normalised); ``z_plus_each``: positive and negative inputs each get it all (the LRP baseline, sums not
-                normalised)
-    bias        whether FullGrad's read-outs count the bias terms
+    Raises ExplainerError for a choice that does not exist, and for choices that do not go together.
     """
 
-    attention: Literal["jacobian", "constant", "half", "relevance"] = "jacobian"
-    norm: Literal["jacobian", "constant", "constant_mean", "identity"] = "jacobian"
-    activation: Literal["jacobian", "gate", "identity"] = "jacobian"
-    product: Literal["jacobian", "half", "relevance"] = "jacobian"
-    linear: Literal["jacobian", "z_plus", "z_plus_each"] = "jacobian"
+    attention: str = "jacobian"
+    norm: str = "jacobian"
+    activation: str = "jacobian"
+    product: str = "jacobian"
+    linear: str = "jacobian"
     bias: bool = True
     name: str = "custom"
     title: str = "custom rule"
@@ -52,13 +124,40 @@ class Rule:
         """Whether this is the ordinary gradient."""
         return {self.attention, self.norm, self.activation, self.product, self.linear} == {"jacobian"}
 
+    @property
+    def choices(self) -> dict[str, str | bool]:
+        """Kind of operator -> what was chosen for it."""
+        return {field: getattr(self, field) for field in KINDS}
+
     def __post_init__(self) -> None:
-        relevance = {self.attention == "relevance", self.product == "relevance", self.is_relevance}
-        if len(relevance) > 1:
+        carried: dict[str, list[str]] = {}
+        for field, value in self.choices.items():
+            found = KINDS[field].choice(value)
+            if found is None:
+                raise ExplainerError(f"A rule has no choice {field}={value!r}: there are {_listed(field)}.")
+            if found.carries is not None:
+                carried.setdefault(found.carries, []).append(f"{field}={value}")
+        if len(carried) > 1:
             raise ExplainerError(
-                "A rule carries either gradients or relevance: attention='relevance', product='relevance' and "
-                "linear='z_plus' (or 'z_plus_each') go together."
+                f"A rule carries either gradients or relevance: {', '.join(carried['gradient'])} are for gradients, "
+                f"{', '.join(carried['relevance'])} for relevance."
             )
+
+
+def _listed(field: str) -> str:
+    return ", ".join(str(one.value) for one in KINDS[field].choices)
+
+
+def rule_of(choices: Mapping[str, Any]) -> Rule:
+    """The rule of these choices; what is not named is as for the ordinary gradient. The known rule where one has the same.
+
+    Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that do not go together.
+    """
+    for field in choices:
+        if field not in KINDS:
+            raise ExplainerError(f"A rule has no {field!r}: there are {', '.join(KINDS)}.")
+    made = Rule(**choices)
+    return next((rule for rule in RULES.values() if rule.choices == made.choices), made)
 
 
 RULES: dict[str, Rule] = {
@@ -123,7 +222,7 @@ RULES: dict[str, Rule] = {
     )
 }
 #: LibraGrad's ablation (its Table 5): Libra with one of its choices taken back. Any read-out that takes Libra takes them.
-LIBRA_WITHOUT = {
+LIBRA_WITHOUT: dict[str, dict[str, Any]] = {
     "attention": {"attention": "jacobian"},
     "norm": {"norm": "jacobian"},
     "activation": {"activation": "jacobian"},
@@ -133,7 +232,7 @@ LIBRA_WITHOUT = {
 RULES |= {
     f"libra-{part}": replace(
         RULES["libra"], name=f"libra-{part}", title="Libra without " + ("biases" if part == "bias" else f"its {part} rule"), **change
-    )  # type: ignore[arg-type]
+    )
     for part, change in LIBRA_WITHOUT.items()
 }
 GRADIENT_RULES = tuple(name for name, rule in RULES.items() if not rule.is_relevance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -63,6 +63,8 @@ class Trace:
         self.notes: list[str] = []
         self.error: Tensor | None = None  # (B,): completeness error, where the read-out promises completeness
         self.pixels: Tensor | None = None  # (B, height, width): the map at the pixels, where the read-out has one
+        self.terms: dict[int, Tensor] = {}  # block -> (B, S): what it adds, where the read-out is a sum over blocks
+        self.rest: Tensor | None = None  # (B, S): what that sum has of no block
 
     @property
     def layout(self) -> Layout:
@@ -204,6 +206,15 @@ class Trace:
     def value(self, logits: Tensor | None = None) -> Tensor:
         """f(x) (B,), the number that is explained."""
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
+
+    def over_blocks(self, terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Tensor:
+        """The sum (B, S) of what each block adds, from block ``first`` on, and of the ``rest``, which belongs to none.
+
+        The terms are kept, to be looked at one by one.
+        """
+        self.terms, self.rest = dict(enumerate(terms, first)), rest
+        total = torch.stack(list(terms)).sum(0)
+        return total if rest is None else total + rest
 
     def identity(self) -> Tensor:
         """(1, S, S)."""

@@ -137,6 +137,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
+    summed=True,
     needs=("attention",),
     named={"libra": Name("AttCAT · Libra", "Mehri et al.", 2025, RULES["libra"].paper, default=True)},
     options={
@@ -156,8 +157,5 @@ def attcat(trace: Trace, published_code: bool = False) -> Tensor:
         (trace.block_inputs, trace.block_input_grads) if published_code else (trace.block_outputs[:-1], trace.block_output_grads[:-1])
     )
     rows = trace.mask.to(values[0].dtype)[:, :, None]
-    total = torch.zeros_like(rows[..., 0])
-    for a, h, g in zip(trace.attentions, values, grads, strict=False):
-        received = (a.mean(1) * rows).sum(1) / rows.sum(1)
-        total = total + received * (h * g).sum(-1)
-    return total
+    received = [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
+    return trace.over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])

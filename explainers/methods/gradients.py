@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from explainers.methods.registry import GRADIENT_ALSO, Name, method
@@ -88,11 +87,12 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
+    summed=True,
 )
 def gradcam_plus(trace: Trace) -> Tensor:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return torch.stack([(x * trace.token_mean(g)).sum(-1) for x, g in pairs]).sum(0)
+    return trace.over_blocks([(x * trace.token_mean(g)).sum(-1) for x, g in pairs])
 
 
 @method(
@@ -104,6 +104,7 @@ def gradcam_plus(trace: Trace) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
+    summed=True,
 )
 def xgradcam_plus(trace: Trace) -> Tensor:
     """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
@@ -116,7 +117,7 @@ def xgradcam_plus(trace: Trace) -> Tensor:
         size = x.abs() * real
         weight = (g * size).sum(1, keepdim=True) / (size.sum(1, keepdim=True) + 1e-7)
         maps.append((x * weight).sum(-1))
-    return torch.stack(maps).sum(0)
+    return trace.over_blocks(maps)
 
 
 @method(
@@ -150,9 +151,10 @@ def fullgrad(trace: Trace) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
+    summed=True,
     named={"libra": Name("FullGrad+ · Libra", "Mehri et al.", 2025, LIBRA, default=True)},
 )
 def fullgrad_plus(trace: Trace) -> Tensor:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return torch.stack([(x * g).sum(-1) for x, g in pairs]).sum(0) + trace.bias
+    return trace.over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)

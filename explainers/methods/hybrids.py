@@ -57,6 +57,7 @@ def token_tm(trace: Trace) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
+    summed=True,
     needs=("attention",),
     passes="layers + 1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
@@ -77,13 +78,13 @@ def legrad(trace: Trace, layers: int = 2) -> Tensor:
         return trace.token_mean(x).expand_as(x)
 
     rows = trace.mask.to(trace.block_inputs[0].dtype)
-    total = torch.zeros_like(rows)
+    terms = []
     for block in range(blocks - layers, blocks):
         recording = trace.rerun(exit_block=block, exit_through=pooled)
         signal = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule)).attentions[block]
         assert signal is not None
-        total = total + (signal.clamp(min=0).mean(1) * rows[:, :, None]).sum(1) / rows.sum(1, keepdim=True)
-    return total
+        terms.append((signal.clamp(min=0).mean(1) * rows[:, :, None]).sum(1) / rows.sum(1, keepdim=True))
+    return trace.over_blocks(terms, first=blocks - layers)
 
 
 @method(

@@ -38,6 +38,7 @@ class Method:
     needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`NEEDS`
     passes    what one explanation costs, in words
     complete  whether its scores promise to sum to the explained number
+    summed    whether its scores are a sum of what each block adds, and of what belongs to no block
     pixels    whether it goes back to the pixels of an image
     refuses   rules that would otherwise make sense, and why they do not for this one
     """
@@ -58,6 +59,7 @@ class Method:
     dear: bool
     default: bool
     complete: bool
+    summed: bool
     pixels: bool
     named: Mapping[str, Name]
     options: Mapping[str, Option]
@@ -163,6 +165,7 @@ def method(
     dear: bool = False,
     default: bool = False,
     complete: bool = False,
+    summed: bool = False,
     pixels: bool = False,
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
@@ -198,6 +201,7 @@ def method(
             dear,
             default,
             complete,
+            summed,
             pixels,
             named or {},
             options or {},
