@@ -154,7 +154,7 @@ def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:
             versions=versions(),
             notes=list(notes),
             prompted=model.kind == "clip",
-            tensors={k: v[i : i + 1] if k in asked.prepared.tensors else v for k, v in asked.tensors.items()},
+            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in asked.tensors.items()},
         )
         if asked.prompts_read is not None:
             for label, prompt_notes in zip(labels, asked.prompts_read.notes, strict=True):

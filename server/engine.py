@@ -29,6 +29,11 @@ class Engine:
     for_probability  specs -> those that can explain a probability, and a note on the others or None
     methods          Model or None -> methods as JSON objects
     rules            the rules as JSON objects
+    kinds            the kinds of operators and the choices that a rule has for each, as JSON objects
+    quantities       what can be looked at in the heads of a model, as JSON objects
+    mix              as ``explainers.mix``
+    head_maps        an input and one target as ``explainers.Asked`` takes them, in a dict; options of ``explainers.head_maps``
+    contributions    an input and one target in a dict, and a spec -> what each block adds to its map
     card             name -> the model card in Markdown, or None
     overlay          explanation as JSON, one of its maps, the input image or None, longest side -> picture
     cancelled        the exception that ``explain`` raises when its ``cancelled`` says so
@@ -47,6 +52,11 @@ class Engine:
     for_probability: Callable[[Sequence[str]], tuple[list[str], str | None]]
     methods: Callable[[Any], list[dict[str, Any]]]
     rules: Callable[[], list[dict[str, Any]]]
+    kinds: Callable[[], list[dict[str, Any]]]
+    quantities: Callable[[], list[dict[str, Any]]]
+    mix: Callable[..., Any]
+    head_maps: Callable[..., Any]
+    contributions: Callable[[Mapping[str, Any], str], Any]
     card: Callable[[str], str | None]
     overlay: Callable[[Mapping[str, Any], Mapping[str, Any], Image.Image | None, int], Image.Image]
     cancelled: type[Exception]

@@ -39,6 +39,13 @@ def engine() -> Engine:
         for_probability=explainers.for_probability,
         methods=methods,
         rules=lambda: [asdict(rule) for rule in explainers.RULES.values()],
+        kinds=lambda: [{"name": name, **asdict(kind)} for name, kind in explainers.KINDS.items()],
+        quantities=lambda: [
+            {"name": name, "title": one.title, "says": one.says, "signed": one.signed} for name, one in explainers.QUANTITIES.items()
+        ],
+        mix=explainers.mix,
+        head_maps=lambda asked, *options, **named: explainers.head_maps(explainers.Asked(**asked), *options, **named),
+        contributions=lambda asked, spec: explainers.contributions(explainers.Asked(**asked), spec),
         card=_card,
         overlay=overlay,
         cancelled=explainers.Cancelled,

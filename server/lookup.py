@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from server.problems import Problem
@@ -27,11 +28,20 @@ def stored_file(one: str, name: str, services: Services) -> bytes | None:
 def find_map(one: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
     """The explanation and its map of the method ``spec`` for the label ``target``, the first one by default."""
     document = find_document(one, services)
-    targets = [found["label"] for found in document.get("targets", ())]
-    if target is not None and target not in targets:
-        raise Problem(404, "no-such-target", f"{target!r} was not explained.", send=f"Explained: {', '.join(targets) or 'nothing'}.")
+    if target is not None:
+        find_target(document, target)
     for found in document["maps"]:
         if found["method"] == spec and (target is None or found["target"] == target):
             return document, found
     specs = dict.fromkeys(found["method"] for found in document["maps"])
     raise Problem(404, "no-such-map", f"The explanation has no map {spec!r}.", send=f"It has: {', '.join(specs) or 'none yet'}.")
+
+
+def find_target(document: Mapping[str, Any], label: str | None) -> dict[str, Any]:
+    """What the explanation says of the target called ``label``, the first one by default."""
+    targets = list(document.get("targets", ()))
+    found = next((one for one in targets if label in (None, one["label"])), None)
+    if found is None:
+        explained = ", ".join(one["label"] for one in targets) or "nothing"
+        raise Problem(404, "no-such-target", f"{label!r} was not explained.", send=f"Explained: {explained}.")
+    return dict(found)

@@ -75,8 +75,14 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
 
 @router.get("/rules")
 def rules(services: Use) -> dict[str, Any]:
-    """The backward rules: what each does with every kind of operator."""
-    return {"rules": services.engine.rules()}
+    """The backward rules: what each does with every kind of operator; and what could be chosen for each kind, in one sentence each."""
+    return {"rules": services.engine.rules(), "kinds": services.engine.kinds()}
+
+
+@router.get("/quantities")
+def quantities(services: Use) -> dict[str, Any]:
+    """What can be looked at in the heads of a model."""
+    return {"quantities": services.engine.quantities()}
 
 
 @router.get("/samples")

@@ -1,0 +1,47 @@
+"""Studies that look inside a model: a rule mixed by hand, the maps of its heads, what its blocks add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explainers.targets import Contrast, Probability, Target
+from server.engine import Engine
+from server.lookup import find_target
+from server.studies import Subject
+
+
+def target_of(told: dict[str, Any]) -> Target:
+    """A target of the engine from what an explanation says of it."""
+    if "against" in told:
+        return Contrast(told["of"], told["against"])
+    of = told["label"] if "prompt" in told or "index" not in told else told["index"]
+    return Probability(told.get("of", of)) if told.get("read") == "probability" else of
+
+
+def question(subject: Subject, label: str | None) -> dict[str, Any]:
+    """The input of a study and one of its targets, as the engine takes them; raises Problem 404 for a target that was not explained."""
+    clip = subject.model.kind == "clip"
+    inputs = {name: tensor for name, tensor in subject.tensors.items() if name == "pixel_values" or not clip}
+    return {
+        "model": subject.model,
+        "inputs": inputs,
+        "target": target_of(find_target(subject.document, label)),
+        "prompts": subject.labels if clip and subject.model.side == "image" else None,
+        "cancelled": subject.cancelled,
+    }
+
+
+def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+    """The map of a read-out under a rule of these choices, and how full its account is."""
+    mixed = engine.mix(**question(subject, label), readout=readout, choices=rule)
+    return dict(mixed.to_json())
+
+
+def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | None) -> dict[str, Any]:
+    """The maps of the heads."""
+    return dict(engine.head_maps(question(subject, label), quantity, **which).to_json())
+
+
+def contributions(engine: Engine, subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
+    """What each block adds to a map."""
+    return dict(engine.contributions(question(subject, label), spec).to_json())
