@@ -13,11 +13,12 @@ export class Bench {
 
   /**
    * kind      "image", "clip" or "text"
-   * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step
+   * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step;
+   *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, received: [] /* maps */ });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -75,6 +76,7 @@ export class Bench {
     this.methods = this.methods.filter((spec) => this.registry.runs(spec));
     this.chooser.setRegistry(this.registry);
     this.page.changed(model, detail);
+    if (stored) this.#suit(stored);
     this.#hang(stored?.methods ?? []);
   }
 
@@ -114,6 +116,17 @@ export class Bench {
     }
   }
 
+  /** Hang on another wall what hangs on this one. */
+  hangOn(wall) {
+    const before = this.wall;
+    if (wall === before) return;
+    this.wall = wall;
+    wall.setBase(before.base);
+    this.#hang(this.hung);
+    before.leave();
+    for (const map of this.received) wall.receive(map, this.id);
+  }
+
   report(problem, place) {
     if (!(problem instanceof Problem)) console.error(problem);
     showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
@@ -122,11 +135,19 @@ export class Bench {
   /** Hang plates for these methods, else for the chosen ones, else for the usual ones, in the fixed order. */
   #hang(specs) {
     const hung = this.registry.plates(specs.length ? specs : this.methods.length ? this.methods : this.registry.usual);
-    this.chooser.setChosen(hung.map(({ spec }) => spec));
+    this.hung = hung.map(({ spec }) => spec);
+    this.chooser.setChosen(this.hung);
     this.wall.expect(hung);
   }
 
+  #suit(info) {
+    const wall = this.page.wall?.(info) ?? this.wall;
+    if (wall !== this.wall) this.hangOn(wall);
+  }
+
   #started(info, job) {
+    this.#suit(info); // what hangs already stays on show, marked stale
+    this.received = [];
     this.#hang(info.expected);
     const { usual } = this.registry;
     const isUsual = usual.length === info.expected.length && usual.every((spec) => info.expected.includes(spec));
@@ -138,6 +159,7 @@ export class Bench {
   }
 
   #method(map, job) {
+    this.received.push(map);
     this.page.method(map, job);
     say("status", `${this.wall.done} of ${this.wall.all.length} maps`);
   }

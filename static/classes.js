@@ -1,15 +1,20 @@
-// What the model says, and the way to any other class: a list of the top classes and a type-ahead over all labels.
+// What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a type-ahead over
+// all labels, and which number of a class is explained.
 
 import { byId, el, percent } from "./dom.js";
 
 const ROWS = 5;
 const SHOWN = 60; // matches that a list shows at once
+export const MOST = 8; // classes or prompts that the server takes at once
 
 /** The class or prompt that a target is about, whatever is asked of it. */
 export const classOf = (target) => target.of ?? target.label;
 
 /** A target in words. */
 export const spoken = (target) => (target.against ? `${target.of} rather than ${target.against}` : classOf(target));
+
+/** Several targets in words, for between quotation marks. */
+export const spokenAll = (targets) => targets.map(spoken).join("”, “");
 
 /** What to send to have `target` set against another class, or against none. */
 export const setAgainst = (target, label) => ({ against: label, read: label === null ? target.read : null });
@@ -30,26 +35,59 @@ export function matches(labels, typed) {
   return ranks.flat().slice(0, SHOWN);
 }
 
+/** Which number of a target is explained; `onRead` is told "logit" or "probability". */
+export function readChoice(onRead) {
+  const names = { logit: "the logit", probability: "the probability" };
+  const select = el("select", { id: "read", on: { change: () => onRead(select.value) } }, Object.entries(names).map(([value, name]) => el("option", { value }, name)));
+  return { select, node: el("div", { class: "pick" }, el("label", { for: "read" }, "What is explained"), select) };
+}
+
 export class Classes {
-  /** `onPick(label)` is called when a class is chosen, `onAgainst(label)` when one to set it against is, with null for none. */
-  constructor(root, onPick, onAgainst) {
-    this.onPick = onPick;
-    this.labels = [];
-    this.against = el("select", { id: "against", on: { change: () => onAgainst(this.against.value || null) } });
+  /**
+   * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against, read}, where
+   * against null is no other class and read null the logit.
+   */
+  constructor(root, explain) {
+    Object.assign(this, { explain, labels: [], targets: [] });
+    this.against = el("select", { id: "against", on: { change: () => explain(this.chosen, setAgainst(this.targets[0], this.against.value || null)) } });
     this.rather = el("div", { class: "pick", hidden: true }, el("label", { for: "against" }, "Rather than"), this.against);
+    this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.pick = this.#typeAhead();
-    root.append(this.list, this.pick, this.rather);
+    this.find = this.pick.querySelector("label");
+    const hint = el("p", { class: "quiet" }, "Tick two or more to set them side by side.");
+    root.append(this.list, hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
   }
 
-  /** `top` and `target` as the API gives them: {label, probability}. The explained class is in the list wherever its probability is known. */
-  show(top, target) {
-    const rows = top.slice(0, ROWS);
-    const label = target && classOf(target);
-    if (target?.probability !== undefined && !rows.some((row) => row.label === label)) rows.splice(ROWS - 1, 1, { ...target, label });
-    this.list.replaceChildren(...rows.map((row) => this.#row(row, row.label === label)));
-    for (const option of this.against.options) option.disabled = option.value === label;
-    this.against.value = target?.against ?? "";
+  /** The explained classes. */
+  get chosen() {
+    return [...new Set(this.targets.map(classOf))];
+  }
+
+  /** `top` and `targets` as the API gives them: {label, probability}. The explained classes are in the list wherever their probability is known. */
+  show(top, targets) {
+    this.targets = targets;
+    const { chosen } = this;
+    const others = targets.map((target) => ({ ...target, label: classOf(target) })).filter((one) => one.probability !== undefined && !top.slice(0, ROWS).some(({ label }) => label === one.label));
+    const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
+    this.list.replaceChildren(...rows.map((row) => this.#row(row, chosen.includes(row.label))));
+    for (const option of this.against.options) option.disabled = option.value === chosen[0];
+    this.against.value = targets[0]?.against ?? "";
+    this.against.disabled = chosen.length > 1;
+    this.read.select.value = targets[0]?.read ?? "logit";
+    this.read.select.disabled = Boolean(targets[0]?.against);
+    this.find.textContent = chosen.length > 1 ? "Add a class" : "Another class";
+  }
+
+  /** Choose `label` alone. */
+  #only(label) {
+    this.explain([label], likewise(this.targets[0], label));
+  }
+
+  /** Set `label` beside the others, or take it away from them. */
+  #beside(label, on) {
+    const labels = on ? [...this.chosen, label] : this.chosen.filter((one) => one !== label);
+    this.explain(labels, { against: null, read: this.targets[0]?.read });
   }
 
   setLabels(labels) {
@@ -64,10 +102,13 @@ export class Classes {
     const bar = el("i");
     bar.style.width = `${100 * probability}%`;
     const button = el(
-      "button", { type: "button", title: label, "aria-pressed": String(pressed), on: { click: () => this.onPick(label) } },
+      "button", { type: "button", title: label, "aria-pressed": String(pressed), on: { click: () => this.#only(label) } },
       el("span", {}, label), el("span", { class: "num" }, percent(probability)), el("span", { class: "bar" }, bar),
     );
-    return el("li", {}, button);
+    const { chosen } = this;
+    const stuck = pressed ? chosen.length === 1 : chosen.length >= MOST; // one has to stay, and the server takes no more than so many
+    const tick = el("input", { type: "checkbox", checked: pressed, disabled: stuck, "aria-label": `${label} beside the others`, on: { change: () => this.#beside(label, tick.checked) } });
+    return el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
   }
 
   #typeAhead() {
@@ -103,7 +144,8 @@ export class Classes {
     const take = (label) => {
       input.value = "";
       close();
-      this.onPick(label);
+      if (this.chosen.length > 1) this.#beside(label, true);
+      else this.#only(label);
     };
     input.addEventListener("input", open);
     input.addEventListener("focus", open);

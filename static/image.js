@@ -2,19 +2,22 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { Classes, classOf, likewise, setAgainst, spoken } from "./classes.js";
+import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
 import { mapControls } from "./controls.js";
-import { byId, el, say } from "./dom.js";
-import { Wall } from "./plate.js";
+import { byId, el } from "./dom.js";
 import { Samples } from "./samples.js";
 import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
+import { wallFor, wallsOf } from "./walls.js";
 
 const problems = byId("specimen-problem");
-let target = null;
+let targets = [];
 
 const bench = new Bench("image", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
+  },
+  wall(info) {
+    return wallFor(info, walls);
   },
   ready(stored) {
     samples.show(bench.samples);
@@ -22,10 +25,10 @@ const bench = new Bench("image", {
     else openExample();
   },
   async started(info, job, isNew) {
-    target = info.targets[0];
-    byId("answer").textContent = spoken(target);
-    document.title = `${spoken(target)} · Image · Vitrine`;
-    classes.show(info.top, target);
+    targets = info.targets;
+    byId("answer").textContent = spokenAll(targets);
+    document.title = `${spoken(targets[0])} · Image · Vitrine`;
+    classes.show(info.top, targets);
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     if (!isNew) return;
@@ -37,18 +40,15 @@ const bench = new Bench("image", {
     bench.wall.receive(map, job.id);
   },
   again(change = {}) {
-    if (change.model) target = null;
-    explain(bench.given, target && classOf(target), byId("case-problem"), Boolean(change.model), likewise(target));
+    if (change.model) targets = [];
+    explain(bench.given, targets.map(classOf), byId("case-problem"), Boolean(change.model), likewise(targets[0]));
   },
 });
 
-bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
+const walls = wallsOf(bench);
+bench.wall = walls.single;
 const specimen = new Specimen(byId("picture"), bench);
-const classes = new Classes(
-  byId("classes"),
-  (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)),
-  (label) => explain(bench.given, classOf(target), byId("case-problem"), false, setAgainst(target, label)),
-);
+const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked));
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
 byId("controls").append(...mapControls(bench.view));
@@ -60,7 +60,7 @@ const openSample = (sample, label = sample.model === bench.models.current.name ?
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
-  if (first) openSample(first, bench.asked.target ?? undefined);
+  if (first) openSample(first, bench.asked.targets.length ? bench.asked.targets : undefined);
 }
 
 bench.open();

@@ -86,7 +86,7 @@ export class Facts {
     this.range.textContent = map ? `${number(map.range[0], 2)} … ${number(map.range[1], 2)}` : "–";
     const error = map?.completeness_error;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
-    this.time.textContent = map ? seconds(map.seconds) : "–";
+    this.time.textContent = map?.seconds === undefined ? "–" : seconds(map.seconds);
   }
 }
 

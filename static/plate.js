@@ -79,15 +79,20 @@ export function colourAll(plates, scale) {
 }
 
 export class Wall {
-  constructor(root, { focus, view, onRead, makePlate = (variant, stores) => new Plate(variant, stores) }) {
+  constructor(root, { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) }) {
     Object.assign(this, { root, focus, view, makePlate, stores: { focus, view, onRead }, plates: new Map(), base: null });
     view.follow(() => this.colour());
     tellIn(root, view);
-    focus.follow((value) => this.#mark(value));
+    focus.follow((value) => this.mark(value));
   }
 
   get all() {
     return [...this.plates.values()];
+  }
+
+  /** Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps. */
+  get hung() {
+    return this.all;
   }
 
   get done() {
@@ -104,17 +109,22 @@ export class Wall {
     if (!same) this.root.replaceChildren(...nodes);
   }
 
+  /** Another wall takes the place of this one. */
+  leave() {
+    this.plates = new Map();
+  }
+
   /** Another specimen: the old maps and the old picture do not belong to it. */
   clear() {
     this.setBase(null);
-    for (const plate of this.all) plate.show(null);
-    this.#mark(this.focus.value);
+    for (const plate of this.hung) plate.show(null);
+    this.mark(this.focus.value);
   }
 
   /** The picture under every map. */
   setBase(base) {
     this.base = base;
-    for (const plate of this.all) plate.setBase(base);
+    for (const plate of this.hung) plate.setBase(base);
   }
 
   receive(map, id) {
@@ -132,15 +142,15 @@ export class Wall {
 
   /** What is still waiting will not come. */
   close() {
-    for (const plate of this.all) if (plate.node.dataset.state !== "done") plate.state = "missing";
+    for (const plate of this.hung) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
 
   colour() {
-    colourAll(this.all, this.view.value.scale);
+    colourAll(this.hung, this.view.value.scale);
   }
 
-  #mark(value) {
-    for (const plate of this.all) plate.mark(value);
+  mark(value) {
+    for (const plate of this.hung) plate.mark(value);
   }
 
   #hang(variant) {

@@ -2,14 +2,13 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { classOf, likewise, spoken } from "./classes.js";
+import { classOf, likewise, MOST, readChoice, spoken, spokenAll } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, number, percent, say } from "./dom.js";
-import { Matrix } from "./matrix.js";
 import { Samples } from "./samples.js";
 import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
+import { Versus } from "./versus.js";
 
-const MOST = 8; // prompts that the server takes at once
 const problems = byId("specimen-problem");
 let details = {}; // of the model
 let asked = {}; // what is asked of every prompt: {against, read}
@@ -28,7 +27,7 @@ const bench = new Bench("clip", {
     showPrompts(info.targets);
     bench.wall.setTargets(info.targets, info.targets.map(told));
     if (isNew) bench.wall.clear();
-    byId("answer").textContent = info.targets.map(spoken).join("”, “");
+    byId("answer").textContent = spokenAll(info.targets);
     document.title = `${spoken(info.targets[0])} · Prompt · Vitrine`;
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
@@ -45,7 +44,7 @@ const bench = new Bench("clip", {
   },
 });
 
-bench.wall = new Matrix(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
+bench.wall = new Versus(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
 const specimen = new Specimen(byId("picture"), bench);
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, prompts(), problems));

@@ -1,8 +1,10 @@
 // The address bar is the state: which explanation, and how it is looked at.
 
 /** How a view begins; what is as it begins is left out of the address. */
-const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen", words: "hidden" };
+const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen", words: "hidden", pair: "" };
 const CHOICES = { evidence: ["both", "for", "against"], grid: ["smooth", "patches"], scale: ["own", "shared"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"], words: ["hidden", "shown"] };
+/** What may stand in the address for the others. */
+const FREE = { pair: /^\d-\d$/ };
 
 /** A value that tells its followers when it changes. */
 export class Store {
@@ -23,18 +25,19 @@ export class Store {
   }
 }
 
-/** What the address asks for: {id, model, target, prompts, methods, view, focus}. */
+/** What the address asks for: {id, model, targets, prompts, methods, view, focus}. */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   const view = { ...VIEW };
   for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(query.get(name))) view[name] = query.get(name);
+  for (const [name, form] of Object.entries(FREE)) if (form.test(query.get(name) ?? "")) view[name] = query.get(name);
   const opacity = Number(query.get("opacity"));
   if (query.has("opacity") && opacity >= 0 && opacity <= 100) view.opacity = opacity;
   const focus = Number(query.get("focus") ?? -1);
   return {
     id: query.get("id"),
     model: query.get("model"),
-    target: query.get("target"),
+    targets: query.getAll("target"),
     prompts: query.getAll("prompt"),
     methods: query.getAll("methods"),
     view,

@@ -1,21 +1,24 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
 import { Bench } from "./bench.js";
-import { Classes, classOf, likewise, setAgainst, spoken } from "./classes.js";
+import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
 import { EVIDENCE, inWords, segment } from "./controls.js";
-import { byId, el, say } from "./dom.js";
-import { Wall } from "./plate.js";
+import { byId, el } from "./dom.js";
 import { Samples } from "./samples.js";
+import { wallFor, wallsOf } from "./walls.js";
 import { unitsOf, WordPlate } from "./words.js";
 
 const problems = byId("specimen-problem");
 const field = byId("text");
 let read = null; // the input as the model read it: text, tokens, words
-let target = null;
+let targets = [];
 
 const bench = new Bench("text", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
+  },
+  wall(info) {
+    return wallFor(info, walls);
   },
   ready(stored) {
     samples.show(bench.samples);
@@ -24,10 +27,10 @@ const bench = new Bench("text", {
     field.value = bench.given.text ?? "";
   },
   started(info, job, isNew) {
-    target = info.targets[0];
-    byId("answer").textContent = spoken(target);
-    document.title = `${spoken(target)} · Text · Vitrine`;
-    classes.show(info.top, target);
+    targets = info.targets;
+    byId("answer").textContent = spokenAll(targets);
+    document.title = `${spoken(targets[0])} · Text · Vitrine`;
+    classes.show(info.top, targets);
     byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     read = info.input;
@@ -37,17 +40,14 @@ const bench = new Bench("text", {
     bench.wall.receive(map, job.id);
   },
   again(change = {}) {
-    if (change.model) target = null;
-    explain(bench.given, target && classOf(target), byId("case-problem"), Boolean(change.model), likewise(target));
+    if (change.model) targets = [];
+    explain(bench.given, targets.map(classOf), byId("case-problem"), Boolean(change.model), likewise(targets[0]));
   },
 });
 
-bench.wall = new Wall(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), makePlate: (variant, stores) => new WordPlate(variant, stores) });
-const classes = new Classes(
-  byId("classes"),
-  (label) => explain(bench.given, label, byId("case-problem"), false, likewise(target, label)),
-  (label) => explain(bench.given, classOf(target), byId("case-problem"), false, setAgainst(target, label)),
-);
+const walls = wallsOf(bench, (variant, stores, target) => new WordPlate(variant, stores, target));
+bench.wall = walls.single;
+const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked));
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),
@@ -86,7 +86,7 @@ function openExample() {
   if (!first) return;
   bench.wall.setBase({ text: first.text, units: [] });
   field.value = first.text;
-  explain({ text: first.text, sample: first.id }, bench.asked.target, problems);
+  explain({ text: first.text, sample: first.id }, bench.asked.targets, problems);
 }
 
 bench.open();

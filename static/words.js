@@ -38,17 +38,19 @@ export function tint(span, t, signed) {
 }
 
 export class WordPlate {
-  constructor(variant, { focus, view, onRead }) {
-    Object.assign(this, { variant, focus, view, onRead, map: null, base: null, values: [], spans: [], order: [] });
+  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  constructor(variant, { focus, view, onRead }, target = null) {
+    Object.assign(this, { variant, focus, view, onRead, target, map: null, base: null, values: [], spans: [], order: [] });
     this.value = el("span", { class: "value", "aria-hidden": "true" });
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);
     this.told = new Told(this.reading);
-    this.facts = new Facts(variant);
-    this.notes = new Notes(standing(variant));
-    this.take = new Take(variant);
-    const head = [this.value, heading(variant), el("p", { class: "by" }, byLine(variant))];
-    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes.node, this.take.node);
+    this.facts = new Facts(variant, target !== null);
+    this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
+    this.take = new Take(variant, target === null);
+    const name = target === null ? [heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target)];
+    const head = [this.value, ...name];
+    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
     this.show(null);
@@ -86,7 +88,7 @@ export class WordPlate {
     this.map = map;
     this.facts.show(map);
     this.take.show(id, map);
-    this.notes.show(map ? warnings([map]) : []);
+    this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.#score();
     this.state = map ? "done" : "waiting";
@@ -110,6 +112,10 @@ export class WordPlate {
     this.value.textContent = this.map && at >= 0 && at < this.values.length ? this.#shown(at) : "";
   }
 
+  get #name() {
+    return this.target === null ? plateName(this.variant) : `${plateName(this.variant)}, ${this.target}`;
+  }
+
   #shown(i) {
     return (this.variant.signed ? signedNumber : number)(this.values[i]);
   }
@@ -121,12 +127,13 @@ export class WordPlate {
 
   #score() {
     const { map, base } = this;
-    this.values = map && base ? base.units.map((unit) => unitScore(map.scores, unit, map.signed)) : [];
+    const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
+    this.values = map && base ? base.units.map(score) : [];
     this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
     this.told.show(map && base ? textInWords(base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })), map) : "");
     const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
     const told = strongest.length ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.` : "not there yet";
-    this.reading.setAttribute("aria-label", `${plateName(this.variant)}: ${told}`);
+    this.reading.setAttribute("aria-label", `${this.#name}: ${told}`);
   }
 
   #listen() {
@@ -157,6 +164,6 @@ export class WordPlate {
     if (next === undefined) return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
-    this.onRead?.(`${plateName(this.variant)}, ${this.#word(next)}: ${this.#shown(next)}, ${this.order.indexOf(next) + 1} of ${last + 1} by strength`);
+    this.onRead?.(`${this.#name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.order.indexOf(next) + 1} of ${last + 1} by strength`);
   }
 }

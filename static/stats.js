@@ -1,0 +1,35 @@
+// Two maps of one method held against each other: how alike they are, and what one has more of than the other.
+
+/** From here on two maps are called the same; what is shown is the correlation itself. */
+export const SAME_FROM = 0.99;
+
+/** Pearson's correlation of two lists of the same length; null where one of them is the same everywhere, so that none is defined. */
+export function correlation(a, b) {
+  const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
+  const [ma, mb] = [mean(a), mean(b)];
+  let [ab, aa, bb] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    const [x, y] = [a[i] - ma, b[i] - mb];
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
+  }
+  // what a mean leaves of equal numbers is rounding, not a map
+  const flat = (squares, list) => squares <= list.length * (1e-12 * Math.max(...list.map(Math.abs))) ** 2;
+  if (!a.length || flat(aa, a) || flat(bb, b)) return null;
+  return Math.min(1, Math.max(-1, ab / Math.sqrt(aa * bb)));
+}
+
+/**
+ * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share out the logit or
+ * the probability that is explained); an unsigned one's, whose size means nothing across maps, as shares of the map: each divided by
+ * the sum of all absolute values. `content` tells which scores stand for patches or words; the others count in no sum.
+ */
+export function onOneUnit(scores, signed, content = null) {
+  if (signed) return scores;
+  const sum = scores.reduce((all, score, i) => (content && !content[i] ? all : all + Math.abs(score)), 0);
+  return sum > 0 ? scores.map((score) => score / sum) : scores;
+}
+
+/** The unit of `onOneUnit`, in words. */
+export const unitName = (signed, read = "logit") => (signed ? `in the unit of the ${read}` : "as shares of each map");
