@@ -14,6 +14,7 @@ export class Bench {
   /**
    * kind      "image", "clip" or "text"
    * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step;
+   *           refused(): what was asked for last is not explained, all stays as it was;
    *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
    */
   constructor(kind, page) {
@@ -112,6 +113,7 @@ export class Bench {
       if (isNew) this.focus.set({ at: -1, locked: false });
       this.#write();
     } catch (problem) {
+      this.page.refused?.();
       this.report(problem, place);
     }
   }

@@ -45,15 +45,16 @@ export function readChoice(onRead) {
 export class Classes {
   /**
    * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against, read}, where
-   * against null is no other class and read null the logit.
+   * against null is no other class and read null the logit. Room is kept for the type-ahead where there are `many` classes.
    */
-  constructor(root, explain) {
-    Object.assign(this, { explain, labels: [], targets: [] });
+  constructor(root, explain, many = true) {
+    Object.assign(this, { explain, labels: [], top: [], targets: [] });
     this.against = el("select", { id: "against", on: { change: () => explain(this.chosen, setAgainst(this.targets[0], this.against.value || null)) } });
-    this.rather = el("div", { class: "pick", hidden: true }, el("label", { for: "against" }, "Rather than"), this.against);
+    this.rather = el("div", { class: "pick" }, el("label", { for: "against" }, "Rather than"), this.against);
     this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.pick = this.#typeAhead();
+    this.pick.hidden = !many;
     this.find = this.pick.querySelector("label");
     const hint = el("p", { class: "quiet" }, "Tick two or more to set them side by side.");
     root.append(this.list, hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
@@ -66,7 +67,7 @@ export class Classes {
 
   /** `top` and `targets` as the API gives them: {label, probability}. The explained classes are in the list wherever their probability is known. */
   show(top, targets) {
-    this.targets = targets;
+    Object.assign(this, { top, targets });
     const { chosen } = this;
     const others = targets.map((target) => ({ ...target, label: classOf(target) })).filter((one) => one.probability !== undefined && !top.slice(0, ROWS).some(({ label }) => label === one.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
@@ -77,6 +78,11 @@ export class Classes {
     this.read.select.value = targets[0]?.read ?? "logit";
     this.read.select.disabled = Boolean(targets[0]?.against);
     this.find.textContent = chosen.length > 1 ? "Add a class" : "Another class";
+  }
+
+  /** Show again what is explained, where something else was asked for in vain. */
+  restore() {
+    if (this.targets.length) this.show(this.top, this.targets);
   }
 
   /** Choose `label` alone. */
@@ -114,7 +120,7 @@ export class Classes {
   #typeAhead() {
     const input = el("input", { id: "other-class", type: "text", autocomplete: "off", spellcheck: false, role: "combobox", "aria-expanded": "false", "aria-controls": "class-list", "aria-autocomplete": "list" });
     const list = el("ul", { id: "class-list", role: "listbox", "aria-label": "Classes", hidden: true });
-    const node = el("div", { class: "pick", hidden: true }, el("label", { for: "other-class" }, "Another class"), input, list);
+    const node = el("div", { class: "pick" }, el("label", { for: "other-class" }, "Another class"), input, list);
     let found = [];
     let at = -1;
 

@@ -16,6 +16,9 @@ const bench = new Bench("image", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
   },
+  refused() {
+    classes.restore();
+  },
   wall(info) {
     return wallFor(info, walls);
   },

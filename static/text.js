@@ -17,6 +17,9 @@ const bench = new Bench("text", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
   },
+  refused() {
+    classes.restore();
+  },
   wall(info) {
     return wallFor(info, walls);
   },
@@ -47,7 +50,7 @@ const bench = new Bench("text", {
 
 const walls = wallsOf(bench, (variant, stores, target) => new WordPlate(variant, stores, target));
 bench.wall = walls.single;
-const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked));
+const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked), false);
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(
   segment(bench.view, "evidence", "Evidence", EVIDENCE),

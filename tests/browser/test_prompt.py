@@ -15,7 +15,8 @@ from tests.browser.numbers import percent, shown, shown_range, shown_score
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""
     prompts = [one["label"] for one in document["targets"]]
-    expect(desk.page.locator(".matrix .head .name")).to_have_text(prompts)
+    difference = [f"{prompts[0]} \u2212 {prompts[1]}"] if len(prompts) > 1 else []
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, *difference])
     fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == prompts
     for i, one in enumerate(document["targets"]):

@@ -109,8 +109,6 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
         plate = differences(desk)[one["method"]]
         expect(plate.locator(".value")).to_have_text(shown_score(scores[patch], True))
         assert shown_range({"range": [scores.min(), scores.max()]}) in plate.locator(".facts").inner_text()
-    moved, what = desk.shift()
-    assert moved < 0.01, what
 
 
 def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> None:
@@ -151,6 +149,8 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     assert desk.id == document["id"]
     expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
     check_badges(desk, document, labels[2], labels[0])
+    moved, what = desk.shift()
+    assert moved < 0.01, what
     # one class alone hangs on the plain wall again
     desk.page.locator("#classes li button", has_text=labels[1]).click()
     desk.next_maps(document["id"])
@@ -182,6 +182,14 @@ def test_both_sides_of_a_review(desk: Visit) -> None:
 
 def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("probability")
+    expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
+    expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
+    assert desk.id == before
+    assert "422" in desk.complaints.pop()
+
+    desk.open("/image?methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
     before = desk.id
     label = desk.document()["targets"][0]["label"]
     desk.page.get_by_label("What is explained").select_option("probability")
