@@ -14,6 +14,7 @@ from captum.attr import KernelShap, Lime, Occlusion
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.keeping import painted
 from explainers.methods.registry import method
 from explainers.specs import Option
 from explainers.trace import Trace
@@ -36,10 +37,7 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     if grid is not None:
 
         def hide(name: str, tensor: Tensor) -> Tensor:
-            if name != "pixel_values":
-                return tensor
-            shown = F.interpolate(keep.to(tensor).unflatten(1, grid)[:, None], size=tensor.shape[-2:], mode="nearest")
-            return tensor * shown
+            return painted(tensor, keep, grid) if name == "pixel_values" else tensor
 
         return hide
     mask_token = trace.recording.model.details["mask_token_id"]

@@ -1,0 +1,80 @@
+"""Take tokens away from a stored input and see what the model says: curves of all methods, or one answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from server.perturbing import FRACTIONS, ORDERS, Edit, edited_answer, perturbation_curves
+from server.problems import Problem
+from server.services import Use
+from server.studies import Subject, study
+
+router = APIRouter(prefix="/api/explanations", tags=["studies"])
+_MOST_TOKENS = 100_000
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Tokens = Annotated[list[int], Field(max_length=_MOST_TOKENS)]
+
+
+class Perturbation(BaseModel):
+    """With none of ``remove``, ``keep``, ``fraction`` and ``replace``: the curves of the methods. With one of them: one answer."""
+
+    model_config = ConfigDict(extra="forbid")
+    target: str | None = Field(None, max_length=1000, description="The label of one of the explained targets; none: the first.")
+    methods: list[str] | None = Field(None, min_length=1, max_length=64, description="Curves: specs of maps of the explanation; none: all.")
+    order: Literal["most", "least"] | None = Field(
+        None, description="Which tokens go first: the most or the least relevant. Curves: none gives both; one answer: none is most."
+    )
+    fractions: list[_Share] | None = Field(
+        None, min_length=2, max_length=101, description=f"Curves: shares of tokens that are gone; none: {', '.join(map(str, FRACTIONS))}."
+    )
+    remove: _Tokens | None = Field(None, description="One answer: the indices of the tokens to take away, as in the scores of a map.")
+    keep: _Tokens | None = Field(None, description="One answer: the indices of the tokens to keep; all others are taken away.")
+    method: str | None = Field(None, max_length=1000, description="One answer: the spec of the map by whose order `fraction` takes away.")
+    fraction: _Share | None = Field(None, description="One answer: the share of tokens to take away, first of the order of `method`.")
+    replace: dict[int, Annotated[str, Field(max_length=200)]] | None = Field(
+        None, min_length=1, max_length=1000, description="One answer, texts: words in place of others, by their index in input.words."
+    )
+
+
+def _edit(asked: Perturbation) -> Edit | None:
+    """The one answer that is asked for, or None where it is curves; raises Problem 422 for fields that do not go together."""
+    which = [name for name in ("remove", "keep", "fraction") if getattr(asked, name) is not None]
+    if not which and asked.replace is None:
+        if asked.method is not None:
+            raise Problem(422, "no-fraction", "There is method without fraction.", send="Send fraction too, or methods for curves.")
+        return None
+    wrong = [name for name in ("methods", "fractions") if getattr(asked, name) is not None]
+    if len(which) > 1 or wrong:
+        names = " and ".join([*which, *(["replace"] if asked.replace else []), *wrong][:2] if wrong else which[:2])
+        send = "Send one of remove, keep and fraction (with method), with replace if you like; or methods and fractions for curves."
+        raise Problem(422, "unclear", f"{names} do not go together.", send=send)
+    if (asked.fraction is None) != (asked.method is None):
+        raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or remove or keep in their place.")
+    return Edit(asked.remove, asked.keep, asked.method, asked.order or "most", asked.fraction, asked.replace)
+
+
+@router.post("/{one}/perturbations")
+async def perturb(one: str, asked: Perturbation, services: Use, request: Request) -> dict[str, Any]:
+    """Take tokens away from the input of an explanation and ask its model again.
+
+    Patches are dropped behind the patch embedding where the model allows it (``how``: removed), else painted in the mean colour
+    (painted); word pieces are left out of the text; special tokens stay.
+
+    **Curves**: for each map and order the ``probability`` and the ``logit`` of the target when ``counts`` of the ``tokens`` are gone, and
+    the ``area`` under the one that ``read`` names, over the share of tokens that is gone; ``random`` is the mean over several random
+    orders (``seeds``); ``ranking`` goes by the gap between the areas of least and of most relevant first.
+
+    **One answer**: the target's numbers and the ``top`` classes with exactly the tokens ``removed``.
+    """
+    edit = _edit(asked)
+
+    def ask(subject: Subject) -> dict[str, Any]:
+        if edit is not None:
+            return edited_answer(subject, asked.target, edit)
+        orders = ORDERS if asked.order is None else (asked.order,)
+        return perturbation_curves(subject, asked.target, asked.methods, orders, asked.fractions)
+
+    return await study(services, one, ask, request)
