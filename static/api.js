@@ -26,6 +26,14 @@ export const getJSON = async (path, signal) => (await answer(path, { signal })).
 /** The bytes of a picture that the server offers (a sample). */
 export const getBlob = async (path, signal) => (await answer(path, { signal })).blob();
 
+/** The picture at `path`, decoded. */
+export async function loadImage(path) {
+  const image = new Image();
+  image.src = path;
+  await image.decode();
+  return image;
+}
+
 export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
 
 export const mapPath = (id, spec, target, suffix) =>

@@ -1,12 +1,29 @@
 // From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual sequence.
 
-// Seventeen stops of matplotlib's magma from 0.04 to 0.97, read off as sRGB bytes.
-const MAGMA = [
-  [5, 4, 22], [20, 14, 54], [41, 17, 90], [64, 15, 116], [89, 21, 126], [112, 31, 129], [136, 39, 129], [160, 47, 127], [184, 55, 121],
-  [208, 65, 111], [229, 80, 100], [243, 101, 92], [250, 129, 95], [254, 157, 108], [254, 185, 127], [254, 213, 151], [252, 240, 178],
-];
-const FOR = [[232, 130, 108], [205, 62, 38], [168, 35, 19]];
-const AGAINST = [[111, 163, 221], [46, 104, 178], [28, 69, 135]];
+/** Perceptual sequences for unsigned maps, dark to bright: seventeen stops of matplotlib's maps of these names (magma from 0.04 to 0.97). */
+export const SEQUENCES = {
+  magma: [
+    [5, 4, 22], [20, 14, 54], [41, 17, 90], [64, 15, 116], [89, 21, 126], [112, 31, 129], [136, 39, 129], [160, 47, 127], [184, 55, 121],
+    [208, 65, 111], [229, 80, 100], [243, 101, 92], [250, 129, 95], [254, 157, 108], [254, 185, 127], [254, 213, 151], [252, 240, 178],
+  ],
+  viridis: [
+    [68, 1, 84], [72, 24, 106], [71, 45, 123], [66, 64, 134], [59, 82, 139], [51, 99, 141], [44, 114, 142], [38, 130, 142], [33, 145, 140],
+    [31, 160, 136], [40, 174, 128], [63, 188, 115], [94, 201, 98], [132, 212, 75], [173, 220, 48], [216, 226, 25], [253, 231, 37],
+  ],
+  cividis: [
+    [0, 34, 78], [0, 46, 106], [26, 56, 111], [50, 67, 109], [67, 78, 108], [83, 90, 109], [97, 101, 111], [111, 112, 115], [125, 124, 120],
+    [140, 136, 120], [155, 148, 118], [171, 160, 114], [188, 174, 108], [205, 187, 99], [222, 201, 88], [240, 216, 70], [254, 232, 56],
+  ],
+};
+
+/** For signed maps: from faint to full evidence for and against, both growing darker alike. */
+export const DIVERGING = {
+  "red-blue": { for: [[232, 130, 108], [205, 62, 38], [168, 35, 19]], against: [[111, 163, 221], [46, 104, 178], [28, 69, 135]] },
+  "orange-purple": { for: [[225, 150, 60], [180, 100, 15], [125, 66, 5]], against: [[170, 148, 210], [118, 84, 172], [75, 45, 128]] },
+};
+
+/** The colours that a view asks for, of signed or unsigned maps. */
+export const coloursOf = (view, signed) => (signed ? view.diverging ?? "red-blue" : view.sequence ?? "magma");
 
 function along(stops, t) {
   const place = Math.min(1, Math.max(0, t)) * (stops.length - 1);
@@ -47,28 +64,37 @@ export function place(score, [low, high], signed) {
   return Math.min(1, Math.max(signed ? -1 : 0, t));
 }
 
-/** Colour [red, green, blue] and cover (0 to 1) at a place on the scale. What counts for nothing lets the picture through. */
-export function colourAt(t, signed) {
-  if (!signed) return [along(MAGMA, t), 0.12 + 0.88 * t ** 0.7];
+/** Colour [red, green, blue] and cover (0 to 1) at a place on the scale of these colours. What counts for nothing lets the picture through. */
+export function colourAt(t, signed, name = coloursOf({}, signed)) {
+  if (!signed) return [along(SEQUENCES[name], t), 0.12 + 0.88 * t ** 0.7];
   const size = Math.abs(t);
-  return [along(t > 0 ? FOR : AGAINST, size), size ** 0.85];
+  return [along(DIVERGING[name][t > 0 ? "for" : "against"], size), size ** 0.85];
 }
 
 const STEPS = 512;
 const tables = new Map();
 
 /** The colours of one scale as a table of RGBA bytes, from its low end to its high end; made once. */
-export function table(signed) {
-  if (!tables.has(signed)) {
+export function table(signed, name = coloursOf({}, signed)) {
+  if (!tables.has(name)) {
     const bytes = new Uint8ClampedArray(4 * (STEPS + 1));
     for (let i = 0; i <= STEPS; i++) {
-      const [colour, cover] = colourAt(signed ? (2 * i) / STEPS - 1 : i / STEPS, signed);
+      const [colour, cover] = colourAt(signed ? (2 * i) / STEPS - 1 : i / STEPS, signed, name);
       bytes.set([...colour, 255 * cover], 4 * i);
     }
-    tables.set(signed, bytes);
+    tables.set(name, bytes);
   }
-  return tables.get(signed);
+  return tables.get(name);
 }
 
 /** Index of the table's entry for a place on the scale. */
 export const entry = (t, signed) => 4 * Math.round(STEPS * (signed ? (t + 1) / 2 : t));
+
+const NOTHING = [196, 193, 187]; // at zero of the bar of a signed map, where the map itself shows the picture
+
+/** The colours of a bar from its low end to its high end, [red, green, blue] each, evenly spaced. */
+export function ramp(signed, name = coloursOf({}, signed)) {
+  if (!signed) return SEQUENCES[name];
+  const { for: pro, against } = DIVERGING[name];
+  return [against[2], against[1], against[0], NOTHING, pro[0], pro[1], pro[2]];
+}

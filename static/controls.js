@@ -1,5 +1,6 @@
 // The controls over the plates: real radio buttons and a slider, so that the keyboard works as everywhere.
 
+import { SEQUENCES } from "./colour.js";
 import { el } from "./dom.js";
 
 /** A row of choices bound to one key of the view. `choices` maps values to their names. */
@@ -24,15 +25,64 @@ export function slider(view, key, text) {
 }
 
 /** Whether each map is told in words too. */
-export const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
+const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
+
+/** A list of choices bound to one key of the view, for what needs less room. */
+export function choice(view, key, text, choices) {
+  const options = Object.entries(choices).map(([value, name]) => el("option", { value, selected: view.value[key] === value }, name));
+  return el("label", { class: "choice" }, text, el("select", { name: `view-${key}`, on: { change: (event) => view.set({ [key]: event.target.value }) } }, options));
+}
+
+/** A box for a key of the view that is "on" or "off". */
+export function tick(view, key, text) {
+  const input = el("input", { type: "checkbox", name: `view-${key}`, checked: view.value[key] === "on", on: { change: (event) => view.set({ [key]: event.target.checked ? "on" : "off" }) } });
+  return el("label", { class: "choice" }, input, text);
+}
+
+/** Controls that wait behind a button where the window is narrow. */
+function more(...controls) {
+  const box = el("div", { class: "more", id: "more-controls" }, controls);
+  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": box.id }, "More controls");
+  button.addEventListener("click", () => button.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
+  return [button, box];
+}
 
 export const EVIDENCE = { both: "both", for: "for", against: "against" };
+const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
+const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
+
+/** Keep the colours of words, which are set in CSS, as the view asks for them. */
+function followColours(view) {
+  const show = ({ diverging }) => (document.documentElement.dataset.diverging = diverging);
+  view.follow(show);
+  show(view.value);
+}
 
 /** The controls of pages that draw maps over a picture. */
-export const mapControls = (view) => [
-  segment(view, "evidence", "Evidence", EVIDENCE),
-  segment(view, "grid", "Grid", { smooth: "smooth", patches: "patches" }),
-  segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
-  slider(view, "opacity", "Opacity"),
-  inWords(view),
-];
+export function mapControls(view) {
+  const sequences = Object.fromEntries(Object.keys(SEQUENCES).map((name) => [name, name]));
+  return [
+    segment(view, "evidence", "Evidence", EVIDENCE),
+    segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+    more(
+      choice(view, "grid", "Smoothing", SMOOTHING),
+      choice(view, "diverging", "For, against", SIGNED),
+      choice(view, "sequence", "Strength", sequences),
+      slider(view, "opacity", "Opacity"),
+      tick(view, "lens", "Lens"),
+      inWords(view),
+    ),
+  ].flat();
+}
+
+/** The controls of the page that colours words. */
+export function wordControls(view) {
+  followColours(view);
+  return [
+    segment(view, "evidence", "Evidence", EVIDENCE),
+    segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
+    segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+    choice(view, "diverging", "For, against", SIGNED),
+    inWords(view),
+  ];
+}

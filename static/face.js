@@ -1,6 +1,7 @@
 // The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
 
 import { paint } from "./canvas/heatmap.js";
+import { Chip, rankName, ranks } from "./chip.js";
 import { el, signedNumber, number } from "./dom.js";
 
 const WIDTH = 448; // pixels of the canvas; it is shown smaller
@@ -50,11 +51,11 @@ export function followPointer(node, focus, grid) {
 export class Face {
   /** `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the keyboard reached. */
   constructor({ name, focus, view, onRead }) {
-    Object.assign(this, { name, focus, view, onRead, map: null, base: null, ends: [0, 0] });
+    Object.assign(this, { name, focus, view, onRead, map: null, ranks: [], base: null, ends: [0, 0] });
     this.canvas = el("canvas", { width: WIDTH, height: WIDTH });
     this.patch = el("div", { class: "patch", hidden: true });
-    this.value = el("span", { class: "value", "aria-hidden": "true" });
-    this.node = el("div", { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" }, this.canvas, this.patch, this.value);
+    this.chip = new Chip();
+    this.node = el("div", { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" }, this.canvas, this.patch, this.chip.node);
     this.node.style.aspectRatio = "1";
     followPointer(this.node, focus, () => this.map?.grid);
     this.node.addEventListener("keydown", (event) => this.#walk(event));
@@ -72,6 +73,7 @@ export class Face {
 
   setMap(map) {
     this.map = map;
+    this.ranks = map ? ranks(map.scores) : [];
     this.describe();
   }
 
@@ -83,7 +85,12 @@ export class Face {
   mark({ at, locked }) {
     const grid = this.map?.grid;
     outline(this.patch, at, grid, locked);
-    this.value.textContent = grid && at >= 0 && at < this.map.scores.length ? shownScore(this.map, at) : "";
+    if (grid && at >= 0 && at < this.map.scores.length) this.chip.show(shownScore(this.map, at), this.rankOf(at));
+    else this.chip.show();
+  }
+
+  rankOf(i) {
+    return rankName(this.ranks[i], this.ranks.length);
   }
 
   describe() {
@@ -107,6 +114,6 @@ export class Face {
     } else return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
-    this.onRead?.(`${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}`);
+    this.onRead?.(`${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`);
   }
 }

@@ -1,10 +1,9 @@
 // The three doors show real explanations of the samples: the same ones that the pages open with.
 
-import { createExplanation, explanationPath, follow, getBlob, getJSON } from "./api.js";
+import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage } from "./api.js";
 import { greyBase, paint } from "./canvas/heatmap.js";
 import { limits, place } from "./colour.js";
 import { byId, el } from "./dom.js";
-import { loadImage } from "./specimen.js";
 import { tint, unitScore } from "./words.js";
 
 const SHOWN = "fullgrad_plus:libra"; // the map on the doors

@@ -1,6 +1,7 @@
 // The museum label of a plate: what a reader needs to judge the map above it.
 
 import { mapPath, explanationPath } from "./api.js";
+import { coloursOf, ramp } from "./colour.js";
 import { el, number, seconds } from "./dom.js";
 
 const RULES = { gradient: "gradient", libra: "Libra", conservative: "conservative", attnlrp: "AttnLRP", deep_taylor: "deep Taylor", lrp: "LRP" };
@@ -48,12 +49,17 @@ export const optionsButton = (variant) =>
 /** The colour bar with the values at its two ends. */
 export class Scale {
   constructor(signed) {
+    this.signed = signed;
     this.low = el("span");
     this.high = el("span");
-    this.node = el("div", { class: "scale" }, el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` }), el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high));
+    this.ramp = el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` });
+    this.node = el("div", { class: "scale" }, this.ramp, el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high));
     this.show(null);
   }
-  show(ends) {
+  /** `ends` null: not known yet. `view` says which colours. */
+  show(ends, view = {}) {
+    const stops = ramp(this.signed, coloursOf(view, this.signed)).map((colour) => `rgb(${colour.join(" ")})`);
+    this.ramp.style.setProperty("--ramp", stops.join(", "));
     this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
     this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
   }

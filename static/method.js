@@ -1,12 +1,11 @@
 // The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when asked for.
 
-import { createExplanation, explanationPath, follow, getBlob, getJSON, Problem } from "./api.js";
+import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, Problem } from "./api.js";
 import { greyBase } from "./canvas/heatmap.js";
 import { byId, el, say, seconds, showProblem } from "./dom.js";
 import { ruleName } from "./label.js";
 import { colourAll, Plate } from "./plate.js";
 import { Registry } from "./registry.js";
-import { loadImage } from "./specimen.js";
 import { Store } from "./state.js";
 import { unitsOf, WordPlate } from "./words.js";
 

@@ -56,7 +56,7 @@ export class Plate {
 
   colour(ends) {
     this.face.ends = ends;
-    if (this.map) this.scale.show(ends);
+    if (this.map) this.scale.show(ends, this.face.view.value);
     this.face.draw();
   }
 

@@ -1,20 +1,13 @@
 // The picture that was given: as the model saw it, or the original with the crop marked; and the ways to give another.
 
-import { explanationPath, getBlob } from "./api.js";
+import { explanationPath, getBlob, loadImage } from "./api.js";
 import { greyBase } from "./canvas/heatmap.js";
 import { segment } from "./controls.js";
 import { el } from "./dom.js";
 import { followPointer, outline, patchName } from "./face.js";
+import { Lens } from "./lens.js";
 
 const BASE = 448; // pixels of the longer side of the grey base
-
-/** The picture at `path`, decoded. */
-export async function loadImage(path) {
-  const image = new Image();
-  image.src = path;
-  await image.decode();
-  return image;
-}
 
 export class Specimen {
   constructor(root, { focus, view }) {
@@ -24,9 +17,10 @@ export class Specimen {
     this.region = el("div", { class: "region" }, this.patch);
     this.sheet = el("div", { class: "sheet", hidden: true }, this.image, this.region);
     this.text = el("span");
+    this.lens = new Lens({ focus, view });
     const choice = segment(view, "shown", "Show", { seen: "as seen", original: "original" }, "seg small");
     choice.querySelector("legend").className = "hidden";
-    root.append(el("div", { class: "mount" }, this.sheet), el("div", { class: "caption" }, this.text, choice));
+    root.append(el("div", { class: "mount" }, this.sheet, this.lens.node), el("div", { class: "caption" }, this.text, choice));
     followPointer(this.region, focus, () => this.grid);
     focus.follow(() => this.#mark());
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
@@ -37,6 +31,7 @@ export class Specimen {
     Object.assign(this, { id, input });
     const seen = await loadImage(`${explanationPath(id)}/input.png`);
     if (this.id !== id) return null;
+    this.lens.show(id, input, seen);
     this.#draw();
     const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
     return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
@@ -45,6 +40,7 @@ export class Specimen {
   /** The grid that the patches lie on, [rows, columns]; known with the first map. */
   setGrid(grid) {
     this.grid = grid;
+    this.lens.setGrid(grid);
     this.#mark();
   }
 

@@ -1,8 +1,17 @@
 // The address bar is the state: which explanation, and how it is looked at.
 
+import { DIVERGING, SEQUENCES } from "./colour.js";
+
 /** How a view begins; what is as it begins is left out of the address. */
-const VIEW = { evidence: "both", grid: "smooth", scale: "own", opacity: 80, grain: "words", shown: "seen", words: "hidden", pair: "" };
-const CHOICES = { evidence: ["both", "for", "against"], grid: ["smooth", "patches"], scale: ["own", "shared"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"], words: ["hidden", "shown"] };
+const VIEW = {
+  evidence: "both", grid: "smooth", scale: "own", opacity: 80, sequence: "magma", diverging: "red-blue", lens: "on",
+  grain: "words", shown: "seen", words: "hidden", pair: "",
+};
+const CHOICES = {
+  evidence: ["both", "for", "against"], grid: ["smooth", "bicubic", "patches"], scale: ["own", "shared"], sequence: Object.keys(SEQUENCES),
+  diverging: Object.keys(DIVERGING), lens: ["on", "off"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"],
+  words: ["hidden", "shown"],
+};
 /** What may stand in the address for the others. */
 const FREE = { pair: /^\d-\d$/ };
 

@@ -2,7 +2,7 @@
 
 import { Bench } from "./bench.js";
 import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
-import { EVIDENCE, inWords, segment } from "./controls.js";
+import { wordControls } from "./controls.js";
 import { byId, el } from "./dom.js";
 import { Samples } from "./samples.js";
 import { wallFor, wallsOf } from "./walls.js";
@@ -52,12 +52,7 @@ const walls = wallsOf(bench, (variant, stores, target) => new WordPlate(variant,
 bench.wall = walls.single;
 const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked), false);
 const samples = new Samples(byId("samples"), openSample);
-byId("controls").append(
-  segment(bench.view, "evidence", "Evidence", EVIDENCE),
-  segment(bench.view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
-  segment(bench.view, "scale", "Scale", { own: "own", shared: "shared" }),
-  inWords(bench.view),
-);
+byId("controls").append(...wordControls(bench.view));
 bench.view.follow((now, before) => {
   if (now.grain === before.grain || !read) return;
   bench.focus.set({ at: -1, locked: false });

@@ -1,5 +1,6 @@
 // A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
 
+import { Chip, rankName, ranks } from "./chip.js";
 import { chosen, place } from "./colour.js";
 import { el, number, signedNumber } from "./dom.js";
 import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "./label.js";
@@ -40,8 +41,8 @@ export function tint(span, t, signed) {
 export class WordPlate {
   /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
   constructor(variant, { focus, view, onRead }, target = null) {
-    Object.assign(this, { variant, focus, view, onRead, target, map: null, base: null, values: [], spans: [], order: [] });
-    this.value = el("span", { class: "value", "aria-hidden": "true" });
+    Object.assign(this, { variant, focus, view, onRead, target, map: null, base: null, values: [], ranks: [], spans: [], order: [] });
+    this.chip = new Chip();
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);
     this.told = new Told(this.reading);
@@ -49,7 +50,7 @@ export class WordPlate {
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, target === null);
     const name = target === null ? [heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target)];
-    const head = [this.value, ...name];
+    const head = [this.chip.node, ...name];
     const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
@@ -109,7 +110,12 @@ export class WordPlate {
       span.classList.toggle("on", i === at);
       span.classList.toggle("locked", i === at && locked);
     });
-    this.value.textContent = this.map && at >= 0 && at < this.values.length ? this.#shown(at) : "";
+    if (this.map && at >= 0 && at < this.values.length) this.chip.show(this.#shown(at), this.#rank(at));
+    else this.chip.show();
+  }
+
+  #rank(i) {
+    return rankName(this.ranks[i], this.ranks.length);
   }
 
   get #name() {
@@ -129,6 +135,7 @@ export class WordPlate {
     const { map, base } = this;
     const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
     this.values = map && base ? base.units.map(score) : [];
+    this.ranks = ranks(this.values);
     this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
     this.told.show(map && base ? textInWords(base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })), map) : "");
     const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
@@ -165,5 +172,6 @@ export class WordPlate {
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
     this.onRead?.(`${this.#name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.order.indexOf(next) + 1} of ${last + 1} by strength`);
+    this.onRead?.(`${plateName(this.variant)}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
   }
 }

@@ -1,6 +1,6 @@
 // One map over one picture, drawn from raw floats.
 
-import { chosen, entry, place, table } from "../colour.js";
+import { chosen, coloursOf, entry, place, table } from "../colour.js";
 
 /** The picture in calm grey, as a canvas of the given size: colours above it stay readable and keep their meaning. */
 export function greyBase(image, width, height) {
@@ -18,23 +18,37 @@ export function greyBase(image, width, height) {
   return canvas;
 }
 
-/** The score between the centres of the four nearest patches; beyond the outer centres it stays as it is at the edge. */
-function between(scores, rows, columns, y, x) {
-  const fy = Math.min(rows - 1, Math.max(0, y * rows - 0.5));
-  const fx = Math.min(columns - 1, Math.max(0, x * columns - 0.5));
-  const y0 = Math.floor(fy);
-  const x0 = Math.floor(fx);
-  const y1 = Math.min(rows - 1, y0 + 1);
-  const x1 = Math.min(columns - 1, x0 + 1);
-  const u = fx - x0;
-  const top = scores[y0 * columns + x0] * (1 - u) + scores[y0 * columns + x1] * u;
-  const bottom = scores[y1 * columns + x0] * (1 - u) + scores[y1 * columns + x1] * u;
-  return top + (bottom - top) * (fy - y0);
+/** Weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is Catmull and Rom's. */
+const KERNELS = {
+  smooth: (u) => [0, 1 - u, u, 0],
+  bicubic: (u) => [-0.5 * u + u * u - 0.5 * u ** 3, 1 - 2.5 * u * u + 1.5 * u ** 3, 0.5 * u + 2 * u * u - 1.5 * u ** 3, -0.5 * u * u + 0.5 * u ** 3],
+};
+
+/** Put `fine` values in place of each along one axis; `at(k)` reads the values along it. What no neighbour has is never made up. */
+function refine(count, fine, kernel, at, put) {
+  for (let i = 0; i < count * fine; i++) {
+    const place = (i + 0.5) / fine - 0.5;
+    const first = Math.floor(place);
+    const weights = kernel(place - first);
+    const near = weights.map((_, k) => at(Math.min(count - 1, Math.max(0, first - 1 + k))));
+    const value = near.reduce((sum, one, k) => sum + one * weights[k], 0);
+    put(i, Math.min(Math.max(...near), Math.max(Math.min(...near), value)));
+  }
+}
+
+/** Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge. */
+function refined(scores, [rows, columns], fine, kernel) {
+  const wide = new Float64Array(rows * columns * fine);
+  const whole = new Float64Array(rows * fine * columns * fine);
+  const width = columns * fine;
+  for (let row = 0; row < rows; row++) refine(columns, fine, kernel, (k) => scores[row * columns + k], (i, value) => (wide[row * width + i] = value));
+  for (let column = 0; column < width; column++) refine(rows, fine, kernel, (k) => wide[k * width + column], (i, value) => (whole[i * width + column] = value));
+  return whole;
 }
 
 /**
  * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the colours;
- * `view` {evidence, grid: "smooth"|"patches", opacity: 0..100}.
+ * `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
  */
 export function paint(canvas, base, map, ends, view) {
   const context = canvas.getContext("2d");
@@ -43,24 +57,22 @@ export function paint(canvas, base, map, ends, view) {
   context.drawImage(base, 0, 0, canvas.width, canvas.height);
   if (!map) return;
   const [rows, columns] = map.grid;
-  const smooth = view.grid === "smooth";
-  const fine = smooth ? Math.max(1, Math.min(12, Math.round(224 / Math.max(rows, columns)))) : 1;
+  const kernel = KERNELS[view.grid];
+  const fine = kernel ? Math.max(1, Math.min(12, Math.round(224 / Math.max(rows, columns)))) : 1;
   const height = rows * fine;
   const width = columns * fine;
-  const colours = table(map.signed);
-  const scores = map.scores.map((score) => chosen(score, map.signed, view.evidence));
+  const colours = table(map.signed, coloursOf(view, map.signed));
+  const chosenScores = map.scores.map((score) => chosen(score, map.signed, view.evidence));
+  const scores = kernel ? refined(chosenScores, map.grid, fine, kernel) : chosenScores;
   const layer = new OffscreenCanvas(width, height);
   const pixels = new ImageData(width, height);
-  for (let y = 0, i = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, i += 4) {
-      const score = smooth ? between(scores, rows, columns, (y + 0.5) / height, (x + 0.5) / width) : scores[y * width + x];
-      const from = entry(place(score, ends, map.signed), map.signed);
-      pixels.data.set(colours.subarray(from, from + 4), i);
-    }
+  for (let i = 0; i < scores.length; i++) {
+    const from = entry(place(scores[i], ends, map.signed), map.signed);
+    pixels.data.set(colours.subarray(from, from + 4), 4 * i);
   }
   layer.getContext("2d").putImageData(pixels, 0, 0);
   context.globalAlpha = view.opacity / 100;
-  context.imageSmoothingEnabled = smooth;
+  context.imageSmoothingEnabled = Boolean(kernel);
   context.drawImage(layer, 0, 0, canvas.width, canvas.height);
   context.globalAlpha = 1;
 }

@@ -294,7 +294,7 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
     before = desk.id
     desk.page.locator("#classes li button").nth(1).click()
     desk.next_maps(before)
-    desk.page.get_by_role("radio", name="patches").check()
+    desk.page.get_by_label("Smoothing").select_option("patches")
     desk.page.get_by_role("radio", name="for", exact=True).check()
     face = desk.page.locator(".face").first
     face.focus()
@@ -309,7 +309,7 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
         assert other.page.url == url
         assert set(sent) == {"GET"}
         expect(other.page.locator("#answer")).to_have_text(document["targets"][0]["label"])
-        expect(other.page.get_by_role("radio", name="patches")).to_be_checked()
+        expect(other.page.get_by_label("Smoothing")).to_have_value("patches")
         check_plates(other, document)
         np.testing.assert_array_equal(colours(other, spec), painted)
         value = other.plate(spec["method"]).locator(".value")
