@@ -31,6 +31,26 @@ def density(scores: Tensor, cover: Tensor) -> float:
     return float((scores.double().clamp(min=0) * cover).sum()) / area
 
 
+def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
+    """The share of a map's positive scores that lies in one cell of a mosaic of pictures; 0 where no score is positive.
+
+    scores  (rows, columns), explaining what only the picture in that cell shows
+    cell    its row and column
+    cells   rows and columns of the mosaic
+
+    The localisation metric of Boehle et al., "Convolutional Dynamic Alignment Networks", CVPR 2021; chance is one in the number of cells.
+    Raises ExplainerError where cells don't fall on whole patches, or there is no such cell.
+    """
+    if any(length % count for length, count in zip(scores.shape, cells, strict=True)):
+        raise ExplainerError(f"a map of {tuple(scores.shape)} patches does not divide into {cells} cells")
+    if not all(0 <= place < count for place, count in zip(cell, cells, strict=True)):
+        raise ExplainerError(f"a mosaic of {cells} cells has no cell {cell}")
+    height, width = (length // count for length, count in zip(scores.shape, cells, strict=True))
+    cover = torch.zeros_like(scores)
+    cover[cell[0] * height : (cell[0] + 1) * height, cell[1] * width : (cell[1] + 1) * width] = 1
+    return energy(scores, cover)
+
+
 def average_precision(scores: Tensor, mask: Tensor) -> float:
     """The average precision of a map as a segmentation of an object's mask, 0 to 1; noise scores about the share that the mask covers.
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from explainers import ExplainerError
-from explainers.metrics.localisation import average_precision, density, energy
+from explainers.metrics.localisation import average_precision, density, energy, grid_pointing
 
 MAP = torch.tensor([[3.0, 1.0], [-5.0, 0.0]])
 COVER = torch.tensor([[0.5, 1.0], [1.0, 0.0]])
@@ -21,6 +21,22 @@ def test_density_is_per_covered_patch() -> None:
     assert density(MAP, COVER) == pytest.approx((0.5 * 3 + 1) / 2.5)
     with pytest.raises(ExplainerError, match="no part of the image"):
         density(MAP, torch.zeros(2, 2))
+
+
+def test_grid_pointing_is_the_share_in_the_right_cell() -> None:
+    scores = torch.tensor([[1.0, 2.0, 0.0, -9.0], [0.0, 1.0, 4.0, 0.0]])
+    assert grid_pointing(scores, (0, 0), (1, 2)) == pytest.approx(4 / 8)
+    assert grid_pointing(scores, (1, 1)) == pytest.approx(4 / 8)
+    assert grid_pointing(scores, (0, 1)) == 0
+    assert sum(grid_pointing(scores, (row, column)) for row in (0, 1) for column in (0, 1)) == pytest.approx(1)
+    assert grid_pointing(-scores.abs(), (0, 0)) == 0
+
+
+def test_grid_pointing_needs_whole_patches_and_a_cell() -> None:
+    with pytest.raises(ExplainerError, match="does not divide into"):
+        grid_pointing(torch.ones(3, 4), (0, 0))
+    with pytest.raises(ExplainerError, match="no cell"):
+        grid_pointing(torch.ones(4, 4), (2, 0))
 
 
 def test_average_precision_of_a_ranking_known_by_hand() -> None:
