@@ -16,6 +16,8 @@ MODELS = Path(__file__).parent.parent / "models"
 EVALUATIONS = {
     "scenes-vit": "embedded.evaluation.scenes",
     "scenes-clip": "embedded.evaluation.scenes",
+    "photos-vit": "embedded.evaluation.photos",
+    "clip": "embedded.evaluation.clip",
     "reviews-bert": "embedded.evaluation.reviews",
     "all": "embedded.evaluation.together",
 }

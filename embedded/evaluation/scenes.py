@@ -1,4 +1,4 @@
-"""``scenes-vit`` and ``scenes-clip`` on scenes from a seed of their own, which no training uses.
+"""``scenes-vit``, ``scenes-clip`` and ``clip`` on scenes from a seed of their own, which no training uses.
 
 The renderer knows which pixels show which object, so a map of each object can be checked against its mask.
 """
@@ -19,8 +19,10 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoTokenizer
 
-from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best
+from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
+from embedded.recipes.photos_data import SIDE
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
+from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
 from embedded.recipes.train_scenes_clip import image_features, text_features
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from embedded.recipes.vits import encode, tensors
@@ -47,9 +49,9 @@ def fresh_scenes(number: int, least: int = 1) -> Iterator[Scene]:
     return itertools.islice((scene for scene in made if len(scene.objects) >= least), number)
 
 
-def half(number: int) -> Tensor:
-    """(number, PATCHES // 2): a random half of the patches for each scene."""
-    return torch.from_numpy(np.random.default_rng(SEED).random((number, PATCHES))).argsort(1)[:, : PATCHES // 2]
+def half(number: int, patches: int) -> Tensor:
+    """(number, patches // 2): a random half of the patches for each scene."""
+    return torch.from_numpy(np.random.default_rng(SEED).random((number, patches))).argsort(1)[:, : patches // 2]
 
 
 Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches or None -> (B, kinds)
@@ -69,24 +71,33 @@ def clip_scores(folder: Path) -> Score:
     return lambda pixels, kept: image_features(clip, pixels, kept) @ texts.T
 
 
+def dual_scores(folder: Path) -> Score:
+    """The similarities of a ``clip`` with one prompt for each kind."""
+    model = explainers.load(folder, device="cpu")
+    texts = dual.text_features(model, [PROMPT.format(kind) for kind in KINDS])
+    return lambda pixels, kept: dual.image_features(model, pixels, kept) @ texts.T
+
+
 class Case(NamedTuple):
-    """How a model names kinds, how it is asked for one, and what it is to reach."""
+    """How a model names kinds, how it is asked for one, what it is to reach, and how many patches it reads."""
 
     scores: Callable[[Path], Score]
     prompt: str
     bars: dict[str, float]
+    patches: int = PATCHES
 
 
 CASES = {
     "scenes-vit": Case(vit_scores, "{}", {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
     "scenes-clip": Case(clip_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}),
+    "clip": Case(dual_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}, (SIDE // PHOTO_PATCH) ** 2),
 }
 
 
-def accuracy(score: Score, number: int, batch: int = 100) -> dict[str, float]:
+def accuracy(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> dict[str, float]:
     """How often the top kind is in the scene, whole or with half its patches removed; how many objects rank first."""
     scenes = list(fresh_scenes(number))
-    kept = half(number)
+    kept = half(number, patches)
     counts, tops, halves, ranked = [], [], [], []
     for start in tqdm(range(0, number, batch), desc="naming", unit="batch", leave=False, disable=None):
         some = scenes[start : start + batch]
@@ -110,10 +121,9 @@ def accuracy(score: Score, number: int, batch: int = 100) -> dict[str, float]:
     return figures
 
 
-def coverage(item: SceneObject) -> Tensor:
-    """(rows, columns): the share of each patch that an object covers."""
-    side = SIZE // PATCH
-    return torch.from_numpy(item.mask.reshape(side, PATCH, side, PATCH).mean((1, 3)))
+def coverage(item: SceneObject, grid: int) -> Tensor:
+    """(grid, grid): the share of each patch that an object covers."""
+    return torch.from_numpy(item.mask.reshape(grid, SIZE // grid, grid, SIZE // grid).mean((1, 3)))
 
 
 def localisation(model: Model, prompt: str, number: int, methods: Sequence[str]) -> Table:
@@ -121,7 +131,7 @@ def localisation(model: Model, prompt: str, number: int, methods: Sequence[str])
     found: dict[str, dict[str, list[float]]] = {method: {ENERGY: [], DENSER: [], PRECISION: []} for method in methods}
     scenes = tqdm(fresh_scenes(number, least=2), desc="explaining", total=number, unit="scene", leave=False, disable=None)
     for index, scene in enumerate(scenes):
-        covers = [coverage(item) for item in scene.objects]
+        covers = [coverage(item, model.details["grid"][0]) for item in scene.objects]
         asked = [prompt.format(item.kind) for item in scene.objects]
         result = explainers.explain(model, scene.image, asked, methods, seed=index)  # a seed each, or all would share a random map
         for own, (item, label) in enumerate(zip(scene.objects, asked, strict=True)):
@@ -139,7 +149,7 @@ def measure(name: str, setting: Setting) -> Report:
     """The rows of one model of scenes, and its figures by method."""
     case = CASES[name]
     number, explained = setting.limited(NAMED), setting.limited(EXPLAINED)
-    named = accuracy(case.scores(setting.folder), number)
+    named = accuracy(case.scores(setting.folder), number, case.patches)
     named[ROBUST] = named[HALF] / named[TOP]
     model = explainers.load(setting.folder)
     table = localisation(model, case.prompt, explained, setting.specs(explainers.default_methods(model)))

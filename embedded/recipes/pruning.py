@@ -127,7 +127,7 @@ def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Seque
 
 
 def drop_layers(model: nn.Module, dropped: Sequence[int]) -> None:
-    """Leave out some encoder layers of a transformers BERT classifier, counted from 0, in place."""
-    layers = model.bert.encoder.layer  # type: ignore[union-attr]
-    model.bert.encoder.layer = nn.ModuleList(layer for index, layer in enumerate(layers) if index not in dropped)  # type: ignore[union-attr, arg-type]
-    model.config.num_hidden_layers = len(model.bert.encoder.layer)  # type: ignore[union-attr, arg-type]
+    """Leave out some encoder layers of one of transformers' BERTs, with or without a head, counted from 0, in place."""
+    encoder = getattr(model, "bert", model).encoder
+    encoder.layer = nn.ModuleList(layer for index, layer in enumerate(encoder.layer) if index not in dropped)
+    model.config.num_hidden_layers = len(encoder.layer)  # type: ignore[union-attr]

@@ -178,6 +178,9 @@ def _timm_from_folder(folder: Path, name: str, place: torch.device) -> Model:
 def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
     import transformers
 
+    if "architecture" in (config.get("vision_config") or {}):  # a tower of timm's
+        import embedded.architectures  # noqa: F401
+
     architecture = (config.get("architectures") or [None])[0]
     model_class = getattr(transformers, architecture, None) if architecture else None
     if model_class is None:

@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure and print."""
-    names = list(dict.fromkeys(args.only or EVALUATIONS))
+    names = list(dict.fromkeys(args.only or (name for name in EVALUATIONS if name == "all" or (MODELS / name).is_dir())))
     check(args, names)
     reports = {}
     with tqdm(names, unit="model", leave=False, disable=None) as bar:

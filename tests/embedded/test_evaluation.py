@@ -19,7 +19,7 @@ LIMIT = 3
 
 
 def test_every_embedded_model_is_measured() -> None:
-    assert set(embedded_names()) | {"all"} == set(EVALUATIONS)
+    assert set(embedded_names()) < set(EVALUATIONS)
 
 
 @pytest.mark.parametrize("name", ["scenes-vit", "scenes-clip"])

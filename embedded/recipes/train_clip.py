@@ -1,0 +1,258 @@
+"""``clip``: a small dual encoder that matches photos and rendered scenes with English prompts.
+
+The text tower is a pretrained sentence encoder, pruned and locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts are
+made once, and the image tower, which starts as ``photos-vit``, learns to land near those that are true of a picture. So words that no
+prompt used are understood as far as the encoder knows what they mean. Half of a step's pictures are photos, half are scenes, some of them
+cut together; sizes and removed patches are as for ``photos-vit``. At first the patches of scenes are asked what they show, as for
+``scenes-vit``.
+"""
+
+from __future__ import annotations
+
+import embedded.architectures  # noqa: F401  (before transformers and timm)
+
+# isort: split
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+from transformers import (
+    BertModel,
+    PreTrainedTokenizerFast,
+    TimmWrapperConfig,
+    VisionTextDualEncoderConfig,
+    VisionTextDualEncoderModel,
+)
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from embedded.recipes.photos_data import SIDE, Draw, categories, class_ids, cut_mix, mosaic, training_photos, vary
+from embedded.recipes.prompts import KNOWN, class_names, groups, of_photos, of_scene, worded
+from embedded.recipes.scenes import KINDS, patch_labels, render
+from embedded.recipes.text_tower import VOCABULARY, centre_, directions, new_tower, read
+from embedded.recipes.train_photos_vit import PATCH, removed, soft_loss
+from embedded.recipes.train_reviews_bert import encoder_folder
+from embedded.recipes.training import add_common_arguments, fit, schedule
+from embedded.recipes.vits import encode, load, tensors
+
+SHARED = 128  # numbers of the space in which pictures and prompts are compared
+SCALE = 20.0  # of the cosines, at first
+WORDINGS = (8, 8, 2, 8)  # of each prompt of `prompts.groups`
+WEIGHTS = (1.0, 0.3, 0.3, 0.5)  # of these groups in the loss
+OTHERS = 0.3  # of the photos show none of the categories
+LABELLING_UNTIL = 0.6  # of the training: the patches of scenes are asked what they show, less and less
+GREY_SHARE = 0.2  # of the steps with patches removed: they are painted grey instead
+# until which part of the training, how many pixels wide, and which shares of the patches a step may keep
+STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
+    (0.45, SIDE // 2, (0.5, 0.75)),
+    (0.75, 3 * SIDE // 4, (0.25, 0.5)),
+    (1.0, SIDE, (0.25, 0.5, 1.0)),
+)
+
+
+class Scenes(NamedTuple):
+    """Rendered scenes, which prompts are true of them, and what their patches show."""
+
+    images: Tensor  # uint8 (B, SIDE, SIDE, 3)
+    targets: Tensor  # (B, prompts), see `prompts.of_scene`
+    patches: Tensor  # int64 (B, rows, columns): the kind, len(KINDS) for background
+
+
+class SceneBatches(Dataset[Scenes]):
+    """Batch number i of the endless sequence that ``seed`` names; every batch has a generator of its own."""
+
+    def __init__(self, seed: int, first: int, size: int, classes: int) -> None:
+        self.seed, self.first, self.size, self.classes = seed, first, size, classes
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def __getitem__(self, index: int) -> Scenes:
+        rng = np.random.default_rng([self.seed, 4, self.first + index])
+        scenes = [render(rng, SIDE) for _ in range(self.size)]
+        return Scenes(
+            torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes])),
+            torch.stack([of_scene(scene, self.classes) for scene in scenes]),
+            torch.from_numpy(np.stack([patch_labels(scene, PATCH) for scene in scenes])),
+        )
+
+
+def batches(seed: int, first: int, size: int, classes: int) -> Iterator[Scenes]:
+    """Batches ``first``, ``first + 1``, ..., rendered in one process beside the training."""
+    return iter(DataLoader(SceneBatches(seed, first, size, classes), batch_size=None, num_workers=1, prefetch_factor=8))
+
+
+class ImageSide(nn.Module):
+    """What is trained: the image tower, its projection, the scale of the logits, and a head for patches that is thrown away."""
+
+    def __init__(self, vit: VisionTransformer, names: Tensor) -> None:
+        """``names`` (classes of ``vit``, SHARED): the embeddings of what ``vit`` names, towards which its logits point at first."""
+        super().__init__()
+        self.vit = vit
+        self.projection = nn.Linear(vit.num_features, SHARED, bias=False)
+        with torch.no_grad():
+            self.projection.weight.copy_(names.T @ vit.head.weight)
+        vit.reset_classifier(0)
+        self.scale = nn.Parameter(torch.tensor(math.log(SCALE)))
+        self.patch_head = nn.Linear(vit.num_features, len(KINDS) + 1)
+
+    def forward(self, pixels: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Embeddings (B, SHARED) of length 1 times the scale, and the tokens of the patches."""
+        x = encode(self.vit, pixels, kept)
+        return self.scale.clamp(max=math.log(100)).exp() * F.normalize(self.projection(x[:, 0]).float(), dim=-1), x[:, 1:]
+
+
+class Texts(NamedTuple):
+    """The locked side: tower, tokenizer, projection (SHARED, width), and for each group of prompts (prompts, wordings, SHARED)."""
+
+    tower: BertModel
+    tokenizer: PreTrainedTokenizerFast
+    projection: Tensor
+    banks: list[Tensor]
+
+    def pick(self, rng: np.random.Generator) -> Tensor:
+        """One wording of every prompt, (prompts, SHARED)."""
+        rows = [(bank, torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))) for bank in self.banks]
+        return torch.cat([bank[torch.arange(len(bank)), chosen] for bank, chosen in rows])
+
+
+def locked_texts(encoder: Path, classes: list[str], vocabulary: int, seed: int) -> Texts:
+    """The text side with the embeddings, of length 1, of all prompts in several wordings each."""
+    tower, tokenizer = new_tower(encoder, sorted({*KNOWN, *classes}), vocabulary)
+    rng = np.random.default_rng([seed, 5])
+    found = []
+    for group, count in zip(groups(classes), WORDINGS, strict=True):
+        texts = read(tower, tokenizer, [worded(rng, prompt) for prompt in group for _ in range(count)])
+        found.append(texts.view(len(group), count, -1))
+    means = torch.cat([group.mean(1) for group in found])
+    centre_(tower, means)
+    projection = directions(means, SHARED)
+    with torch.no_grad():
+        banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in found]
+    return Texts(tower, tokenizer, projection, [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)])
+
+
+def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
+    """Write the folder that transformers loads once ``embedded.architectures`` is imported; weights as float16, to be loaded as float32."""
+    config = TimmWrapperConfig(
+        architecture="vitrine_hybrid",
+        model_args=model_args,
+        do_pooling=True,
+        hidden_size=side.vit.num_features,
+        image_size=SIDE,
+    )
+    both = VisionTextDualEncoderConfig.from_vision_text_configs(config, texts.tower.config, projection_dim=SHARED)
+    clip = VisionTextDualEncoderModel(config=both)
+    clip.vision_model.timm_model.load_state_dict(side.vit.state_dict())
+    clip.text_model.load_state_dict(texts.tower.state_dict())
+    with torch.no_grad():
+        clip.visual_projection.weight.copy_(side.projection.weight)
+        clip.text_projection.weight.copy_(texts.projection)
+        clip.logit_scale.copy_(side.scale.clamp(max=math.log(100)))
+    clip.save_pretrained(out)
+    weights = load_file(out / "model.safetensors")
+    halved = {name: value.half() if value.is_floating_point() else value for name, value in weights.items()}
+    save_file(halved, out / "model.safetensors", {"format": "pt"})
+    _forget_origin(out / "config.json")
+    texts.tokenizer.backend_tokenizer.no_truncation()  # settings of the last call, which would be stored as defaults
+    texts.tokenizer.backend_tokenizer.no_padding()
+    texts.tokenizer.save_pretrained(out)
+    CLIPImageProcessorPil(
+        size={"shortest_edge": SIDE},
+        crop_size={"height": SIDE, "width": SIDE},
+        image_mean=[0.5] * 3,
+        image_std=[0.5] * 3,
+    ).save_pretrained(out)
+
+
+def _forget_origin(path: Path) -> None:
+    """Leave out of a configuration where its parts were read from on this machine."""
+    config = json.loads(path.read_text("utf-8"))
+    for part in (config, *(part for part in config.values() if isinstance(part, dict))):
+        part.pop("_name_or_path", None)
+    path.write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    torch.manual_seed(args.seed)
+    kind = args.device.split(":")[0]
+    names = class_names(args.data)
+    texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary, args.seed)
+    photos, category = training_photos(args.data), torch.from_numpy(categories(class_ids(args.data)))
+    images, classes = torch.from_numpy(photos.images), torch.from_numpy(photos.classes)
+    draw = Draw(category[classes].numpy())
+    vit = load(args.start)
+    own = texts.banks[0].mean(1)[[KNOWN.index(name) for name in vit.pretrained_cfg["label_names"]]]
+    side = ImageSide(vit, own).to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
+    for block in vit.blocks:
+        block.attn.fused_attn = kind != "cpu"  # products of matrices are faster there for rows this short
+    sizes = [len(bank) for bank in texts.banks]
+
+    def loss(scenes: Scenes, progress: float, step: int) -> tuple[Tensor, float]:
+        rng = np.random.default_rng([args.seed, 6, step])
+        rows = torch.from_numpy(draw.rows(rng, len(scenes.images), OTHERS))
+        pixels = torch.cat([tensors(scenes.images, args.device), vary(tensors(images[rows], args.device), rng)])
+        targets = torch.cat([scenes.targets, of_photos(category[classes[rows]], classes[rows], len(names))]).to(args.device)
+        mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
+        if mixing is not None:
+            pixels, targets = mixing(pixels, targets, rng)
+        width, shares = next(stage[1:] for stage in STAGES if progress < stage[0])
+        pixels, share = F.interpolate(pixels, (width, width), mode="area").contiguous(memory_format=torch.channels_last), rng.choice(shares)
+        grid = width // PATCH
+        kept = torch.from_numpy(rng.random((len(pixels), grid**2))).argsort(1)[:, : round(grid**2 * share)].to(args.device)
+        grey = width == SIDE and share < 1 and rng.random() < GREY_SHARE
+        if grey:
+            pixels = removed(pixels, kept)
+        with torch.autocast(kind, torch.bfloat16):
+            embeddings, patches = side(pixels, None if grey or share == 1 else kept)
+        logits = embeddings @ texts.pick(rng).to(args.device).T
+        parts = list(zip(logits.split(sizes, 1), targets.split(sizes, 1), strict=True))
+        value = torch.stack([weight * soft_loss(*part) for weight, part in zip(WEIGHTS, parts, strict=True)]).sum()
+        labelling = max(0.0, 1 - progress / LABELLING_UNTIL)
+        if labelling and mixing is None and not grey:
+            places = ((torch.arange(grid) + 0.5) * SIDE / PATCH / grid).long()
+            labels = scenes.patches[:, places][:, :, places].flatten(1).to(args.device).gather(1, kept[: len(scenes.images)])
+            asked = side.patch_head(patches[: len(labels)]).float()
+            value = value + labelling * F.cross_entropy(asked.flatten(0, 1), labels.flatten())
+        top = parts[0][0].argmax(1, keepdim=True)
+        known = parts[0][1].sum(1) > 0
+        return value, float(parts[0][1].gather(1, top)[known].gt(0).float().mean())
+
+    fit(
+        side,
+        lambda first: batches(args.seed, first, args.batch // 2, len(names)),
+        loss,
+        **schedule(args),
+        rate=args.rate,
+        warm_up=50,
+        decay=0.99,
+        muon=lambda name: ".blocks." in name,
+    )
+    save(side, texts, json.loads((args.start / "config.json").read_text("utf-8"))["model_args"], args.out)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``train`` reads from the command line."""
+    add_common_arguments(parser, minutes=35)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
+    parser.add_argument("--start", type=Path, required=True, help="folder of the photos-vit that the image tower starts as")
+    parser.add_argument("--rate", type=float, default=8e-4, help="highest learning rate (default 8e-4)")
+    parser.add_argument("--batch", type=int, default=128, help="pictures a step, half of them scenes (default 128)")
+    parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    train(parser.parse_args())

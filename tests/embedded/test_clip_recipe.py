@@ -1,0 +1,185 @@
+"""How clip is made: prompts and their truth, the locked text tower, and the whole recipe on made-up photos and a tiny encoder."""
+
+from __future__ import annotations
+
+import embedded.architectures  # noqa: F401  (before transformers)
+
+# isort: split
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel
+
+import explainers
+from embedded.evaluation.synonyms import SYNONYMS, applicable, first_of_ten
+from embedded.recipes import prompts, text_tower, train_clip, train_photos_vit, vits
+from embedded.recipes.photos_data import NAMES, SIDE
+from embedded.recipes.pruning import SPECIAL_TOKENS
+from embedded.recipes.scenes import KINDS, Composition, Placement, draw
+from tests.embedded.test_photos_recipe import data  # noqa: F401  (a fixture)
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDS = ["the", "dog", "cat", "photo", "zebra", "of", "kitten", "tax"]
+PIECES = [*SPECIAL_TOKENS, "[unused0]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "-", *WORDS]
+SHAPE = {"hidden_size": 128, "intermediate_size": 64, "num_attention_heads": 4}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny sentence encoder of random weights, as the package holds the real one."""
+    folder = tmp_path_factory.mktemp("encoder")
+    numbers = {piece: index for index, piece in enumerate(PIECES)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single="[CLS] $A [SEP]", special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=len(PIECES), num_hidden_layers=3, **SHAPE)).save_pretrained(folder)
+    return folder
+
+
+def test_prompts_are_true_of_what_a_scene_shows() -> None:
+    scene = draw(
+        Composition("paper", 0, (Placement("apple", "apple-2.png", (0.3, 0.3), 0.4), Placement("dog", "dog.png", (0.7, 0.7), 0.4))), 32
+    )[0]
+    nouns = prompts.groups(["goose"])
+    targets = prompts.of_scene(scene, 1)
+    parts = targets.split([len(group) for group in nouns])
+    true = [{group[i]: float(part[i]) for i in torch.nonzero(part).flatten().tolist()} for group, part in zip(nouns, parts, strict=True)]
+    assert true == [{("apple",): 0.5, ("dog",): 0.5}, {("green apple",): 0.5, ("brown dog",): 0.5}, {("dog", "apple"): 1.0}, {}]
+
+
+def test_prompts_are_true_of_what_a_photo_shows() -> None:
+    rows = prompts.of_photos(torch.tensor([NAMES.index("camel"), -1]), torch.tensor([1, 0]), 2)
+    assert rows.sum(1).tolist() == [2, 1]
+    assert rows[0, prompts.KNOWN.index("camel")] == rows[0, -1] == rows[1, -2] == 1
+
+
+def test_no_prompt_holds_a_word_that_the_evaluation_asks_about() -> None:
+    used = {word for template in (*prompts.TEMPLATES, *prompts.JOINTS) for word in re.findall(r"\w+", template)}
+    used |= {word for group in prompts.groups([]) for nouns in group for noun in nouns for word in noun.lower().split()}
+    assert not used & {word for phrase in SYNONYMS for word in phrase.split()}
+    assert {name for true in SYNONYMS.values() for name in true} <= set(prompts.KNOWN)
+    texts = [prompts.worded(np.random.default_rng(seed), ("orange", "dog")) for seed in range(60)]
+    assert len(set(texts)) > 40
+    assert all("orange" in text and "dog" in text and "a orange" not in text for text in texts)
+
+
+def test_the_right_picture_among_ten() -> None:
+    shown = [kind for kind in KINDS for _ in range(2)]
+    images = torch.eye(len(KINDS)).repeat_interleave(2, 0)
+    words = applicable(["dog", "spoon", "fork"])
+    assert words == ["puppy", "hound", "canine", "cutlery", "silverware"]
+    good, bad = images[2 * KINDS.index("dog")], images[2 * KINDS.index("car")]
+    rates = first_of_ten(images, shown, {"puppy": good, "canine": -good, "hound": bad, "automobile": bad})
+    assert rates["puppy"] == rates["automobile"] == 1
+    assert rates["canine"] == 0
+    assert rates["hound"] < 1  # ties, but for a car among the others
+
+
+def test_the_vocabulary_keeps_letters_and_what_is_near() -> None:
+    tokenizer = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    table = torch.randn(len(PIECES), 8, generator=torch.Generator().manual_seed(0))
+    table[PIECES.index("kitten")] = table[PIECES.index("cat")] + 0.01
+    letters = len(SPECIAL_TOKENS) + 2 * len(LETTERS) + 1
+    kept = text_tower.vocabulary_near(["cat"], tokenizer, table, letters + 1)
+    assert kept == [piece for piece in PIECES if len(piece.removeprefix("##")) == 1 or piece in (*SPECIAL_TOKENS, "cat")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_tower, "FREQUENT", 2)
+        patch.setattr(text_tower, "CONTINUING", 0)
+        kept = text_tower.vocabulary_near(["cat"], tokenizer, table, letters + 4)
+    assert [piece for piece in kept if piece in WORDS and len(piece) > 1] == ["the", "dog", "cat", "kitten"]
+
+
+def test_the_text_tower_means_the_average_of_all_tokens(encoder: Path) -> None:
+    tower, tokenizer = text_tower.new_tower(encoder, ["dog"], 70)
+    assert tower.config.num_hidden_layers == len(tower.encoder.layer) == 3  # one of three left out, one added
+    texts = ["a photo of a dog", "cat"]
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        tokens = tower(**inputs, output_hidden_states=True).hidden_states[-2]
+    mask = inputs["attention_mask"][..., None]
+    average = (tokens * mask).sum(1) / mask.sum(1)
+    read = text_tower.read(tower, tokenizer, texts)
+    assert F.cosine_similarity(read, average - average.mean(1, keepdim=True)).min() > 0.999
+    text_tower.centre_(tower, read)
+    with torch.inference_mode():
+        pooled = tower(**inputs).pooler_output
+    torch.testing.assert_close(pooled / text_tower.NARROW, read - read.mean(0), atol=2e-2, rtol=2e-2)
+
+
+def test_the_image_side_starts_as_the_photos_vit() -> None:
+    torch.manual_seed(0)
+    vit = vits.create(train_photos_vit.ARCHITECTURE, NAMES, train_photos_vit.model_args(64, 1)).eval()
+    names = torch.linalg.qr(torch.randn(train_clip.SHARED, len(NAMES))).Q.T  # so that each logit has a direction of its own
+    pixels = torch.randn(3, 3, SIDE, SIDE)
+    with torch.inference_mode():
+        logits = vit(pixels) - vit.head.bias
+        side = train_clip.ImageSide(vit, names).eval()
+        embeddings, patches = side(pixels, None)
+    torch.testing.assert_close(embeddings @ names.T, train_clip.SCALE * F.normalize(logits), atol=1e-4, rtol=1e-3)
+    assert patches.shape == (3, 256, 64)
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """A clip after three steps, two at half the size and one at the whole."""
+    folder = tmp_path_factory.mktemp("trained")
+    torch.manual_seed(0)
+    shape = train_photos_vit.model_args(64, 2)
+    vits.save(vits.create(train_photos_vit.ARCHITECTURE, NAMES, shape), folder / "vit", train_photos_vit.ARCHITECTURE, NAMES, shape)
+    parser = argparse.ArgumentParser()
+    train_clip.add_arguments(parser)
+    given = {"data": data, "encoder": encoder, "start": folder / "vit", "out": folder / "clip", "steps": 3, "batch": 4, "vocabulary": 70}
+
+    def here(seed: int, first: int, size: int, classes: int) -> Iterator[train_clip.Scenes]:
+        return map(train_clip.SceneBatches(seed, first, size, classes).__getitem__, range(10))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_clip, "batches", here)
+        patch.setattr(train_clip, "WORDINGS", (1, 1, 1, 1))
+        patch.setattr(train_clip, "STAGES", ((0.5, SIDE // 2, (0.5, 0.75)), (1.0, SIDE, (0.5,))))
+        train_clip.train(
+            parser.parse_args(["--device", "cpu", *(str(part) for name, value in given.items() for part in (f"--{name}", value))])
+        )
+    return folder / "clip"
+
+
+def test_the_recipe_writes_a_folder_that_is_explained_from_both_sides(trained: Path) -> None:
+    assert not list(trained.glob("checkpoint*"))
+    assert "_name_or_path" not in (trained / "config.json").read_text("utf-8")
+    model = explainers.load(trained)
+    assert (model.kind, model.details["grid"], model.details["blocks"]) == ("clip", (16, 16), 2)
+    assert model.seen_from("text").details["blocks"] == 3
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 100, 3), dtype=np.uint8))
+    for side, shape in (("image", (257,)), ("text", (7,))):
+        found = explainers.explain(model, picture, "a photo of a zebra", ["fullgrad_plus:libra"], side=side)  # type: ignore[arg-type]
+        assert all(one.scores.shape == shape and one.scores.isfinite().all() and one.scores.any() for one in found.maps)
+
+
+def test_training_moves_the_image_side_and_leaves_the_text_side(trained: Path, encoder: Path) -> None:
+    model = explainers.load(trained).module
+    tower, _ = text_tower.new_tower(encoder, sorted({*prompts.KNOWN, "word"}), 70)
+    ours = dict(model.text_model.named_parameters())  # type: ignore[union-attr, operator]
+    for name, value in tower.named_parameters():
+        if not name.startswith("pooler"):
+            torch.testing.assert_close(ours[name], value, atol=1e-3, rtol=1e-3)
+    started = explainers.load(trained.parent / "vit").module.state_dict()
+    moved = model.vision_model.timm_model.state_dict()  # type: ignore[union-attr, operator]
+    before, after = (weights["blocks.0.attn.qkv.weight"].flatten() for weights in (started, moved))
+    assert not torch.equal(before, after)
+    assert F.cosine_similarity(before, after, dim=0) > 0.9
