@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from server import explaining
-from server.api import explanations, inside, models, operations, perturbations, taking
+from server.api import explanations, inside, models, operations, perturbations, probes, taking
 from server.engine import Engine
 from server.metrics import Metrics
 from server.middleware import Surroundings
@@ -65,7 +65,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     )
     app.add_middleware(Surroundings, metrics=metrics)
     add_handlers(app)
-    for module in (explanations, inside, perturbations, taking, models, operations):
+    for module in (explanations, inside, perturbations, taking, models, operations, probes):
         app.include_router(module.router)
     add_pages(app, settings)
     return app

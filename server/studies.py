@@ -19,7 +19,7 @@ from server.lookup import find_document, stored_file
 from server.problems import Problem
 from server.services import Services
 from server.store import TENSORS
-from server.tasks import Study
+from server.tasks import Study, Work
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,21 @@ async def study(services: Services, one: str, ask: Ask, request: Request) -> dic
         answer = ask(subject)
         return {"id": one, **answer, "notes": subject.notes}
 
+    return await ask_model(services, document["model"], work, request)
+
+
+async def ask_model(services: Services, model: str, work: Work, request: Request) -> dict[str, Any]:
+    """Run ``work`` on the model of this name in the worker's thread, before the explanations that wait; its answer.
+
+    The model is loaded where it is not. Raises Problem 422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
+    """
+
     def submit() -> Study:
-        entry = services.registry.ask(document["model"], services.worker.load)
-        task = Study(entry, work)
+        task = Study(services.registry.ask(model, services.worker.load), work)
         services.worker.study(task)
         return task
 
     task = await run_in_threadpool(submit)
-
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
     try:

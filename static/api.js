@@ -62,10 +62,13 @@ export async function abandon(id) {
   }
 }
 
-export async function loadModel(name) {
-  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name }) };
-  return (await answer("/api/models", options)).json();
+/** POST a body as JSON. */
+export async function sendJSON(path, body, signal) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
+  return (await answer(path, options)).json();
 }
+
+export const loadModel = (name) => sendJSON("/api/models", { name });
 
 /**
  * Follow server-sent events until one of `last` arrives. `handlers` maps event names to functions of the event's data.

@@ -20,6 +20,22 @@ export function correlation(a, b) {
   return Math.min(1, Math.max(-1, ab / Math.sqrt(aa * bb)));
 }
 
+/** Ranks from 0, the smallest value first; equal values share the mean of their ranks. */
+export function ranks(values) {
+  const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
+  const found = new Array(values.length);
+  for (let i = 0; i < order.length; ) {
+    let j = i;
+    while (j < order.length && values[order[j]] === values[order[i]]) j++;
+    for (let k = i; k < j; k++) found[order[k]] = (i + j - 1) / 2;
+    i = j;
+  }
+  return found;
+}
+
+/** Spearman's rank correlation; null where one of the lists is the same everywhere. */
+export const spearman = (a, b) => correlation(ranks(a), ranks(b));
+
 /**
  * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share out the logit or
  * the probability that is explained); an unsigned one's, whose size means nothing across maps, as shares of the map: each divided by
