@@ -47,7 +47,7 @@ function make() {
   const groups = KEYS.map(([where, rows]) => el("section", {}, el("h3", {}, where), el("dl", {}, rows.map(row))));
   return el(
     "dialog", { class: "help", "aria-labelledby": "help-title" },
-    el("h2", { id: "help-title" }, "Help"), el("div", { class: "groups", tabIndex: 0, role: "region", "aria-label": "Keys" }, groups),
+    el("h2", { id: "help-title" }, "Help"), el("div", { class: "groups" }, groups),
     el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }

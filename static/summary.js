@@ -3,7 +3,7 @@
 import { patchName, shownScore, strongest } from "./face.js";
 import { el, number, signedNumber } from "./dom.js";
 
-const NINTHS = ["upper left", "top", "upper right", "left", "centre", "right", "lower left", "bottom", "lower right"];
+const NINTHS = ["in the upper left", "at the top", "in the upper right", "at the left", "in the centre", "at the right", "in the lower left", "at the bottom", "in the lower right"];
 const SPREAD = 0.2; // a ninth of the picture with less than this share is no place to point at
 const AGAINST = 0.1; // evidence against is told from this share of all evidence on
 const TOLD = 3; // words named on each side
@@ -47,11 +47,11 @@ export function pictureInWords(map) {
   const found = place(weights, grid);
   const what = signed ? `evidence for ${target}` : "strength";
   if (!found) return `Nothing speaks for ${target}. ${last}`;
-  const where = found.share < SPREAD ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it` : `${percent(found.share)} of the ${what} lies in the ${found.name}`;
+  const where = found.share < SPREAD ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it` : `${percent(found.share)} of the ${what} lies ${found.name}`;
   const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
-  if (signed && share >= AGAINST) parts.push(`${percent(share)} of all evidence speaks against it, most of that in the ${place(against, grid).name}.`);
+  if (signed && share >= AGAINST) parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid).name}.`);
   return [...parts, last].join(" ");
 }
 

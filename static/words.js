@@ -2,13 +2,32 @@
 
 import { Chip, rankName, ranks } from "./chip.js";
 import { chosen, place } from "./colour.js";
-import { el, number, signedNumber } from "./dom.js";
+import { count, el, number, signedNumber } from "./dom.js";
 import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
 import { textInWords, Told } from "./summary.js";
 
+const FOLDED = 12; // so many unread words stand there openly
+
 /** Whether the model left out what stands between two places of the text: white space alone is nothing. */
 const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
+
+/** What the model did not read: struck through, and folded where it is long. */
+function unread(gap) {
+  const span = el("span", { class: "unread", title: "not read by the model" }, gap);
+  const words = gap.trim().split(/\s+/).length;
+  if (words <= FOLDED) return [span];
+  const text = (open) => (open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`);
+  const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }, text(false));
+  fold.addEventListener("click", (event) => {
+    event.stopPropagation();
+    span.hidden = !span.hidden;
+    fold.setAttribute("aria-expanded", String(!span.hidden));
+    fold.textContent = text(!span.hidden);
+  });
+  span.hidden = true;
+  return [" ", fold, " ", span];
+}
 
 /** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
 export function unitsOf({ text, tokens, words }, grain) {
@@ -71,7 +90,7 @@ export class WordPlate {
     const parts = [];
     const between = (to) => {
       const gap = text.slice(at, to);
-      parts.push(leftOut(text, at, to) ? el("span", { class: "unread", title: "not read by the model" }, gap) : gap);
+      parts.push(...(units.length && leftOut(text, at, to) ? unread(gap) : [gap]));
     };
     this.spans = units.map(({ start, end }, i) => {
       const span = el("span", { data: { w: i } }, text.slice(start, end));

@@ -15,7 +15,8 @@ from tests.browser.conftest import Visit, visit
 from tests.browser.numbers import shown_score
 from tests.browser.test_text import word_scores
 
-NINTHS = ("upper left", "top", "upper right", "left", "centre", "right", "lower left", "bottom", "lower right")
+UPPER, MIDDLE = ("in the upper left", "at the top", "in the upper right"), ("at the left", "in the centre", "at the right")
+NINTHS = (*UPPER, *MIDDLE, "in the lower left", "at the bottom", "in the lower right")
 
 
 @pytest.fixture
@@ -114,12 +115,12 @@ def check_picture(text: str, one: dict[str, Any]) -> None:
     if shares.max() < 0.2:
         assert text.startswith(f"The {what} is spread: no ninth of the picture has more than {share} of it")
     else:
-        assert text.startswith(f"{share} of the {what} lies in the {NINTHS[int(shares.argmax())]};")
+        assert text.startswith(f"{share} of the {what} lies {NINTHS[int(shares.argmax())]};")
     count = int(np.argmax(np.cumsum(np.sort(weights.ravel())[::-1]) >= weights.sum() / 2)) + 1
     assert f"half of it in {count} of {scores.size} patches." in text
     against = -scores.clip(None, 0)
     part = against.sum() / np.abs(scores).sum()
-    said = re.search(r"(\d+)\u2009% of all evidence speaks against it, most of that in the ([a-z ]+)\.", text)
+    said = re.search(r"(\d+)\u2009% of all evidence speaks against it, most of that ([a-z ]+)\.", text)
     assert bool(said) == bool(one["signed"] and part >= 0.1)
     if said:
         assert abs(int(said[1]) - 100 * part) <= 0.5 + 1e-6
