@@ -7,7 +7,7 @@ import { tint, unitScore } from "./words.js";
 /** The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}. */
 export function columnsOf(wall) {
   return wall.all.filter((plate) => plate.map && plate.base).map(({ map, base, target, variant }) => ({
-    key: `${variant.spec} ${target ?? ""}`,
+    key: target === null ? variant.spec : `${variant.spec} ${target}`,
     title: target === null ? variant.title : `${variant.title}, ${target}`,
     signed: map.signed,
     values: base.units.map((unit) => unitScore(map.scores, unit, map.signed)),
