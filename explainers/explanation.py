@@ -17,6 +17,7 @@ from explainers.asking import Asked, Cancelled, checker, content_of
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
+from explainers.models.catalogue import doubt
 from explainers.precision import conditioned, source
 from explainers.recording import Recording
 from explainers.result import Attribution, Explanation, TargetInfo
@@ -152,7 +153,7 @@ def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:
             targets=[],
             methods=[r.spec for r in requests],
             versions=versions(),
-            notes=list(notes),
+            notes=[*notes, *doubt(model.name, float(probabilities[i].max()))],
             prompted=model.kind == "clip",
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in asked.tensors.items()},
         )

@@ -9,10 +9,15 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 from explainers.models.base import Kind
 
+UNSURE = 0.35  # a likeliest class of a smaller probability is a guess
+
 
 @dataclass(frozen=True)
 class Entry:
-    """A model by the name that ``load`` takes. ``source`` says where it comes from."""
+    """A model by the name that ``load`` takes. ``source`` says where it comes from.
+
+    knows_more  of an embedded model that names everyday photos: a model of the hub that would know what it doesn't
+    """
 
     name: str
     kind: Kind
@@ -20,10 +25,11 @@ class Entry:
     description: str
     embedded: bool
     source: str
+    knows_more: str | None = None
 
 
-def _embedded(name: str, kind: Kind, title: str, description: str) -> Entry:
-    return Entry(name, kind, title, description, True, "trained for Vitrine")
+def _embedded(name: str, kind: Kind, title: str, description: str, knows_more: str | None = None) -> Entry:
+    return Entry(name, kind, title, description, True, "trained for Vitrine", knows_more)
 
 
 def _hub(name: str, kind: Kind, title: str, description: str) -> Entry:
@@ -48,6 +54,14 @@ CATALOGUE: list[Entry] = [
     _hub("hf/textattack/bert-base-uncased-SST-2", "text", "BERT-base SST-2", "Sentiment of sentences from movie reviews."),
     _hub("hf/distilbert/distilbert-base-uncased-finetuned-sst-2-english", "text", "DistilBERT SST-2", "Sentiment, half the size of BERT."),
 ]
+
+
+def doubt(name: str, probability: float) -> list[str]:
+    """A note for a person where an embedded model is unsure: its likeliest class has less than ``UNSURE``. None of other models."""
+    knows_more = next((entry.knows_more for entry in CATALOGUE if entry.name == name), None)
+    if knows_more is None or probability >= UNSURE:
+        return []
+    return [f"{name} is small and does not know what this is: its best guess has {probability:.0%}. {knows_more} knows many more things."]
 
 
 def embedded_names() -> list[str]:

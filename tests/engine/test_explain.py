@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 import explainers
 from explainers import Cancelled, Contrast, ExplainerError, Model, Probability, explain
 from explainers.methods import METHODS
+from explainers.models import catalogue
 from explainers.report import FOR, render_overlay
 from explainers.result import Attribution, Explanation
 from tests.engine.models import inputs, wrapped
@@ -45,6 +47,17 @@ def clip_model() -> Model:
 def picture(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:
     noise = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     return Image.fromarray(noise)
+
+
+@pytest.mark.parametrize(("unsure", "notes"), [(1.0, 1), (0.0, 0)])
+def test_a_small_model_that_is_unsure_names_one_that_knows_more(unsure: float, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = catalogue.Entry("small", "image", "", "", True, "", knows_more="timm/large")
+    monkeypatch.setattr(catalogue, "CATALOGUE", [entry])
+    monkeypatch.setattr(catalogue, "UNSURE", unsure)
+    found = explain(replace(image_model(), name="small"), picture(), methods="rollout")
+    assert len(found.notes) == notes
+    assert all(f"{float(found.probabilities.max()):.0%}. timm/large knows" in note for note in found.notes)
+    assert explain(image_model(), picture(), methods="rollout").notes == []
 
 
 # --- inputs ---------------------------------------------------------------------------------------------------------
