@@ -19,7 +19,7 @@ export class Bench {
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, received: [] /* maps */ });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, side: asked.side, received: [] /* maps */ });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -64,13 +64,14 @@ export class Bench {
 
   /** Take `name` as the model of the page. A stored explanation is shown even where its model is not at hand any more. */
   async use(name, stored = null) {
+    if (stored) this.side = stored.prompts ? "text" : "image";
     const model = await this.models.use(name).catch((problem) => {
       if (!stored) throw problem;
       showProblem(byId("case-problem"), problem);
       return this.models.use(this.models.preferred);
     });
     const [listed, detail] = await Promise.all([
-      getJSON(`/api/methods?model=${encodeURIComponent(model.name)}`),
+      getJSON(`/api/methods?model=${encodeURIComponent(model.name)}${this.side === "text" ? "&side=text" : ""}`),
       getJSON(`/api/models/${encodeURIComponent(model.name).replaceAll("%2F", "/")}`),
     ]);
     this.registry = new Registry(listed);
@@ -81,13 +82,23 @@ export class Bench {
     this.#hang(stored?.methods ?? []);
   }
 
-  /** The user chose another model: explain the same input with it. */
-  async change(name) {
+  /** Explain the other side of a CLIP model: "image", or "text" for the words of the prompts. */
+  turn(side) {
+    return this.change(this.models.current.name, side);
+  }
+
+  /** The user chose another model, or another of its sides: explain the same input with it. */
+  async change(name, side = "image") {
+    const before = this.side;
+    this.side = side;
     try {
       await this.use(name);
+      this.received = [];
       this.wall.clear();
       this.page.again({ model: true });
     } catch (problem) {
+      this.side = before;
+      this.page.refused?.();
       this.models.show();
       this.report(problem, byId("case-problem"));
     }
@@ -104,7 +115,7 @@ export class Bench {
       const whole = given.fetch && !given.image ? { ...given, image: await given.fetch(), again: given.stored } : given;
       if (ticket !== this.#asked) return;
       const { image, text } = whole;
-      const job = await this.job.start({ model: this.models.current.name, image, text, ...targets, methods: this.methods });
+      const job = await this.job.start({ model: this.models.current.name, image, text, side: this.side === "text" ? "text" : null, ...targets, methods: this.methods });
       if (!job) return;
       Object.assign(this, { given: whole, id: job.id, isNew });
       say("status", "asked");
@@ -118,15 +129,15 @@ export class Bench {
     }
   }
 
-  /** Hang on another wall what hangs on this one. */
-  hangOn(wall) {
+  /** Hang on another wall what hangs on this one, the maps too where they are of the same kind. */
+  hangOn(wall, withMaps = true) {
     const before = this.wall;
     if (wall === before) return;
     this.wall = wall;
     wall.setBase(before.base);
     this.#hang(this.hung);
     before.leave();
-    for (const map of this.received) wall.receive(map, this.id);
+    if (withMaps) for (const map of this.received) wall.receive(map, this.id);
   }
 
   report(problem, place) {

@@ -13,13 +13,13 @@ export function segment(view, key, legend, choices, className = "seg") {
   return el("fieldset", { class: className }, el("legend", {}, legend), el("span", {}, inputs));
 }
 
-export function slider(view, key, text) {
+export function slider(view, key, text, { max = 100, step = 5 } = {}) {
   const output = el("output", {}, `${view.value[key]}\u2009%`);
   const move = (event) => {
     output.textContent = `${event.target.value}\u2009%`;
     view.set({ [key]: Number(event.target.value) });
   };
-  const input = el("input", { type: "range", min: 0, max: 100, step: 5, "aria-label": text, on: { input: move } });
+  const input = el("input", { type: "range", min: 0, max, step, "aria-label": text, on: { input: move } });
   input.value = view.value[key];
   return el("label", { class: "slide" }, text, input, output);
 }

@@ -4,9 +4,9 @@ import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage
 import { greyBase, paint } from "./canvas/heatmap.js";
 import { limits, place } from "./colour.js";
 import { byId, el } from "./dom.js";
+import { SHOWN } from "./registry.js";
 import { tint, unitScore } from "./words.js";
 
-const SHOWN = "fullgrad_plus:libra"; // the map on the doors
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 
 /** The finished explanation of what a page opens with; null where its model is not at hand. */

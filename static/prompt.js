@@ -2,9 +2,12 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { classOf, likewise, MOST, readChoice, spoken, spokenAll } from "./classes.js";
+import { likewise, readChoice, spoken, spokenAll } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, number, percent, say } from "./dom.js";
+import { Panel } from "./panel.js";
+import { Prompts } from "./prompts.js";
+import { PromptWords } from "./promptwords.js";
 import { Samples } from "./samples.js";
 import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
 import { Versus } from "./versus.js";
@@ -16,6 +19,15 @@ let asked = {}; // what is asked of every prompt: {against, read}
 const bench = new Bench("clip", {
   changed(model) {
     details = model.details ?? {};
+    const inWords = bench.side === "text";
+    side.select.value = bench.side;
+    byId("asking").textContent = inWords ? "Which words counted in" : "Where it found";
+    panel.node.hidden = inWords;
+    bench.hangOn(inWords ? words : versus, false);
+  },
+  refused() {
+    side.select.value = bench.side;
+    read.select.value = asked.read ?? "logit";
   },
   ready(stored) {
     samples.show(bench.samples);
@@ -24,40 +36,57 @@ const bench = new Bench("clip", {
   },
   async started(info, job, isNew) {
     asked = likewise(info.targets[0]);
-    showPrompts(info.targets);
+    read.select.value = asked.read ?? "logit";
+    read.select.disabled = Boolean(info.prompts || asked.against); // the words of a prompt are explained for its own logit alone
+    prompts.show(info.targets);
+    versus.read = asked.read ?? "logit";
+    if (info.prompts) words.setPrompts(info.prompts, bench.view.value.grain);
     bench.wall.setTargets(info.targets, info.targets.map(told));
+    panel.show(info.prompts ? [] : info.targets);
     if (isNew) bench.wall.clear();
     byId("answer").textContent = spokenAll(info.targets);
     document.title = `${spoken(info.targets[0])} · Prompt · Vitrine`;
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
+    prompts.offer(bench.samples.find((sample) => sample.id === bench.given?.sample)?.sets);
     if (!isNew) return;
     const base = await specimen.show(job.id, info.input);
-    if (base) bench.wall.setBase(base);
+    if (!base) return;
+    bench.wall.setBase(base);
+    panel.setBase(base);
   },
   method(map, job) {
-    specimen.setGrid(map.grid);
+    specimen.setGrid(map.grid ?? null);
     bench.wall.receive(map, job.id);
+    panel.draw();
   },
   again(change = {}) {
-    explain(bench.given, prompts(), byId("case-problem"), Boolean(change.model));
+    explain(bench.given, prompts.all, byId("case-problem"), Boolean(change.model));
   },
 });
 
-bench.wall = new Versus(byId("plates"), { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) });
+const hanging = { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) };
+const versus = new Versus(byId("plates"), hanging);
+const words = new PromptWords(byId("plates"), hanging);
+bench.wall = bench.side === "text" ? words : versus;
 const specimen = new Specimen(byId("picture"), bench);
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
-acceptPictures(byId("give"), (file) => explain({ image: file }, prompts(), problems));
+acceptPictures(byId("give"), (file) => explain({ image: file }, prompts.all, problems));
 byId("controls").append(...mapControls(bench.view));
 
-const rows = el("div", { class: "rows" });
-const add = el("button", { type: "button", class: "act plain", on: { click: () => addRow("").querySelector("input").focus() } }, "Add a prompt");
-byId("prompts").append(el("h2", {}, "Prompts"), rows, el("div", { class: "give" }, el("button", { type: "submit", class: "act" }, "Look for these"), add));
-byId("prompts").addEventListener("submit", (event) => {
-  event.preventDefault();
-  explain(bench.given, prompts(), problems, false);
-});
-addRow("");
+const prompts = new Prompts(byId("prompts"), { told, onAsk: () => explain(bench.given, prompts.all, problems, false) });
+const read = readChoice((number) => explain(bench.given, prompts.all, byId("case-problem"), false, { against: null, read: number }));
+const side = sideChoice((wanted) => bench.turn(wanted));
+byId("prompts").append(el("div", { class: "asking" }, side.node, read.node));
+const panel = new Panel(bench);
+byId("plates").before(panel.node);
+
+/** Whether patches of the picture or words of the prompts get the scores. */
+function sideChoice(onTurn) {
+  const names = { image: "the picture", text: "the words of the prompts" };
+  const select = el("select", { id: "side", on: { change: () => onTurn(select.value) } }, Object.entries(names).map(([value, name]) => el("option", { value }, name)));
+  return { select, node: el("div", { class: "pick" }, el("label", { for: "side" }, "Look at"), select) };
+}
 
 /** The cosine of image and prompt: as the server gives it, else the logit over the model's scale. */
 const cosine = (target) => target.cosine ?? (details.logit_scale ? (target.logit - (details.logit_bias ?? 0)) / details.logit_scale : null);
@@ -69,41 +98,18 @@ function told(target) {
   return `${likeness} · share ${percent(target.probability)}`;
 }
 
-function addRow(prompt, target = null) {
-  const field = el("input", { type: "text", value: prompt, maxLength: 200, "aria-label": "Prompt", placeholder: "a zebra" });
-  const remove = el("button", { type: "button", "aria-label": "Remove this prompt", title: "Remove", on: { click: () => drop(row) } }, "×");
-  const bar = el("i");
-  bar.style.width = `${100 * (target?.probability ?? 0)}%`;
-  const row = el("div", { class: "entry" }, field, remove, el("span", { class: "likeness" }, target ? told(target) : "\u00a0"), el("span", { class: "bar" }, bar));
-  rows.append(row);
-  add.disabled = rows.children.length >= MOST;
-  return row;
+function explain(given, prompt, place, isNew = true, wanted = asked) {
+  const able = bench.side === "text" ? {} : wanted;
+  return bench.explain(given, { prompt, ...able }, place, isNew);
 }
 
-function drop(row) {
-  row.remove();
-  if (!rows.children.length) addRow("");
-  add.disabled = false;
-  rows.lastChild.querySelector("input").focus();
-}
-
-const prompts = () => [...new Set([...rows.querySelectorAll("input")].map((field) => field.value.trim()).filter(Boolean))];
-
-function showPrompts(targets) {
-  rows.replaceChildren();
-  for (const target of targets) addRow(classOf(target), target);
-}
-
-const explain = (given, prompt, place, isNew = true) => bench.explain(given, { prompt, ...asked }, place, isNew);
-
-const openSample = (sample, wanted = sample.prompts) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, wanted?.length ? wanted : prompts(), problems);
+const openSample = (sample, wanted = sample.prompts) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, wanted?.length ? wanted : prompts.all, problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];
   if (!first) return;
   const wanted = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
-  showPrompts([]);
-  for (const prompt of wanted) addRow(prompt);
+  prompts.set(wanted);
   bench.wall.setTargets(wanted.map((label) => ({ label })), []);
   openSample(first, wanted);
 }

@@ -1,5 +1,8 @@
 // The methods of a model: read-outs with every rule, what each pair is called, and why one cannot run.
 
+/** What is shown where there is room for one map. */
+export const SHOWN = "fullgrad_plus:libra";
+
 /** A spec without its options. */
 export const bare = (spec) => spec.split("?")[0];
 

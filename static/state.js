@@ -5,7 +5,7 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {
   evidence: "both", grid: "smooth", scale: "own", opacity: 80, sequence: "magma", diverging: "red-blue", lens: "on",
-  grain: "words", shown: "seen", words: "hidden", pair: "",
+  grain: "words", shown: "seen", words: "hidden", pair: "", paint: "", none: 5,
 };
 const CHOICES = {
   evidence: ["both", "for", "against"], grid: ["smooth", "bicubic", "patches"], scale: ["own", "shared"], sequence: Object.keys(SEQUENCES),
@@ -13,7 +13,9 @@ const CHOICES = {
   words: ["hidden", "shown"],
 };
 /** What may stand in the address for the others. */
-const FREE = { pair: /^\d-\d$/ };
+const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
+/** The largest of those that are a number of percent, from 0. */
+const PERCENT = { opacity: 100, none: 50 };
 
 /** A value that tells its followers when it changes. */
 export class Store {
@@ -34,20 +36,23 @@ export class Store {
   }
 }
 
-/** What the address asks for: {id, model, targets, prompts, methods, view, focus}. */
+/** What the address asks for: {id, model, targets, prompts, side, methods, view, focus}. */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   const view = { ...VIEW };
   for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(query.get(name))) view[name] = query.get(name);
   for (const [name, form] of Object.entries(FREE)) if (form.test(query.get(name) ?? "")) view[name] = query.get(name);
-  const opacity = Number(query.get("opacity"));
-  if (query.has("opacity") && opacity >= 0 && opacity <= 100) view.opacity = opacity;
+  for (const [name, most] of Object.entries(PERCENT)) {
+    const value = Number(query.get(name));
+    if (query.has(name) && value >= 0 && value <= most) view[name] = value;
+  }
   const focus = Number(query.get("focus") ?? -1);
   return {
     id: query.get("id"),
     model: query.get("model"),
     targets: query.getAll("target"),
     prompts: query.getAll("prompt"),
+    side: query.get("side") === "text" ? "text" : "image",
     methods: query.getAll("methods"),
     view,
     focus: Number.isInteger(focus) ? focus : -1,

@@ -32,6 +32,7 @@ class Sample:
     note: str
     composition: Composition
     target: str
+    absent: tuple[str, ...]  # kinds that look like those that are there
 
 
 def place(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, variant: int = 0, mirrored: bool = False,
@@ -48,24 +49,46 @@ def over(background: str, first: str, second: str, *placements: Placement, seed:
 
 SAMPLES = (
     Sample("zebra-elephant", "Zebra and elephant", "Two animals apart: each has its own evidence.",
-           over("gradient", "d9e2e4", "d8bd8c", place("elephant", 0.71, 0.62, 0.50), place("zebra", 0.26, 0.44, 0.46)), "zebra"),
+           over("gradient", "d9e2e4", "d8bd8c", place("elephant", 0.71, 0.62, 0.50), place("zebra", 0.26, 0.44, 0.46)),
+           "zebra", ("horse", "lion")),
     Sample("dog-cat", "Dog and cat", "Two pets side by side.",
-           over("paper", "cfd8c4", "cfd8c4", place("dog", 0.29, 0.52, 0.50), place("cat", 0.72, 0.50, 0.50)), "dog"),
+           over("paper", "cfd8c4", "cfd8c4", place("dog", 0.29, 0.52, 0.50), place("cat", 0.72, 0.50, 0.50)), "dog",
+           ("lion", "horse")),
     Sample("spoon-fork", "Spoon and fork", "They share colour and shape; only their heads differ.",
-           over("paper", "5f7681", "5f7681", place("fork", 0.70, 0.50, 0.62), place("spoon", 0.34, 0.52, 0.55)), "fork"),
+           over("paper", "5f7681", "5f7681", place("fork", 0.70, 0.50, 0.62), place("spoon", 0.34, 0.52, 0.55)), "fork",
+           ("scissors", "hammer")),
     Sample("bus-car-bicycle", "Bus, car and bicycle", "Three vehicles; all have wheels.",
            over("gradient", "c5d3dc", "a9a59c", place("bus", 0.30, 0.30, 0.46), place("car", 0.70, 0.46, 0.40),
-                place("bicycle", 0.34, 0.74, 0.40)), "bicycle"),
+                place("bicycle", 0.34, 0.74, 0.40)), "bicycle", ("train", "boat")),
     Sample("fruit", "Banana, apple and strawberry", "A still life with overlaps.",
            over("gradient", "34423f", "232b2c", place("banana", 0.35, 0.42, 0.50), place("apple", 0.66, 0.50, 0.40),
-                place("strawberry", 0.42, 0.72, 0.34)), "strawberry"),
+                place("strawberry", 0.42, 0.72, 0.34)), "strawberry", ("mushroom", "pizza")),
     Sample("whale-boat", "Whale and boat", "What floats above and what swims below.",
-           over("gradient", "dfe9e6", "5b8ba4", place("boat", 0.66, 0.31, 0.44), place("whale", 0.36, 0.68, 0.56)), "whale"),
+           over("gradient", "dfe9e6", "5b8ba4", place("boat", 0.66, 0.31, 0.44), place("whale", 0.36, 0.68, 0.56)), "whale",
+           ("fish", "duck")),
     Sample("owl-tree", "Owl before a tree", "One object in front of the other.",
-           over("gradient", "1f2b46", "46506b", place("tree", 0.56, 0.46, 0.74), place("owl", 0.34, 0.68, 0.38)), "owl"),
+           over("gradient", "1f2b46", "46506b", place("tree", 0.56, 0.46, 0.74), place("owl", 0.34, 0.68, 0.38)), "owl",
+           ("bird", "sunflower")),
     Sample("lion-tiger", "Lion and tiger", "Two big cats of one colour: what tells them apart?",
-           over("stripes", "e6ddcb", "ddd2bc", place("lion", 0.30, 0.36, 0.48), place("tiger", 0.68, 0.66, 0.48)), "tiger"),
+           over("stripes", "e6ddcb", "ddd2bc", place("lion", 0.30, 0.36, 0.48), place("tiger", 0.68, 0.66, 0.48)), "tiger",
+           ("zebra", "cat")),
 )  # fmt: skip
+
+
+def named(kind: str) -> str:
+    """A kind with its article."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def sets_of(sample: Sample, kinds: list[str]) -> list[dict[str, object]]:
+    """Lists of prompts to take as they are: what there is, with what there is not beside it, and all of it in one prompt."""
+    there, others = ([f"a photo of {named(kind)}" for kind in some] for some in (kinds, sample.absent))
+    together = " and ".join(named(kind) for kind in kinds)
+    return [
+        {"name": "what is there", "prompts": there},
+        {"name": "and what is not", "prompts": [*there, *others]},
+        {"name": "all in one", "prompts": [f"a photo of {together}", *there]},
+    ]
 
 
 def mask_of(scene: Scene) -> Image.Image:
@@ -95,9 +118,18 @@ def main() -> None:
             "objects": kinds,
         }
         asked = sorted(kinds, key=lambda kind: kind != sample.target)
-        prompts = [f"a photo of {'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in asked]
+        prompts = [f"a photo of {named(kind)}" for kind in asked]
         rows.append({"id": sample.name, "kind": "image", "model": "scenes-vit", **shown, "target": sample.target})
-        rows.append({"id": f"{sample.name}-prompts", "kind": "clip", "model": "scenes-clip", **shown, "prompts": prompts})
+        rows.append(
+            {
+                "id": f"{sample.name}-prompts",
+                "kind": "clip",
+                "model": "scenes-clip",
+                **shown,
+                "prompts": prompts,
+                "sets": sets_of(sample, asked),
+            }
+        )
     (OUT / "index.json").write_text(json.dumps({"samples": rows}, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 

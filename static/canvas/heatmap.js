@@ -46,6 +46,14 @@ function refined(scores, [rows, columns], fine, kernel) {
   return whole;
 }
 
+/** Scores as they are drawn, and how many times as many they are along both axes: 1 where the view asks for no smoothing. */
+export function drawnScores(scores, grid, smoothing) {
+  const kernel = KERNELS[smoothing];
+  if (!kernel) return { fine: 1, scores };
+  const fine = Math.max(1, Math.min(12, Math.round(224 / Math.max(...grid))));
+  return { fine, scores: refined(scores, grid, fine, kernel) };
+}
+
 /**
  * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the colours;
  * `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
@@ -57,13 +65,11 @@ export function paint(canvas, base, map, ends, view) {
   context.drawImage(base, 0, 0, canvas.width, canvas.height);
   if (!map) return;
   const [rows, columns] = map.grid;
-  const kernel = KERNELS[view.grid];
-  const fine = kernel ? Math.max(1, Math.min(12, Math.round(224 / Math.max(rows, columns)))) : 1;
-  const height = rows * fine;
-  const width = columns * fine;
   const colours = table(map.signed, coloursOf(view, map.signed));
   const chosenScores = map.scores.map((score) => chosen(score, map.signed, view.evidence));
-  const scores = kernel ? refined(chosenScores, map.grid, fine, kernel) : chosenScores;
+  const { fine, scores } = drawnScores(chosenScores, map.grid, view.grid);
+  const height = rows * fine;
+  const width = columns * fine;
   const layer = new OffscreenCanvas(width, height);
   const pixels = new ImageData(width, height);
   for (let i = 0; i < scores.length; i++) {
@@ -72,7 +78,7 @@ export function paint(canvas, base, map, ends, view) {
   }
   layer.getContext("2d").putImageData(pixels, 0, 0);
   context.globalAlpha = view.opacity / 100;
-  context.imageSmoothingEnabled = Boolean(kernel);
+  context.imageSmoothingEnabled = fine > 1;
   context.drawImage(layer, 0, 0, canvas.width, canvas.height);
   context.globalAlpha = 1;
 }

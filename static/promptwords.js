@@ -1,0 +1,25 @@
+// The words of the prompts, coloured: a row a method, a column a prompt, each with words of its own.
+
+import { Matrix } from "./matrix.js";
+import { unitsOf, WordPlate } from "./words.js";
+
+export class PromptWords extends Matrix {
+  bases = new Map(); // prompt -> {text, units}
+
+  constructor(root, options) {
+    super(root, { ...options, same: "The same map whatever the prompt is compared with.", makePlate: (variant, stores, target) => new WordPlate(variant, stores, target) });
+  }
+
+  /** The prompts as the model read them: [{prompt, text, tokens, words}]. */
+  setPrompts(prompts, grain) {
+    this.bases = new Map(prompts.map((one) => [one.prompt, { text: one.text, units: unitsOf(one, grain) }]));
+    for (const plate of this.all) plate.setBase(this.baseOf(plate.target));
+  }
+
+  baseOf(target) {
+    return this.bases.get(target) ?? null;
+  }
+
+  /** Each prompt is drawn on its own words, never on a picture. */
+  setBase() {}
+}
