@@ -6,7 +6,7 @@ import { byId, el, say, seconds, showProblem } from "./dom.js";
 import { ruleName } from "./label.js";
 import { colourAll, Plate } from "./plate.js";
 import { Registry } from "./registry.js";
-import { Store } from "./state.js";
+import { readAddress, Store } from "./state.js";
 import { unitsOf, WordPlate } from "./words.js";
 
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
@@ -14,7 +14,7 @@ const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a rev
 const SIDE = 448; // pixels of the grey base
 const readout = byId("main").dataset.readout;
 const stores = {
-  view: new Store({ evidence: "both", grid: "smooth", scale: "own", opacity: 85, grain: "words" }),
+  view: new Store(readAddress("").view),
   focus: new Store({ at: -1, locked: false }),
   onRead: (text) => say("status", text),
 };

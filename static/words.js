@@ -7,6 +7,7 @@ import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "
 import { plateName } from "./plate.js";
 import { textInWords, Told } from "./summary.js";
 
+const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // as models count: each mark is one too
 const FOLDED = 12; // so many unread words stand there openly
 
 /** Whether the model left out what stands between two places of the text: white space alone is nothing. */
@@ -15,7 +16,7 @@ const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
 /** What the model did not read: struck through, and folded where it is long. */
 function unread(gap) {
   const span = el("span", { class: "unread", title: "not read by the model" }, gap);
-  const words = gap.trim().split(/\s+/).length;
+  const words = gap.match(WORD).length;
   if (words <= FOLDED) return [span];
   const text = (open) => (open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`);
   const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }, text(false));

@@ -50,6 +50,9 @@ def _visit(page: Page) -> None:
 
 def _in_words(page: Page) -> None:
     """Every map told in words."""
+    more = page.get_by_role("button", name="More controls")
+    if more.is_visible():
+        more.click()
     page.get_by_role("radio", name="yes").check()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from scipy.stats import rankdata, spearmanr
 from tests.browser.conftest import Visit
 from tests.browser.numbers import shown, shown_score
 from tests.browser.test_text import word_scores
+from tests.browser.test_versus import set_beside
 
 ROWS = "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))"
 
@@ -72,6 +74,11 @@ def test_the_table_follows_the_page(desk: Visit) -> None:
     desk.page.get_by_role("button", name="Explain this review").click()
     desk.next_maps(before)
     expect(part.locator("tbody tr")).to_have_count(6)
+    one = desk.document()
+    set_beside(desk, one["top"][1]["label"])
+    heads = part.locator("thead th")
+    expect(heads).to_have_count(2 + 2 * len(one["maps"]))
+    expect(heads.nth(3)).to_contain_text(one["top"][1]["label"])
 
 
 def test_where_two_methods_disagree(desk: Visit) -> None:
@@ -117,8 +124,12 @@ def test_what_was_not_read_is_folded(desk: Visit) -> None:
     gap = max(((one["end"], other["start"]) for one, other in pairwise(tokens)), key=lambda pair: pair[1] - pair[0])
     unread = document["input"]["text"][slice(*gap)]
     plate = desk.page.locator(".plate").first
-    fold = plate.get_by_role("button", name=f"… {len(unread.split())} words not read …")
+    count = len(re.findall(r"\w+|[^\w\s]", unread))
+    assert f" {count} words" in document["notes"][0]
+    fold = plate.get_by_role("button", name=f"… {count} words not read …")
     expect(plate.locator(".unread")).to_be_hidden()
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
     fold.click()
     expect(plate.locator(".unread")).to_be_visible()
     expect(plate.locator(".unread")).to_have_text(unread)
