@@ -21,6 +21,7 @@ class Choice:
     """One way back through a kind of operator. ``carries``: what a rule with this choice must carry; None where both will do."""
 
     value: str | bool
+    title: str
     says: str
     carries: Carried | None = None
 
@@ -44,53 +45,64 @@ KINDS: dict[str, Kind] = {
         "Attention",
         "the softmax and the two matrix products of attention",
         (
-            Choice("jacobian", "The attention weights are differentiated like everything else.", "gradient"),
-            Choice("constant", "The attention weights are constants: the signal goes back through the values alone.", "gradient"),
-            Choice("half", "Each of the two products gives half of the signal to each of its factors.", "gradient"),
-            Choice("relevance", "Each product splits the relevance between its factors in proportion, and halves it.", "relevance"),
+            Choice("jacobian", "derivative", "The attention weights are differentiated like everything else.", "gradient"),
+            Choice(
+                "constant", "constant", "The attention weights are constants: the signal goes back through the values alone.", "gradient"
+            ),
+            Choice("half", "half each", "Each of the two products gives half of the signal to each of its factors.", "gradient"),
+            Choice(
+                "relevance", "split", "Each product splits the relevance between its factors in proportion, and halves it.", "relevance"
+            ),
         ),
     ),
     "norm": Kind(
         "Normalisation",
         "LayerNorm, RMSNorm, L2 normalisation, division",
         (
-            Choice("jacobian", "Mean and scale are differentiated too."),
-            Choice("constant", "The scale is a constant; the mean that is taken off is differentiated."),
-            Choice("constant_mean", "Scale and mean are both constants, as in the code of Ali et al. as it ships."),
-            Choice("identity", "The signal passes unchanged."),
+            Choice("jacobian", "derivative", "Mean and scale are differentiated too."),
+            Choice("constant", "constant scale", "The scale is a constant; the mean that is taken off is differentiated."),
+            Choice(
+                "constant_mean", "constant scale and mean", "Scale and mean are both constants, as in the code of Ali et al. as it ships."
+            ),
+            Choice("identity", "unchanged", "The signal passes unchanged."),
         ),
     ),
     "activation": Kind(
         "Activation",
         "GELU, SiLU, tanh and other curves",
         (
-            Choice("jacobian", "The signal is multiplied by the slope of the curve."),
-            Choice("gate", "The signal is multiplied by output over input, act(x)/x, taken as a constant."),
-            Choice("identity", "The signal passes unchanged."),
+            Choice("jacobian", "derivative", "The signal is multiplied by the slope of the curve."),
+            Choice("gate", "gate", "The signal is multiplied by output over input, act(x)/x, taken as a constant."),
+            Choice("identity", "unchanged", "The signal passes unchanged."),
         ),
     ),
     "product": Kind(
         "Product",
         "two paths multiplied element by element, as in gated feed-forward layers",
         (
-            Choice("jacobian", "Each factor gets the whole signal.", "gradient"),
-            Choice("half", "Each factor gets half of the signal.", "gradient"),
-            Choice("relevance", "Each factor gets half of the relevance.", "relevance"),
+            Choice("jacobian", "derivative", "Each factor gets the whole signal.", "gradient"),
+            Choice("half", "half each", "Each factor gets half of the signal.", "gradient"),
+            Choice("relevance", "split", "Each factor gets half of the relevance.", "relevance"),
         ),
     ),
     "linear": Kind(
         "Linear, add",
         "linear layers, and sums of two paths",
         (
-            Choice("jacobian", "The signal goes back through the weights; both paths of a sum get it whole.", "gradient"),
-            Choice("z_plus", "Contributions of positive sign share the relevance; sums keep its total (deep Taylor).", "relevance"),
-            Choice("z_plus_each", "Positive and negative inputs each get all the relevance; sums do not keep it (LRP).", "relevance"),
+            Choice("jacobian", "derivative", "The signal goes back through the weights; both paths of a sum get it whole.", "gradient"),
+            Choice("z_plus", "z⁺", "Contributions of positive sign share the relevance; sums keep its total (deep Taylor).", "relevance"),
+            Choice(
+                "z_plus_each",
+                "z⁺, each sign",
+                "Positive and negative inputs each get all the relevance; sums do not keep it (LRP).",
+                "relevance",
+            ),
         ),
     ),
     "bias": Kind(
         "Biases",
         "constants that are added; only the read-outs of FullGrad count them",
-        (Choice(True, "FullGrad's read-outs count them."), Choice(False, "FullGrad's read-outs leave them out.")),
+        (Choice(True, "counted", "FullGrad's read-outs count them."), Choice(False, "left out", "FullGrad's read-outs leave them out.")),
     ),
 }
 

@@ -3,6 +3,7 @@
 import { explanationPath, getJSON, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
+import { addDrawers } from "./drawers.js";
 import { Job } from "./job.js";
 import { ModelChoice } from "./modelchoice.js";
 import { Registry } from "./registry.js";
@@ -10,6 +11,7 @@ import { readAddress, Store, writeAddress } from "./state.js";
 
 export class Bench {
   #asked = 0;
+  #drawn = Promise.resolve(); // once the input of the explanation is on show
 
   /**
    * kind      "image", "clip" or "text"
@@ -22,6 +24,7 @@ export class Bench {
     Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, side: asked.side, received: [] /* maps */ });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
+    this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
     this.models = new ModelChoice(kind, (name) => this.change(name));
     this.chooser = new Chooser(byId("chooser"), (specs) => {
       this.methods = specs;
@@ -32,13 +35,15 @@ export class Bench {
       queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
       started: (info, job) => this.#started(info, job),
       method: (map, job) => this.#method(map, job),
-      done: ({ seconds: took }) => {
+      done: ({ seconds: took }, job) => {
         this.wall.close();
+        this.#drawn.then(() => job.id === this.subject.value.id && this.subject.set({ done: true }));
         say("status", `${count(this.wall.done, "map")}${took === undefined ? "" : ` in ${seconds(took)}`}`);
       },
       failed: (problem) => this.#failed(problem),
       lost: (problem) => this.#failed(problem),
     });
+    addDrawers(byId("drawers"), this);
     const write = () => this.#write();
     this.view.follow(write);
     this.focus.follow((now, before) => (now.locked || before.locked) && write());
@@ -167,7 +172,8 @@ export class Bench {
     this.methods = isUsual ? [] : info.expected;
     const isNew = this.isNew ?? true;
     if (isNew) this.wall.clear();
-    Promise.resolve(this.page.started(info, job, isNew)).catch((problem) => this.report(problem, byId("case-problem")));
+    this.subject.set({ id: job.id, info, done: false });
+    this.#drawn = Promise.resolve(this.page.started(info, job, isNew)).catch((problem) => this.report(problem, byId("case-problem")));
     say("status", `0 of ${this.wall.all.length} maps`);
   }
 

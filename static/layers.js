@@ -1,0 +1,261 @@
+// Layers and heads: a small map of every head of every block, one of them large, and what each block adds to a map.
+
+import { explanationPath, getJSON, sendJSON } from "./api.js";
+import { paint } from "./canvas/heatmap.js";
+import { limits } from "./colour.js";
+import { segment } from "./controls.js";
+import { el, number, percent, signedNumber } from "./dom.js";
+import { patchName, strongest } from "./face.js";
+import { Figures } from "./figure.js";
+import { Store } from "./state.js";
+
+const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const ABOUT = "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
+
+export async function open(root, bench, report) {
+  return new Layers(root, bench, report, (await getJSON("/api/quantities")).quantities);
+}
+
+class Layers {
+  #ticket = 0;
+  #answers = new Map();
+
+  constructor(root, bench, report, quantities) {
+    Object.assign(this, { bench, report, subject: null, heads: null, parts: null, figures: new Figures(bench) });
+    this.quantities = new Map(quantities.map((one) => [one.name, one]));
+    this.look = new Store({ quantity: quantities[0].name, from: "answer" });
+    this.chosen = new Store({ part: false, block: -1, head: "mean" }); // block -1: the last one
+    const held = bench.kind === "text" ? "the held word" : "the held patch";
+    this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
+    this.targetField = el("div", { class: "field" }, el("label", { for: "layers-target" }, "Target"), this.target);
+    this.says = el("p", { class: "says" });
+    this.origin = el("p", { class: "origin", role: "status" });
+    this.grid = el("div", { class: "heads", role: "group", "aria-label": "Blocks by heads", on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) } });
+    this.large = el("div", { class: "large" });
+    this.outside = el("p", { class: "quiet outside" });
+    this.method = el("select", { id: "layers-method", on: { change: () => this.#sum() } });
+    this.sums = el("div", { class: "sums" });
+    root.append(
+      el("p", { class: "about" }, ABOUT),
+      el("div", { class: "controls" }, segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))), segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }), this.targetField),
+      this.says, this.origin,
+      el("div", { class: "inside" }, el("div", { class: "scroll" }, this.grid), el("div", { class: "beside" }, this.large, this.outside)),
+      el("div", { class: "adds" }, el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "field" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums),
+    );
+    this.look.follow((now, before) => {
+      if (now.quantity !== before.quantity) this.chosen.set({ part: false });
+      this.#run();
+    });
+    this.chosen.follow(() => this.#enlarge());
+    bench.view.follow(() => this.#thumbs());
+    bench.focus.follow((now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run());
+  }
+
+  async show(subject) {
+    if (subject.id !== this.subject?.id) this.#answers.clear();
+    this.subject = subject;
+    const labels = subject.info.targets.map((target) => target.label);
+    refill(this.target, labels.map((label) => [label, label]));
+    this.targetField.hidden = labels.length < 2;
+    const { registry } = this.bench;
+    const summed = registry.methods.filter((method) => method.summed).flatMap((method) => method.pairs.filter((pair) => !pair.reason));
+    refill(this.method, summed.map((pair) => [pair.spec, pair.title]), "fullgrad_plus:libra");
+    await this.#run();
+    await this.#sum();
+  }
+
+  /** The token that is held, counted as the scores are; null where none is. */
+  #held() {
+    const { at, locked } = this.bench.focus.value;
+    if (this.look.value.from !== "held" || !locked) return null;
+    return this.bench.kind === "text" ? (this.bench.wall.base?.units[at]?.tokens[0] ?? null) : at;
+  }
+
+  #ask(path, asked) {
+    const key = JSON.stringify([path, asked]);
+    if (!this.#answers.has(key)) {
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/${path}`, asked);
+      answer.catch(() => this.#answers.delete(key));
+      this.#answers.set(key, answer);
+    }
+    return this.#answers.get(key);
+  }
+
+  async #run() {
+    const ticket = ++this.#ticket;
+    const { quantity } = this.look.value;
+    this.says.textContent = this.quantities.get(quantity).says;
+    this.grid.setAttribute("aria-busy", "true");
+    try {
+      const heads = await this.#ask("layers", { quantity, target: this.target.value, token: this.#held() });
+      if (ticket !== this.#ticket) return;
+      this.report(null);
+      this.heads = heads;
+      this.origin.textContent = this.#originSaid();
+      this.#lay();
+      this.#enlarge();
+    } catch (problem) {
+      if (ticket === this.#ticket) this.report(problem);
+    } finally {
+      if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
+    }
+  }
+
+  #originSaid() {
+    const { origin, token, grid } = this.heads;
+    const piece = grid || token === null ? null : this.subject.info.input.tokens[token].text;
+    const name = {
+      class_token: `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
+      read_token: `Seen from “${piece}”, the token that the answer is read from.`,
+      mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
+      token: grid ? `Seen from the patch in ${patchName(token ?? 0, grid)}.` : `Seen from the word piece “${piece}”.`,
+    }[origin];
+    const wanting = this.look.value.from === "held" && origin !== "token" ? ` Click a ${this.bench.kind === "text" ? "word" : "patch"} in any map to hold it.` : "";
+    return name + wanting;
+  }
+
+  /** The scores of patches, or of the pieces that are words. */
+  #shown(scores, grid) {
+    return grid ? scores : scores.filter((_, i) => !this.subject.info.input.tokens[i].special);
+  }
+
+  /** One button a head, filled with its map. */
+  #lay() {
+    const { blocks } = this.heads;
+    const count = Math.max(...blocks.map((one) => one.heads?.length ?? 0));
+    const names = [...Array(count).keys(), "mean"];
+    if (this.grid.children.length !== (blocks.length + 1) * (count + 2)) {
+      const head = [el("span"), ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1))];
+      const row = (one) => [el("span", { class: "axis" }, one.block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block: one.block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
+      this.grid.style.setProperty("--n", count + 1);
+      this.grid.replaceChildren(...head, ...blocks.flatMap(row));
+    }
+    this.#thumbs();
+  }
+
+  #cell(block, head) {
+    const one = this.heads.blocks[block];
+    return head === "mean" ? one.mean : (one.heads?.[head] ?? null);
+  }
+
+  #thumbs() {
+    if (!this.heads) return;
+    const { signed, grid } = this.heads;
+    const view = { ...this.bench.view.value, grid: "patches", opacity: grid ? this.bench.view.value.opacity : 100 };
+    const buttons = [...this.grid.querySelectorAll("button")];
+    const cells = buttons.map(({ dataset }) => this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)));
+    const lists = cells.map((cell) => (cell ? this.#shown(cell.scores, grid) : []));
+    const shared = view.scale === "shared" ? limits(lists, signed) : null;
+    const base = grid ? this.bench.wall.base : plain();
+    buttons.forEach((button, i) => {
+      button.disabled = !cells[i];
+      const canvas = button.firstChild;
+      const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
+      if (base) paint(canvas, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
+      const best = cells[i] ? strongest(lists[i]) : 0;
+      const where = !cells[i] ? "no attention map" : grid ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}` : `strongest ${number(lists[i][best])}`;
+      button.setAttribute("aria-label", `${spot(button.dataset)}: ${where}`);
+    });
+  }
+
+  /** Block and head that are large now. */
+  #now() {
+    const { block, head } = this.chosen.value;
+    return { block: block < 0 ? this.heads.blocks.length - 1 : block, head };
+  }
+
+  #enlarge() {
+    const part = this.chosen.value.part && this.parts;
+    for (const button of this.sums.querySelectorAll("button")) button.setAttribute("aria-pressed", String(Boolean(part) && button.dataset.block === String(this.chosen.value.block)));
+    if (!part && !this.heads) return;
+    const { block, head } = part ? this.chosen.value : this.#now();
+    for (const button of this.grid.querySelectorAll("button")) {
+      const on = !part && button.dataset.block === String(block) && button.dataset.head === String(head);
+      button.setAttribute("aria-pressed", String(on));
+      button.tabIndex = on ? 0 : -1;
+    }
+    if (part) this.#draw(this.parts, this.#term(block), `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`, "");
+    else this.#draw(this.heads, this.#cell(block, head), `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`, this.#outsideSaid(this.#cell(block, head)));
+  }
+
+  #draw({ grid, signed, target }, cell, caption, outside) {
+    this.outside.textContent = outside;
+    if (!cell) return void this.large.replaceChildren(el("p", { class: "quiet" }, "This block has no attention map over all tokens."));
+    const shown = this.#shown(cell.scores, grid);
+    const map = { scores: cell.scores, grid, signed, target, range: [Math.min(...shown), Math.max(...shown)], notes: [] };
+    const plate = this.figures.make({ title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true }, caption);
+    plate.facts.node.remove();
+    this.figures.show([[plate, map]]);
+    this.large.replaceChildren(plate.node);
+  }
+
+  #outsideSaid(cell) {
+    if (!cell) return "";
+    const what = this.heads.grid ? "the tokens that are no patch, such as the classification token" : "the tokens that are no word, such as [CLS]";
+    return this.heads.quantity === "attention" ? `${percent(cell.outside)} of it goes to ${what}.` : `${number(cell.outside)} of it belongs to ${what}.`;
+  }
+
+  #click(event) {
+    const { dataset } = event.target.closest("button") ?? {};
+    if (dataset) this.chosen.set({ part: false, block: Number(dataset.block), head: dataset.head === "mean" ? "mean" : Number(dataset.head) });
+  }
+
+  #walk(event) {
+    if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [down, right] = STEPS[event.key];
+    const { block, head } = this.#now();
+    const names = [...(this.heads.blocks[block].heads ?? []).keys(), "mean"];
+    const next = { block: Math.min(this.heads.blocks.length - 1, Math.max(0, block + down)), head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))] };
+    event.preventDefault();
+    this.chosen.set({ part: false, ...next });
+    this.grid.querySelector("[aria-pressed=true]")?.focus();
+  }
+
+  #term(block) {
+    return block === null ? this.parts.rest : this.parts.blocks.find((one) => one.block === block);
+  }
+
+  async #sum() {
+    const asked = { method: this.method.value, target: this.target.value };
+    if (!asked.method) return;
+    try {
+      const parts = await this.#ask("contributions", asked);
+      if (asked.method !== this.method.value || asked.target !== this.target.value) return;
+      this.parts = parts;
+    } catch (problem) {
+      return void this.report(problem);
+    }
+    const { blocks, rest, signed } = this.parts;
+    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
+    const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
+    this.sums.classList.toggle("two", signed && rows.some((row) => row.total < 0));
+    this.sums.replaceChildren(...rows.map(({ block, total }) => this.#bar(block, total, most, signed)));
+    if (this.chosen.value.part) this.#enlarge();
+  }
+
+  #bar(block, total, most, signed) {
+    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
+    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
+    const name = block === null ? "no block (biases)" : `block ${block + 1}`;
+    return el("button", { type: "button", "aria-pressed": "false", data: { block: String(block) }, on: { click: () => this.chosen.set({ part: true, block }) } }, el("span", {}, name), el("span", { class: "track" }, bar), el("span", { class: "num" }, (signed ? signedNumber : number)(total)));
+  }
+}
+
+const spot = ({ block, head }) => `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
+
+/** Fill a select anew and keep what was chosen, where it is still there; else `first`, where that is there. */
+function refill(select, options, first = "") {
+  const wanted = [select.value, first].find((value) => options.some(([name]) => name === value));
+  select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+  if (wanted !== undefined) select.value = wanted;
+}
+
+/** A ground without a picture, in the colour of the page. */
+function plain() {
+  const canvas = new OffscreenCanvas(1, 1);
+  const context = canvas.getContext("2d");
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--card");
+  context.fillRect(0, 0, 1, 1);
+  return canvas;
+}

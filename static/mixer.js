@@ -1,0 +1,183 @@
+// The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it started from.
+
+import { explanationPath, getJSON, sendJSON } from "./api.js";
+import { el, number, signedNumber } from "./dom.js";
+import { Figures } from "./figure.js";
+
+const FIRST = ["fullgrad_plus", "libra"]; // where they run
+const NUMBERS = [
+  ["completeness_error", "Completeness error", "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it."],
+];
+
+export async function open(root, bench, report) {
+  return new Mixer(root, bench, report, await getJSON("/api/rules"));
+}
+
+class Mixer {
+  #ticket = 0;
+  #answers = new Map();
+
+  constructor(root, bench, report, { rules, kinds }) {
+    Object.assign(this, { bench, report, kinds, rules: new Map(rules.map((rule) => [rule.name, rule])), subject: null, figures: new Figures(bench) });
+    const changed = () => this.#readoutChanged();
+    this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
+    this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
+    this.preset = el("select", { id: "mixer-start", on: { change: () => this.#restart() } });
+    this.back = el("button", { type: "button", class: "act plain", on: { click: () => this.#restart() } }, "All back");
+    this.rows = kinds.map((kind) => new Row(kind, (value) => this.#choose(kind.name, value)));
+    this.together = el("p", { class: "quiet together", role: "status" });
+    this.pair = el("div", { class: "pair" });
+    this.numbers = el("table", { class: "numbers" });
+    const field = (select, text) => el("div", { class: "field" }, el("label", { for: select.id }, text), select);
+    this.targetField = field(this.target, "Target");
+    const about = el("p", { class: "about" }, "A gradient map is made by going back from the answer to the input, through every operator of the model. A rule says how to pass each kind of operator. Start from a known rule, change one choice, and see what it was good for: the map, and whether it still accounts for the whole score.");
+    root.append(
+      about, el("div", { class: "fields" }, field(this.readout, "Read-out"), this.targetField, field(this.preset, "Start from"), this.back),
+      el("div", { class: "bench-top" }, el("div", { class: "rows" }, this.rows.map((row) => row.node), this.together), el("div", { class: "seen" }, this.pair, this.numbers)),
+    );
+  }
+
+  async show(subject) {
+    if (subject.id !== this.subject?.id) this.#answers.clear();
+    this.subject = subject;
+    const { registry } = this.bench;
+    this.readouts = registry.methods.filter((method) => method.rule && !method.dear && method.pairs.some((pair) => !pair.reason));
+    const before = this.readout.value || FIRST[0];
+    this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
+    if (this.readouts.some((method) => method.name === before)) this.readout.value = before;
+    const labels = subject.info.targets.map((target) => target.label);
+    const target = this.target.value;
+    this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
+    if (labels.includes(target)) this.target.value = target;
+    this.targetField.hidden = labels.length < 2;
+    this.pair.replaceChildren();
+    this.#readoutChanged(this.choices);
+  }
+
+  get method() {
+    return this.readouts.find((method) => method.name === this.readout.value);
+  }
+
+  /** Another read-out: it may not know the rule that was there. */
+  #readoutChanged(keep = null) {
+    const pairs = this.method.pairs;
+    const before = this.preset.value || FIRST[1];
+    const options = pairs.map((pair) => el("option", { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" }, this.rules.get(pair.rule).title));
+    this.preset.replaceChildren(...options);
+    const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
+    this.preset.value = runs(before) ? before : this.method.rule;
+    this.refused = new Map(); // what a rule may carry -> why this read-out cannot read it
+    for (const carried of ["gradient", "relevance"]) {
+      const these = pairs.filter((pair) => this.#carried(this.#choicesOf(pair.rule)) === carried);
+      if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
+    }
+    const kept = keep && !this.refused.has(this.#carried(keep));
+    if (kept) this.#choices(keep);
+    else this.#restart();
+  }
+
+  #choicesOf(name) {
+    const rule = this.rules.get(name);
+    return Object.fromEntries(this.kinds.map((kind) => [kind.name, rule[kind.name]]));
+  }
+
+  /** "gradient" or "relevance": what a rule of these choices carries. */
+  #carried(choices) {
+    return this.kinds.map((kind) => kind.choices.find((choice) => choice.value === choices[kind.name])?.carries).find(Boolean);
+  }
+
+  #restart() {
+    this.together.textContent = "";
+    this.#choices(this.#choicesOf(this.preset.value));
+  }
+
+  /** One choice changes. What carries gradients and what carries relevance do not go together: then the others of that sort change with it. */
+  #choose(name, value) {
+    const choices = { ...this.choices, [name]: value };
+    const { carries } = this.kinds.find((kind) => kind.name === name).choices.find((choice) => choice.value === value);
+    const moved = [];
+    for (const kind of this.kinds) {
+      const now = kind.choices.find((choice) => choice.value === choices[kind.name]);
+      if (!carries || !now.carries || now.carries === carries) continue;
+      choices[kind.name] = kind.choices.find((choice) => choice.carries === carries).value;
+      moved.push(kind.title.toLowerCase());
+    }
+    this.together.textContent = moved.length ? `A rule carries gradients or relevance, not both: ${moved.join(" and ")} changed with it.` : "";
+    this.#choices(choices);
+  }
+
+  #choices(choices) {
+    this.choices = choices;
+    const from = this.#choicesOf(this.preset.value);
+    for (const row of this.rows) row.show(choices[row.kind.name], from[row.kind.name], this.refused);
+    this.#run();
+  }
+
+  #ask(choices) {
+    const asked = { readout: this.readout.value, target: this.target.value, rule: choices };
+    const key = JSON.stringify(asked);
+    if (!this.#answers.has(key)) {
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/mix`, asked);
+      answer.catch(() => this.#answers.delete(key));
+      this.#answers.set(key, answer);
+    }
+    return this.#answers.get(key);
+  }
+
+  async #run() {
+    const ticket = ++this.#ticket;
+    for (const plate of this.pair.children) plate.dataset.state = "stale";
+    this.numbers.setAttribute("aria-busy", "true");
+    try {
+      const [from, mixed] = await Promise.all([this.#ask(this.#choicesOf(this.preset.value)), this.#ask(this.choices)]);
+      if (ticket !== this.#ticket) return;
+      this.report(null);
+      this.#draw(from, mixed);
+    } catch (problem) {
+      if (ticket === this.#ticket) this.report(problem);
+    }
+  }
+
+  #draw(from, mixed) {
+    const same = from.rule.name === mixed.rule.name && mixed.rule.name !== "custom";
+    const known = mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
+    const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption), map]);
+    this.figures.show(pairs);
+    this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
+    const row = ([key, name, says]) => {
+      const [a, b] = [from[key], mixed[key]];
+      const told = (value) => (value === null || value === undefined ? "–" : number(value));
+      const change = a === null || b === null || a === undefined || b === undefined ? "–" : b === a ? "0" : signedNumber(b - a);
+      return el("tr", { data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says)), [told(a), told(b), change].map((text) => el("td", { class: "num" }, text)));
+    };
+    const head = el("tr", {}, el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`), [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)));
+    this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));
+    this.numbers.setAttribute("aria-busy", "false");
+  }
+}
+
+/** One kind of operator: its choices as radio buttons, and what the chosen one does. */
+class Row {
+  constructor(kind, onChoose) {
+    this.kind = kind;
+    this.says = el("p", { class: "says" });
+    this.inputs = kind.choices.map((choice) => {
+      const input = el("input", { type: "radio", name: `mix-${kind.name}`, value: String(choice.value), on: { change: () => onChoose(choice.value) } });
+      return [choice, input, el("label", {}, input, choice.title)];
+    });
+    const legend = el("legend", {}, kind.title, el("small", {}, kind.covers));
+    this.node = el("fieldset", { class: "operator", data: { kind: kind.name } }, legend, el("span", { class: "choices" }, this.inputs.map(([, , label]) => label)), this.says);
+  }
+
+  show(value, start, refused) {
+    for (const [choice, input, label] of this.inputs) {
+      const why = choice.carries && refused.get(choice.carries);
+      input.checked = choice.value === value;
+      input.disabled = Boolean(why);
+      label.title = why || choice.says;
+      label.classList.toggle("start", choice.value === start);
+    }
+    this.node.classList.toggle("changed", value !== start);
+    this.says.textContent = this.kind.choices.find((choice) => choice.value === value).says;
+  }
+}
