@@ -28,7 +28,7 @@ class Layers {
     this.chosen = new Store({ part: false, block: -1, head: "mean" }); // block -1: the last one
     const held = bench.kind === "text" ? "the held word" : "the held patch";
     this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
-    this.targetField = el("div", { class: "field" }, el("label", { for: "layers-target" }, "Target"), this.target);
+    this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
     this.origin = el("p", { class: "origin", role: "status" });
     this.grid = el("div", { class: "heads", role: "group", "aria-label": "Blocks by heads", on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) } });
@@ -41,7 +41,7 @@ class Layers {
       el("div", { class: "controls" }, segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))), segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }), this.targetField),
       this.says, this.origin,
       el("div", { class: "inside" }, el("div", { class: "scroll" }, this.grid), el("div", { class: "beside" }, this.large, this.outside)),
-      el("div", { class: "adds" }, el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "field" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums),
+      el("div", { class: "adds" }, el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums),
     );
     this.look.follow((now, before) => {
       if (now.quantity !== before.quantity) this.chosen.set({ part: false });
@@ -230,7 +230,8 @@ class Layers {
     const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
     const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
     this.sums.classList.toggle("two", signed && rows.some((row) => row.total < 0));
-    this.sums.replaceChildren(...rows.map(({ block, total }) => this.#bar(block, total, most, signed)));
+    const together = rows.reduce((sum, row) => sum + row.total, 0);
+    this.sums.replaceChildren(...rows.map(({ block, total }) => this.#bar(block, total, most, signed)), el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`));
     if (this.chosen.value.part) this.#enlarge();
   }
 

@@ -3,6 +3,7 @@
 import { explanationPath, getJSON, sendJSON } from "./api.js";
 import { el, number, signedNumber } from "./dom.js";
 import { Figures } from "./figure.js";
+import { correlation } from "./stats.js";
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
@@ -23,17 +24,18 @@ class Mixer {
     this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
     this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
     this.preset = el("select", { id: "mixer-start", on: { change: () => this.#restart() } });
-    this.back = el("button", { type: "button", class: "act plain", on: { click: () => this.#restart() } }, "All back");
-    this.rows = kinds.map((kind) => new Row(kind, (value) => this.#choose(kind.name, value)));
-    this.together = el("p", { class: "quiet together", role: "status" });
+    this.back = el("button", { type: "button", class: "act plain", on: { click: () => this.#restart() } });
+    this.rows = kinds.map((kind) => new Row(kind, (value) => this.#choices({ ...this.choices, [kind.name]: value })));
+    this.note = el("p", { class: "quiet note" });
     this.pair = el("div", { class: "pair" });
+    this.likeness = el("p", { class: "likeness num" });
     this.numbers = el("table", { class: "numbers" });
-    const field = (select, text) => el("div", { class: "field" }, el("label", { for: select.id }, text), select);
+    const field = (select, text) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
     this.targetField = field(this.target, "Target");
     const about = el("p", { class: "about" }, "A gradient map is made by going back from the answer to the input, through every operator of the model. A rule says how to pass each kind of operator. Start from a known rule, change one choice, and see what it was good for: the map, and whether it still accounts for the whole score.");
     root.append(
       about, el("div", { class: "fields" }, field(this.readout, "Read-out"), this.targetField, field(this.preset, "Start from"), this.back),
-      el("div", { class: "bench-top" }, el("div", { class: "rows" }, this.rows.map((row) => row.node), this.together), el("div", { class: "seen" }, this.pair, this.numbers)),
+      el("div", { class: "bench-top" }, el("div", { class: "rows" }, this.rows.map((row) => row.node), this.note), el("div", { class: "seen" }, this.pair, this.likeness, this.numbers)),
     );
   }
 
@@ -71,6 +73,8 @@ class Mixer {
       const these = pairs.filter((pair) => this.#carried(this.#choicesOf(pair.rule)) === carried);
       if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
     }
+    const [other] = this.refused.keys();
+    this.note.textContent = other ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.` : "";
     const kept = keep && !this.refused.has(this.#carried(keep));
     if (kept) this.#choices(keep);
     else this.#restart();
@@ -81,34 +85,19 @@ class Mixer {
     return Object.fromEntries(this.kinds.map((kind) => [kind.name, rule[kind.name]]));
   }
 
-  /** "gradient" or "relevance": what a rule of these choices carries. */
+  /** "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one of them. */
   #carried(choices) {
     return this.kinds.map((kind) => kind.choices.find((choice) => choice.value === choices[kind.name])?.carries).find(Boolean);
   }
 
   #restart() {
-    this.together.textContent = "";
     this.#choices(this.#choicesOf(this.preset.value));
-  }
-
-  /** One choice changes. What carries gradients and what carries relevance do not go together: then the others of that sort change with it. */
-  #choose(name, value) {
-    const choices = { ...this.choices, [name]: value };
-    const { carries } = this.kinds.find((kind) => kind.name === name).choices.find((choice) => choice.value === value);
-    const moved = [];
-    for (const kind of this.kinds) {
-      const now = kind.choices.find((choice) => choice.value === choices[kind.name]);
-      if (!carries || !now.carries || now.carries === carries) continue;
-      choices[kind.name] = kind.choices.find((choice) => choice.carries === carries).value;
-      moved.push(kind.title.toLowerCase());
-    }
-    this.together.textContent = moved.length ? `A rule carries gradients or relevance, not both: ${moved.join(" and ")} changed with it.` : "";
-    this.#choices(choices);
   }
 
   #choices(choices) {
     this.choices = choices;
     const from = this.#choicesOf(this.preset.value);
+    this.back.textContent = `Back to ${this.rules.get(this.preset.value).title}`;
     for (const row of this.rows) row.show(choices[row.kind.name], from[row.kind.name], this.refused);
     this.#run();
   }
@@ -144,6 +133,9 @@ class Mixer {
     const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption), map]);
     this.figures.show(pairs);
     this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
+    const tokens = this.subject.info.input.tokens;
+    const r = correlation(...[from, mixed].map(({ map }) => (tokens ? map.scores.filter((_, i) => !tokens[i].special) : map.scores)));
+    this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
     const row = ([key, name, says]) => {
       const [a, b] = [from[key], mixed[key]];
       const told = (value) => (value === null || value === undefined ? "–" : number(value));

@@ -71,6 +71,24 @@ def _example(page: Page) -> None:
     expect(page.locator(".plate[data-state=done]")).to_be_visible(timeout=60_000)
 
 
+def _drawer(name: str) -> Callable[[Page], Any]:
+    """A drawer under the plates, open and full."""
+
+    def before(page: Page) -> None:
+        found = page.locator(f"#drawer-{name}")
+        found.locator("summary").click()
+        expect(found.locator(".plate").first).to_be_visible(timeout=120_000)
+        if name == "mixer":
+            found.locator("[data-kind=attention] input").first.check()
+            expect(found.locator("fieldset.changed")).to_be_attached()
+            expect(found.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=120_000)
+        else:
+            expect(found.locator(".sums button").first).to_be_attached(timeout=120_000)
+        found.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
+
+    return before
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: its name, the page, the window, the colours, and what to do before it is taken."""
@@ -88,6 +106,7 @@ def shots() -> Iterator[Shot]:
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _below)
+    pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):

@@ -1,0 +1,179 @@
+"""Layers and heads against the numbers of the API."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import colour_ends, percent, shown, shown_score
+
+PATIENCE = 120_000.0
+
+
+def asked(desk: Visit, path: str, **body: Any) -> Any:
+    """What the API says of the explanation on show."""
+    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body, timeout=60)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def drawer(desk: Visit, path: str) -> Locator:
+    """Layers and heads, opened on a page."""
+    desk.open(path)
+    found = desk.page.locator("#drawer-layers")
+    found.locator("summary").click()
+    expect(found.locator(".sums button").first).to_be_visible(timeout=PATIENCE)
+    return found
+
+
+def cells(document: dict[str, Any]) -> dict[tuple[int, str], Any]:
+    """(block, head) -> its map; the last of a row is the mean."""
+    return {
+        (one["block"], str(head)): cell for one in document["blocks"] for head, cell in [*enumerate(one["heads"]), ("mean", one["mean"])]
+    }
+
+
+def check_strip(found: Locator, document: dict[str, Any], name: str) -> None:
+    """There is a small map for every head, and each says where its strongest patch lies and how strong it is."""
+    expect(found.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    rows, columns = document["grid"]
+    for (block, head), cell in cells(document).items():
+        scores = np.array(cell["scores"])
+        best = int(np.abs(scores).argmax())
+        assert len(scores) == rows * columns
+        label = found.locator(f'.heads button[data-block="{block}"][data-head="{head}"]')
+        spot = f"Block {block + 1}, {'mean of the heads' if head == 'mean' else f'head {int(head) + 1}'}"
+        where = f"row {best // columns + 1}, column {best % columns + 1}"
+        expect(label, name).to_have_attribute("aria-label", f"{spot}: strongest at {where}, {shown(scores[best])}")
+    expect(found.locator(".heads button")).to_have_count(len(cells(document)))
+
+
+def check_large(found: Locator, scores: list[float], signed: bool) -> None:
+    """The ends of the colours of the large map."""
+    ends = [shown(end, 2) for end in colour_ends(scores, signed)]
+    expect(found.locator(".large .ends span").first).to_have_text(ends[0])
+    expect(found.locator(".large .ends span").last).to_have_text(ends[1])
+
+
+def test_every_quantity_of_every_head(desk: Visit) -> None:
+    found = drawer(desk, "/image?methods=random")
+    quantities = desk.get("/api/quantities")["quantities"]
+    assert len(quantities) == 5
+    for one in quantities:
+        found.get_by_role("radio", name=one["title"], exact=True).check()
+        document = asked(desk, "layers", quantity=one["name"])
+        check_strip(found, document, one["name"])
+        last = document["blocks"][-1]["mean"]
+        check_large(found, last["scores"], one["signed"])
+        outside = percent(last["outside"]) if one["name"] == "attention" else shown(last["outside"])
+        expect(found.locator(".outside")).to_contain_text(f"{outside} of it")
+        expect(found.locator(".says")).to_have_text(one["says"])
+    expect(found.locator(".origin")).to_contain_text("classification token")
+
+
+def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
+    found = drawer(desk, "/image?methods=random")
+    document = asked(desk, "layers")
+    strip = cells(document)
+    found.locator('.heads button[data-block="1"][data-head="0"]').click()
+    check_large(found, strip[1, "0"]["scores"], False)
+    expect(found.locator(".large .caption")).to_have_text("Block 2, head 1, attention")
+    for key, place in (
+        ("ArrowRight", (1, "1")),
+        ("ArrowDown", (2, "1")),
+        ("ArrowUp", (1, "1")),
+        ("ArrowLeft", (1, "0")),
+        ("ArrowLeft", (1, "0")),
+    ):
+        desk.page.keyboard.press(f"Arrow{key}")
+        expect(found.locator(".heads button[aria-pressed=true]")).to_have_count(1)
+        on = found.locator(f'.heads button[data-block="{place[0]}"][data-head="{place[1]}"]')
+        expect(on).to_have_attribute("aria-pressed", "true")
+        expect(on).to_be_focused()
+        check_large(found, strip[place]["scores"], False)
+    assert found.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
+
+
+def test_attention_from_the_held_patch(desk: Visit) -> None:
+    found = drawer(desk, "/image?methods=random")
+    found.get_by_role("radio", name="the held patch").check()
+    expect(found.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
+    grid = asked(desk, "layers")["grid"]
+    face = found.locator(".large .face")
+    box = face.bounding_box()
+    assert box is not None
+    row, column = 3, 5
+    face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
+    expect(found.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
+    document = asked(desk, "layers", token=row * grid[1] + column)
+    assert document["origin"] == "token"
+    check_strip(found, document, "token")
+    expect(found.locator(".large .patch.locked")).to_be_visible()
+    expect(desk.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
+    found.get_by_role("radio", name="where the answer is read").check()
+    check_strip(found, asked(desk, "layers"), "answer")
+
+
+def test_what_each_block_adds(desk: Visit) -> None:
+    found = drawer(desk, "/image?methods=random")
+    summed = [one for one in desk.get("/api/methods?model=scenes-vit")["methods"] if one["summed"]]
+    specs = [pair["spec"] for one in summed for pair in one["pairs"] if not pair["reason"]]
+    assert found.locator("#layers-method option").evaluate_all("(options) => options.map((one) => one.value)") == specs
+    for spec in ("fullgrad_plus:libra", "gradcam_plus", "legrad"):
+        found.get_by_label("Method").select_option(spec)
+        document = asked(desk, "contributions", method=spec)
+        rows = [*document["blocks"], *([document["rest"]] if document["rest"] else [])]
+        told = [shown_score(one["total"], document["signed"]) for one in rows]
+        expect(found.locator(".sums .num")).to_have_text(told, timeout=PATIENCE)
+        total = shown_score(sum(one["total"] for one in rows), document["signed"])
+        expect(found.locator(".sums p")).to_have_text(f"Together {total}: the sum of the map.")
+        widths = found.locator(".sums i").evaluate_all("(bars) => bars.map((bar) => bar.getBoundingClientRect().width)")
+        totals = np.abs([one["total"] for one in rows])
+        np.testing.assert_allclose(np.array(widths) / max(widths), totals / totals.max(), atol=0.01)
+    found.locator(".sums button").first.click()
+    check_large(found, document["blocks"][0]["scores"], document["signed"])
+    expect(found.locator(".large .caption")).to_contain_text(f"block {document['blocks'][0]['block'] + 1} adds")
+    expect(found.locator(".heads [aria-pressed=true]")).to_have_count(0)
+
+
+def test_words(desk: Visit) -> None:
+    found = drawer(desk, "/text?methods=random")
+    document = asked(desk, "layers")
+    tokens = desk.document()["input"]["tokens"]
+    expect(found.locator(".origin")).to_contain_text(tokens[document["token"]]["text"])
+    expect(found.locator(".heads button")).to_have_count(len(cells(document)))
+    found.get_by_role("radio", name="the held word").check()
+    found.locator(".large .reading [data-w='4']").click()
+    piece = desk.document()["input"]["words"][4]["tokens"][0]
+    expect(found.locator(".origin")).to_have_text(f"Seen from the word piece “{tokens[piece]['text']}”.", timeout=PATIENCE)
+    held = asked(desk, "layers", token=piece)
+    last = held["blocks"][-1]["mean"]
+    words = desk.document()["input"]["words"]
+    value = max(last["scores"][i] for i in words[4]["tokens"])
+    expect(found.locator(".large .value")).to_have_text(shown(value))
+    expect(found.locator(".outside")).to_contain_text(percent(last["outside"]))
+
+
+def test_prompts(desk: Visit) -> None:
+    found = drawer(desk, "/prompt?methods=random")
+    labels = [one["label"] for one in desk.document()["targets"]]
+    assert len(labels) > 1
+    found.get_by_role("radio", name="gradient", exact=True).check()
+    found.get_by_label("Target").select_option(labels[1])
+    document = asked(desk, "layers", quantity="gradient", target=labels[1])
+    check_strip(found, document, labels[1])
+    sums = asked(desk, "contributions", method="fullgrad_plus:libra", target=labels[1])
+    expect(found.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("page", ["image", "text"])
+def test_it_fits_a_phone(phone: Visit, page: str) -> None:
+    found = drawer(phone, f"/{page}?methods=random")
+    expect(found.locator(".origin")).to_have_text(re.compile("classification token"))
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
