@@ -133,6 +133,15 @@ def perturbation_curves(
     }
 
 
+def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
+    """The area under the curve of a target while the tokens go most important first by ``scores``, which are as those of a map."""
+    one, keeping = watched(subject, target), keeping_of(subject)
+    counts = removal_counts(FRACTIONS, keeping.tokens, keeping.least)
+    order = removal_order(torch.tensor(scores)[_places(subject.document)], "most")
+    values = one.values(curves(keeping, order[None], counts, subject.check)[0])
+    return {"read": one.read, "area": area([count / keeping.tokens for count in counts], values[one.read]), **_how(subject, keeping)}
+
+
 def _ranking(found: Sequence[Mapping[str, Any]], by_chance: float) -> list[dict[str, Any]]:
     """Methods from best to worst, with the areas of both orders: where both are there by the gap between them, else by the area alone.
 

@@ -7,7 +7,8 @@ import { correlation } from "./stats.js";
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
-  ["completeness_error", "Completeness error", "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it."],
+  { key: "completeness_error", name: "Completeness error", of: (mix) => mix.completeness_error, says: () => "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it." },
+  { key: "deletion", name: "Deletion score", of: (mix) => mix.deletion?.area, says: (mix) => `Mean ${mix.deletion?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.` },
 ];
 
 export async function open(root, bench, report) {
@@ -136,11 +137,11 @@ class Mixer {
     const tokens = this.subject.info.input.tokens;
     const r = correlation(...[from, mixed].map(({ map }) => (tokens ? map.scores.filter((_, i) => !tokens[i].special) : map.scores)));
     this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
-    const row = ([key, name, says]) => {
-      const [a, b] = [from[key], mixed[key]];
-      const told = (value) => (value === null || value === undefined ? "–" : number(value));
-      const change = a === null || b === null || a === undefined || b === undefined ? "–" : b === a ? "0" : signedNumber(b - a);
-      return el("tr", { data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says)), [told(a), told(b), change].map((text) => el("td", { class: "num" }, text)));
+    const row = ({ key, name, of, says }) => {
+      const [a, b] = [of(from) ?? null, of(mixed) ?? null];
+      const change = a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
+      const told = [a, b].map((value) => (value === null ? "–" : number(value)));
+      return el("tr", { data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says(mixed))), [...told, change].map((text) => el("td", { class: "num" }, text)));
     };
     const head = el("tr", {}, el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`), [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)));
     this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));

@@ -47,7 +47,11 @@ class ContributionsAsked(BaseModel):
 
 @router.post("/{one}/mix")
 async def mix(one: str, asked: MixAsked, request: Request, services: Use) -> dict[str, Any]:
-    """The same input explained under a rule put together choice by choice: the map, and how far FullGrad's terms are from the score."""
+    """The same input explained under a rule put together choice by choice.
+
+    ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score; ``deletion.area`` the area under
+    the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the better.
+    """
     return await study(services, one, lambda s: inside.mix(services.engine, s, asked.readout, asked.rule, asked.target), request)
 
 

@@ -75,7 +75,7 @@ def post(site: Site, path: str, **body: Any) -> Any:
 
 def same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """What came over HTTP is that of the engine, but for what differs from run to run."""
-    own = {name: value for name, value in ours.items() if name not in ("id", "notes")}
+    own = {name: value for name, value in ours.items() if name not in ("id", "notes", "deletion")}
     theirs = json.loads(json.dumps(theirs))
     for one in (own, theirs):
         one.get("map", {}).pop("seconds", None)
@@ -108,6 +108,21 @@ def test_what_the_blocks_add(site: Site, case: str) -> None:
     root, label = made(site, case), CASES[case][4]
     ours = post(site, f"{root}/contributions", method="fullgrad_plus:libra", target=label)
     same(ours, explainers.contributions(Asked(**asked_of(case)), "fullgrad_plus:libra").to_json())
+
+
+@cases
+def test_the_deletion_score_of_a_mix_is_that_of_the_same_map(site: Site, case: str) -> None:
+    asked, label = CASES[case][0], CASES[case][4]
+    document = site.ask(methods=["fullgrad_plus:libra"], wait=True, **asked).json()
+    root = f"/api/explanations/{document['id']}"
+    ours = post(site, f"{root}/mix", readout="fullgrad_plus", rule=dict(RULES["libra"].choices), target=label)
+    if case == "words":
+        assert ours["deletion"] is None
+        return
+    curves = post(site, f"{root}/perturbations", target=label)
+    (most,) = (one for one in curves["curves"] if one["order"] == "most")
+    assert ours["deletion"]["area"] == pytest.approx(most["area"], rel=1e-6)
+    assert ours["deletion"]["read"] == curves["read"]
 
 
 def test_a_rule_that_carries_relevance(site: Site) -> None:
