@@ -4,6 +4,18 @@ import { say } from "./dom.js";
 import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
+/** What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own. */
+export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
+
+/** What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture. */
+export function readFor({ info }, target) {
+  const read = info.prompts?.find((one) => one.prompt === target) ?? info.input;
+  return read.tokens ? read : null;
+}
+
+/** The scores of patches, or of those pieces of a text that are words. */
+export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
+
 export class Figures {
   #plates = [];
 
@@ -17,12 +29,13 @@ export class Figures {
     bench.focus.follow((value) => this.#plates.forEach((plate) => plate.mark(value)));
   }
 
-  /** A plate with `caption` above it. `variant` is {title, signed, readout, rule} and what else a label shows. */
-  make(variant, caption) {
+  /** A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a label shows. */
+  make(variant, caption, target) {
     const stores = { focus: this.bench.focus, view: this.bench.view, onRead: (text) => say("reading", text) };
-    const plate = this.bench.kind === "text" ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
+    const base = baseOf(this.bench, target);
+    const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
     plate.take.node.remove(); // it is not stored, so there is nothing to fetch
-    plate.setBase(this.bench.wall.base);
+    plate.setBase(base);
     return plate;
   }
 
@@ -36,7 +49,7 @@ export class Figures {
 
   /** The input is another, or is cut in another way. */
   rebase() {
-    for (const plate of this.#plates) plate.setBase(this.bench.wall.base);
+    for (const plate of this.#plates) plate.setBase(baseOf(this.bench, plate.map?.target));
   }
 
   colour() {

@@ -6,7 +6,7 @@ import { limits } from "./colour.js";
 import { segment } from "./controls.js";
 import { el, number, percent, signedNumber } from "./dom.js";
 import { patchName, strongest } from "./face.js";
-import { Figures } from "./figure.js";
+import { baseOf, contentOf, Figures, readFor } from "./figure.js";
 import { Store } from "./state.js";
 
 const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
@@ -26,7 +26,7 @@ class Layers {
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
     this.look = new Store({ quantity: quantities[0].name, from: "answer" });
     this.chosen = new Store({ part: false, block: -1, head: "mean" }); // block -1: the last one
-    const held = bench.kind === "text" ? "the held word" : "the held patch";
+    const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
     this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
@@ -69,7 +69,8 @@ class Layers {
   #held() {
     const { at, locked } = this.bench.focus.value;
     if (this.look.value.from !== "held" || !locked) return null;
-    return this.bench.kind === "text" ? (this.bench.wall.base?.units[at]?.tokens[0] ?? null) : at;
+    const units = baseOf(this.bench, this.target.value)?.units;
+    return units ? (units[at]?.tokens[0] ?? null) : at;
   }
 
   #ask(path, asked) {
@@ -104,20 +105,20 @@ class Layers {
 
   #originSaid() {
     const { origin, token, grid } = this.heads;
-    const piece = grid || token === null ? null : this.subject.info.input.tokens[token].text;
+    const piece = grid || token === null ? null : this.#read(this.heads).tokens[token].text;
     const name = {
       class_token: `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
       read_token: `Seen from “${piece}”, the token that the answer is read from.`,
       mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
       token: grid ? `Seen from the patch in ${patchName(token ?? 0, grid)}.` : `Seen from the word piece “${piece}”.`,
     }[origin];
-    const wanting = this.look.value.from === "held" && origin !== "token" ? ` Click a ${this.bench.kind === "text" ? "word" : "patch"} in any map to hold it.` : "";
+    const wanting = this.look.value.from === "held" && origin !== "token" ? ` Click a ${grid ? "patch" : "word"} in any map to hold it.` : "";
     return name + wanting;
   }
 
-  /** The scores of patches, or of the pieces that are words. */
-  #shown(scores, grid) {
-    return grid ? scores : scores.filter((_, i) => !this.subject.info.input.tokens[i].special);
+  /** What the model read, where the maps are over words. */
+  #read({ target }) {
+    return readFor(this.subject, target);
   }
 
   /** One button a head, filled with its map. */
@@ -125,7 +126,9 @@ class Layers {
     const { blocks } = this.heads;
     const count = Math.max(...blocks.map((one) => one.heads?.length ?? 0));
     const names = [...Array(count).keys(), "mean"];
-    if (this.grid.children.length !== (blocks.length + 1) * (count + 2)) {
+    const shape = [blocks.length, count, ...(this.heads.grid ?? [])].join();
+    if (this.grid.dataset.shape !== shape) {
+      this.grid.dataset.shape = shape;
       const head = [el("span"), ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1))];
       const row = (one) => [el("span", { class: "axis" }, one.block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block: one.block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
       this.grid.style.setProperty("--n", count + 1);
@@ -145,9 +148,9 @@ class Layers {
     const view = { ...this.bench.view.value, grid: "patches", opacity: grid ? this.bench.view.value.opacity : 100 };
     const buttons = [...this.grid.querySelectorAll("button")];
     const cells = buttons.map(({ dataset }) => this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)));
-    const lists = cells.map((cell) => (cell ? this.#shown(cell.scores, grid) : []));
+    const lists = cells.map((cell) => (cell ? contentOf(cell.scores, this.#read(this.heads)) : []));
     const shared = view.scale === "shared" ? limits(lists, signed) : null;
-    const base = grid ? this.bench.wall.base : plain();
+    const base = grid ? baseOf(this.bench, this.heads.target) : plain();
     buttons.forEach((button, i) => {
       button.disabled = !cells[i];
       const canvas = button.firstChild;
@@ -182,9 +185,9 @@ class Layers {
   #draw({ grid, signed, target }, cell, caption, outside) {
     this.outside.textContent = outside;
     if (!cell) return void this.large.replaceChildren(el("p", { class: "quiet" }, "This block has no attention map over all tokens."));
-    const shown = this.#shown(cell.scores, grid);
+    const shown = contentOf(cell.scores, readFor(this.subject, target));
     const map = { scores: cell.scores, grid, signed, target, range: [Math.min(...shown), Math.max(...shown)], notes: [] };
-    const plate = this.figures.make({ title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true }, caption);
+    const plate = this.figures.make({ title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true }, caption, target);
     plate.facts.node.remove();
     this.figures.show([[plate, map]]);
     this.large.replaceChildren(plate.node);

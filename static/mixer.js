@@ -2,7 +2,7 @@
 
 import { explanationPath, getJSON, sendJSON } from "./api.js";
 import { el, number, signedNumber } from "./dom.js";
-import { Figures } from "./figure.js";
+import { contentOf, Figures, readFor } from "./figure.js";
 import { correlation } from "./stats.js";
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
@@ -131,11 +131,11 @@ class Mixer {
   #draw(from, mixed) {
     const same = from.rule.name === mixed.rule.name && mixed.rule.name !== "custom";
     const known = mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
-    const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption), map]);
+    const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption, map.target), map]);
     this.figures.show(pairs);
     this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
-    const tokens = this.subject.info.input.tokens;
-    const r = correlation(...[from, mixed].map(({ map }) => (tokens ? map.scores.filter((_, i) => !tokens[i].special) : map.scores)));
+    const read = readFor(this.subject, mixed.map.target);
+    const r = correlation(contentOf(from.map.scores, read), contentOf(mixed.map.scores, read));
     this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
     const row = ({ key, name, of, says }) => {
       const [a, b] = [of(from) ?? null, of(mixed) ?? null];

@@ -167,6 +167,22 @@ def test_prompts(desk: Visit) -> None:
     expect(found.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
 
 
+def test_the_words_of_a_prompt(desk: Visit) -> None:
+    found = drawer(desk, "/prompt?methods=random&side=text")
+    prompt = desk.document()["prompts"][1]
+    found.get_by_label("Target").select_option(prompt["prompt"])
+    document = asked(desk, "layers", target=prompt["prompt"])
+    expect(found.locator(".origin")).to_contain_text("the token that the answer is read from", timeout=PATIENCE)
+    content = [not token["special"] for token in prompt["tokens"]]
+    scores = np.array(document["blocks"][-1]["mean"]["scores"])
+    expect(found.locator(".large .reading")).to_have_text(prompt["text"], timeout=PATIENCE)
+    first = max(scores[i] for i in prompt["words"][0]["tokens"])
+    found.locator(".large .reading [data-w='0']").hover()
+    expect(found.locator(".large .value")).to_have_text(shown(first))
+    strongest = found.locator('.heads button[data-head="mean"]').last
+    expect(strongest).to_have_attribute("aria-label", re.compile(f"strongest {re.escape(shown(scores[content].max()))}$"))
+
+
 @pytest.mark.parametrize("page", ["image", "text"])
 def test_it_fits_a_phone(phone: Visit, page: str) -> None:
     found = drawer(phone, f"/{page}?methods=random")

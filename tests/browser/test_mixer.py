@@ -151,6 +151,13 @@ def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
     return mixed(desk, rule)
 
 
+def test_the_words_of_a_prompt(desk: Visit) -> None:
+    found = drawer(desk, "/prompt?methods=random&side=text")
+    own = mixed(desk, LIBRA)
+    expect(found.locator(".plate .facts .range dd").last).to_have_text(shown_range(own["map"]))
+    expect(found.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
+
+
 @pytest.mark.parametrize(("page", "index"), [("text", 0), ("prompt", 1)])
 def test_texts_and_prompts(desk: Visit, page: str, index: int) -> None:
     found = drawer(desk, f"/{page}?methods=random")
