@@ -2,8 +2,8 @@
 
 The text tower is a pretrained sentence encoder, pruned and locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts are
 made once, and the image tower, which starts as ``photos-vit``, learns to land near those that are true of a picture. So words that no
-prompt used are understood as far as the encoder knows what they mean. Half of a step's pictures are photos, half are scenes, some of them
-cut together; sizes and removed patches are as for ``photos-vit``. At first the patches of scenes are asked what they show, as for
+prompt used are understood as far as the encoder knows what they mean. A step's pictures are photos and scenes, some of them cut
+together; sizes and removed patches are as for ``photos-vit``. At first the patches of scenes are asked what they show, as for
 ``scenes-vit``.
 """
 
@@ -48,13 +48,14 @@ SHARED = 128  # numbers of the space in which pictures and prompts are compared
 SCALE = 20.0  # of the cosines, at first
 WORDINGS = (8, 8, 2, 8)  # of each prompt of `prompts.groups`
 WEIGHTS = (1.0, 0.3, 0.3, 0.5)  # of these groups in the loss
+SCENES = 0.625  # of a step's pictures are scenes, which the image tower has yet to learn; the rest are photos
 OTHERS = 0.3  # of the photos show none of the categories
 LABELLING_UNTIL = 0.6  # of the training: the patches of scenes are asked what they show, less and less
 GREY_SHARE = 0.2  # of the steps with patches removed: they are painted grey instead
 # until which part of the training, how many pixels wide, and which shares of the patches a step may keep
 STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
     (0.45, SIDE // 2, (0.5, 0.75)),
-    (0.75, 3 * SIDE // 4, (0.25, 0.5)),
+    (0.8, 3 * SIDE // 4, (0.25, 0.5)),
     (1.0, SIDE, (0.25, 0.5, 1.0)),
 )
 
@@ -200,7 +201,7 @@ def train(args: argparse.Namespace) -> None:
 
     def loss(scenes: Scenes, progress: float, step: int) -> tuple[Tensor, float]:
         rng = np.random.default_rng([args.seed, 6, step])
-        rows = torch.from_numpy(draw.rows(rng, len(scenes.images), OTHERS))
+        rows = torch.from_numpy(draw.rows(rng, args.batch - len(scenes.images), OTHERS))
         pixels = torch.cat([tensors(scenes.images, args.device), vary(tensors(images[rows], args.device), rng)])
         targets = torch.cat([scenes.targets, of_photos(category[classes[rows]], classes[rows], len(names))]).to(args.device)
         mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
@@ -230,7 +231,7 @@ def train(args: argparse.Namespace) -> None:
 
     fit(
         side,
-        lambda first: batches(args.seed, first, args.batch // 2, len(names)),
+        lambda first: batches(args.seed, first, round(SCENES * args.batch), len(names)),
         loss,
         **schedule(args),
         rate=args.rate,
@@ -246,8 +247,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_arguments(parser, minutes=35)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
     parser.add_argument("--start", type=Path, required=True, help="folder of the photos-vit that the image tower starts as")
-    parser.add_argument("--rate", type=float, default=8e-4, help="highest learning rate (default 8e-4)")
-    parser.add_argument("--batch", type=int, default=128, help="pictures a step, half of them scenes (default 128)")
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate (default 1e-3)")
+    parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 
