@@ -1,6 +1,7 @@
 // What lies under the wall of plates: each is fetched when it is first opened, and asks the server nothing before.
 
 import { el, showProblem } from "./dom.js";
+import { tellIn } from "./summary.js";
 
 /** A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished explanation. */
 const DRAWERS = [
@@ -18,6 +19,7 @@ class Drawer {
     this.body = el("div", { class: "body" });
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
     this.node = el("details", { class: "drawer", id: `drawer-${id}`, on: { toggle: () => this.#show() } }, name, this.waiting, this.problem, this.body);
+    tellIn(this.body, bench.view);
     bench.subject.follow(() => this.#show());
   }
 

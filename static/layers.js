@@ -36,12 +36,16 @@ class Layers {
     this.outside = el("p", { class: "quiet outside" });
     this.method = el("select", { id: "layers-method", on: { change: () => this.#sum() } });
     this.sums = el("div", { class: "sums" });
+    this.adds = el("section", { class: "adds", hidden: true });
     root.append(
       el("p", { class: "about" }, ABOUT),
       el("div", { class: "controls" }, segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))), segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }), this.targetField),
       this.says, this.origin,
       el("div", { class: "inside" }, el("div", { class: "scroll" }, this.grid), el("div", { class: "beside" }, this.large, this.outside)),
-      el("div", { class: "adds" }, el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums),
+      this.adds,
+    );
+    this.adds.append(
+      el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums,
     );
     this.look.follow((now, before) => {
       if (now.quantity !== before.quantity) this.chosen.set({ part: false });
@@ -99,6 +103,7 @@ class Layers {
     } catch (problem) {
       if (ticket === this.#ticket) this.report(problem);
     } finally {
+      this.adds.hidden = false; // its place is known now
       if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
     }
   }
@@ -195,7 +200,7 @@ class Layers {
 
   #outsideSaid(cell) {
     if (!cell) return "";
-    const what = this.heads.grid ? "the tokens that are no patch, such as the classification token" : "the tokens that are no word, such as [CLS]";
+    const what = this.heads.grid ? "the tokens that are no patch, such as the classification token" : "special tokens, which are no words";
     return this.heads.quantity === "attention" ? `${percent(cell.outside)} of it goes to ${what}.` : `${number(cell.outside)} of it belongs to ${what}.`;
   }
 

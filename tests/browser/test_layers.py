@@ -26,6 +26,10 @@ def asked(desk: Visit, path: str, **body: Any) -> Any:
 def drawer(desk: Visit, path: str) -> Locator:
     """Layers and heads, opened on a page."""
     desk.open(path)
+    return opened(desk)
+
+
+def opened(desk: Visit) -> Locator:
     found = desk.page.locator("#drawer-layers")
     found.locator("summary").click()
     expect(found.locator(".sums button").first).to_be_visible(timeout=PATIENCE)
@@ -62,7 +66,9 @@ def check_large(found: Locator, scores: list[float], signed: bool) -> None:
 
 
 def test_every_quantity_of_every_head(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
+    desk.open("/image?methods=random")
+    before, _ = desk.shift()
+    found = opened(desk)
     quantities = desk.get("/api/quantities")["quantities"]
     assert len(quantities) == 5
     for one in quantities:
@@ -75,6 +81,8 @@ def test_every_quantity_of_every_head(desk: Visit) -> None:
         expect(found.locator(".outside")).to_contain_text(f"{outside} of it")
         expect(found.locator(".says")).to_have_text(one["says"])
     expect(found.locator(".origin")).to_contain_text("classification token")
+    moved, what = desk.shift()
+    assert moved - before < 0.01, what
 
 
 def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:

@@ -71,9 +71,12 @@ def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
     desk.page.on("request", lambda request: asked.append(request.url))
     desk.open("/image?methods=random")
     assert not [url for url in asked if "mix" in url or "layers" in url or "/api/rules" in url]
+    before, _ = desk.shift()
     desk.page.locator("#drawer-mixer summary").click()
     settled(desk.page.locator("#drawer-mixer"))
     assert sum(url.endswith("/mix") for url in asked) == 1  # the start and the mix are the same yet
+    moved, what = desk.shift()
+    assert moved - before < 0.01, what
 
 
 def test_an_ablation_by_hand(desk: Visit) -> None:
