@@ -23,6 +23,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "/text": ("text.html", "Text"),
     "/methods": ("methods.html", "Methods"),
     "/models": ("models.html", "Models"),
+    "/history": ("history.html", "History"),
     "/leaderboard": ("leaderboard.html", "Leaderboard"),
 }
 

@@ -52,11 +52,14 @@ export async function createExplanation(fields, signal) {
   return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();
 }
 
+/** Cancel an explanation, or have the server forget it. */
+export const forgetExplanation = (id) => answer(explanationPath(id), { method: "DELETE" });
+
 /** Stop an explanation that nobody waits for any more. One that is finished stays: a link may lead to it. */
 export async function abandon(id) {
   try {
     const { state } = await getJSON(explanationPath(id));
-    if (state === "queued" || state === "running") await answer(explanationPath(id), { method: "DELETE" });
+    if (state === "queued" || state === "running") await forgetExplanation(id);
   } catch {
     // It is gone, or the server is: either way it is not running for us.
   }

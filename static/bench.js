@@ -4,9 +4,11 @@ import { explanationPath, getJSON, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
 import { addDrawers } from "./drawers.js";
+import { figureMenu } from "./export.js";
 import { Job } from "./job.js";
 import { ModelChoice } from "./modelchoice.js";
 import { Registry } from "./registry.js";
+import { remember } from "./remember.js";
 import { readAddress, Store, writeAddress } from "./state.js";
 
 export class Bench {
@@ -30,6 +32,7 @@ export class Bench {
       this.methods = specs;
       page.again();
     });
+    byId("export").append(...figureMenu(this));
     byId("plates").addEventListener("options", (event) => this.chooser.configure(event.detail));
     this.job = new Job({
       queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
@@ -122,6 +125,7 @@ export class Bench {
       const { image, text } = whole;
       const job = await this.job.start({ model: this.models.current.name, image, text, side: this.side === "text" ? "text" : null, ...targets, methods: this.methods });
       if (!job) return;
+      remember(job.id);
       Object.assign(this, { given: whole, id: job.id, isNew });
       say("status", "asked");
       showProblem(byId("case-problem"), null);

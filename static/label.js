@@ -1,6 +1,5 @@
 // The museum label of a plate: what a reader needs to judge the map above it.
 
-import { mapPath, explanationPath } from "./api.js";
 import { coloursOf, ramp } from "./colour.js";
 import { el, number, seconds } from "./dom.js";
 
@@ -96,21 +95,12 @@ export class Facts {
   }
 }
 
-/** Links to the picture, the numbers, and the whole explanation. */
+/** What can be taken away of a plate, its options, and its paper. `menu` is the menu of its export. */
 export class Take {
-  constructor(variant, withPaper = true) {
-    const link = (text, what) => el("a", { "aria-label": `${variant.title}: ${what}` }, text);
-    this.links = [link("PNG", "picture"), link(".npy", "numbers for NumPy"), link("JSON", "whole explanation as JSON")];
+  id = null; // of the explanation that the map is from
+  constructor(variant, menu, withPaper = true) {
     const href = withPaper && paperLink(variant.paper);
     const paper = href && el("a", { class: "paper", href, title: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
-    this.node = el("div", { class: "take" }, this.links, withPaper ? optionsButton(variant) : null, paper);
-  }
-  show(id, map) {
-    const paths = id && map ? [mapPath(id, map.method, map.target, "png"), mapPath(id, map.method, map.target, "npy"), explanationPath(id)] : [];
-    this.links.forEach((link, i) => {
-      if (!paths[i]) return void link.removeAttribute("href");
-      link.href = paths[i];
-      link.download = "";
-    });
+    this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, paper);
   }
 }

@@ -2,6 +2,7 @@
 
 import { limits } from "./colour.js";
 import { el } from "./dom.js";
+import { mapMenu } from "./export.js";
 import { Face } from "./face.js";
 import { byLine, Facts, heading, Notes, ruleName, Scale, standing, Take, warnings } from "./label.js";
 import { pictureInWords, tellIn, Told } from "./summary.js";
@@ -19,7 +20,7 @@ export class Plate {
     this.told = new Told(this.face.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
-    this.take = new Take(variant, target === null);
+    this.take = new Take(variant, mapMenu(this), target === null);
     const above = target === null ? [this.face.node, heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.show(null);
@@ -27,6 +28,11 @@ export class Plate {
 
   get map() {
     return this.face.map;
+  }
+
+  /** How it is looked at. */
+  get look() {
+    return this.face.view.value;
   }
 
   /** What the colours stand for. */
@@ -43,7 +49,7 @@ export class Plate {
     this.face.setMap(map);
     this.told.show(map ? pictureInWords(map) : "");
     this.facts.show(map);
-    this.take.show(id, map);
+    this.take.id = map ? id : null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
@@ -56,7 +62,7 @@ export class Plate {
 
   colour(ends) {
     this.face.ends = ends;
-    if (this.map) this.scale.show(ends, this.face.view.value);
+    if (this.map) this.scale.show(ends, this.look);
     this.face.draw();
   }
 

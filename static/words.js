@@ -3,6 +3,7 @@
 import { Chip, rankName, ranks } from "./chip.js";
 import { chosen, place } from "./colour.js";
 import { count, el, number, signedNumber } from "./dom.js";
+import { mapMenu } from "./export.js";
 import { byLine, Facts, heading, Notes, Scale, standing, Take, warnings } from "./label.js";
 import { plateName } from "./plate.js";
 import { textInWords, Told } from "./summary.js";
@@ -61,20 +62,25 @@ export function tint(span, t, signed) {
 export class WordPlate {
   /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
   constructor(variant, { focus, view, onRead }, target = null) {
-    Object.assign(this, { variant, focus, view, onRead, target, map: null, base: null, values: [], ranks: [], spans: [], order: [] });
+    Object.assign(this, { variant, focus, view, onRead, target, map: null, base: null, values: [], ranks: [], spans: [], order: [], ends: [0, 0] });
     this.chip = new Chip();
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);
     this.told = new Told(this.reading);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
-    this.take = new Take(variant, target === null);
+    this.take = new Take(variant, mapMenu(this), target === null);
     const name = target === null ? [heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target)];
     const head = [this.chip.node, ...name];
     const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.#listen();
     this.show(null);
+  }
+
+  /** How it is looked at. */
+  get look() {
+    return this.view.value;
   }
 
   set state(state) {
@@ -108,7 +114,7 @@ export class WordPlate {
   show(map, id) {
     this.map = map;
     this.facts.show(map);
-    this.take.show(id, map);
+    this.take.id = map ? id : null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.#score();
@@ -117,9 +123,10 @@ export class WordPlate {
 
   colour(ends) {
     const { signed } = this.variant;
-    if (this.map) this.scale.show(ends);
+    this.ends = ends;
+    if (this.map) this.scale.show(ends, this.look);
     this.spans.forEach((span, i) => {
-      const t = this.map ? place(chosen(this.values[i], signed, this.view.value.evidence), ends, signed) : 0;
+      const t = this.map ? place(chosen(this.values[i], signed, this.look.evidence), ends, signed) : 0;
       tint(span, t, signed);
     });
     this.mark(this.focus.value);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -351,22 +350,6 @@ def test_an_answer_that_comes_too_late_is_dropped(desk: Visit) -> None:
     assert after["targets"][0]["label"] == quick
     expect(desk.page.locator("#answer")).to_have_text(quick)
     check_plates(desk, after)
-
-
-def test_maps_are_taken_away(desk: Visit, tmp_path: Path) -> None:
-    desk.open("/image")
-    one = desk.document()["maps"][-1]
-    links = desk.plate(one["method"]).locator(".take a[href]")
-    with desk.page.expect_download() as waiting:
-        links.filter(has_text=".npy").click()
-    waiting.value.save_as(tmp_path / "map.npy")
-    numbers = np.load(tmp_path / "map.npy")
-    np.testing.assert_array_equal(numbers.ravel(), np.array(one["scores"], dtype=np.float32))
-    with desk.page.expect_download() as waiting:
-        links.filter(has_text="PNG").click()
-    waiting.value.save_as(tmp_path / "map.png")
-    with Image.open(tmp_path / "map.png") as picture:
-        assert max(picture.size) == 448
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Visit, model_path, visit
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/leaderboard")
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 350_000  # bytes
 

@@ -1,0 +1,28 @@
+// Which explanations were asked for in this browser: their ids, newest first. The server keeps no such list, and knows nobody.
+
+const KEY = "vitrine.history";
+const MOST = 200;
+
+/** The ids, newest first; none where the browser keeps nothing for this site. */
+export function remembered() {
+  try {
+    const ids = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [];
+  } catch {
+    return []; // what is there is not ours, or storage is switched off
+  }
+}
+
+function keep(ids) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(ids.slice(0, MOST)));
+  } catch {
+    // storage is switched off or full: the list stays as it was
+  }
+}
+
+/** Put an explanation first. */
+export const remember = (id) => keep([id, ...remembered().filter((one) => one !== id)]);
+
+/** Take explanations off the list. */
+export const drop = (...ids) => keep(remembered().filter((one) => !ids.includes(one)));

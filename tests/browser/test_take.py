@@ -1,0 +1,154 @@
+"""What is taken away from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from explainers.colours import colours, limits, place
+from tests.browser.conftest import Visit
+from tests.browser.numbers import percent, shown
+from tests.conftest import ROOT
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
+    """Choose an item of a menu; the file that it downloads."""
+    menu.locator("summary").click()
+    with desk.page.expect_download() as waiting:
+        menu.get_by_text(item).click()
+    expect(menu).not_to_have_attribute("open", "")
+    found = path / waiting.value.suggested_filename
+    waiting.value.save_as(found)
+    return found
+
+
+def said(root: ET.Element) -> str:
+    return "\n".join(node.text or "" for node in root.iter(f"{SVG}text"))
+
+
+def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image?grid=patches&opacity=100")
+    document = desk.document()
+    for one in (next(m for m in document["maps"] if m["signed"] == signed) for signed in (True, False)):
+        file = take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)
+        root = ET.parse(file).getroot()
+        cells = [node for node in root.iter(f"{SVG}rect") if node.get("class") == "patch"]
+        ends = limits(one["scores"], one["signed"])
+        expected = colours(place(one["scores"], ends, one["signed"]), one["signed"])
+        assert len(cells) == len(one["scores"])
+        drawn = [[int(part) for part in re.findall(r"\d+", cell.get("fill", ""))] for cell in cells]
+        np.testing.assert_allclose([float(cell.get("fill-opacity", "")) for cell in cells], expected[:, 3], atol=0.006)
+        np.testing.assert_allclose(drawn, expected[:, :3], atol=1)
+        words = said(root)
+        for fact in (one["title"], document["model"], document["targets"][0]["label"], document["weights_digest"][:12]):
+            assert fact in words
+        assert [shown(end, 2) for end in ends] == [line for line in words.splitlines() if line in {shown(end, 2) for end in ends}]
+        assert percent(document["targets"][0]["probability"]) in words
+
+
+def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image")
+    document = desk.document()
+    menu = desk.page.locator("#export .menu")
+    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
+    words = said(root)
+    assert all(one["title"].split(" · ")[0] in words for one in document["maps"])
+    assert "The picture as the model saw it" in words
+    assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
+    with Image.open(take(desk, menu, "PNG of the whole figure", tmp_path)) as picture:
+        assert picture.size == (2 * int(root.get("width", "")), 2 * int(root.get("height", "")))
+        assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 1000  # more than ink on paper: the pictures in it are drawn
+    with Image.open(take(desk, desk.page.locator(".plate .menu").first, "PNG", tmp_path)) as picture:
+        assert picture.width > 2 * 448
+
+
+def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/text")
+    document = desk.document()
+    one = next(m for m in document["maps"] if m["signed"])
+    root = ET.parse(take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)).getroot()
+    written = [node.text or "" for node in root.iter(f"{SVG}text")]
+    start = next(i for i, text in enumerate(written) if document["input"]["text"].startswith(text) and i > 2)
+    assert "".join("".join(written[start:]).split()).startswith("".join(document["input"]["text"].split()))
+    assert [node for node in root.iter(f"{SVG}rect") if node.get("fill-opacity")]
+    take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
+
+
+def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/prompt")
+    document = desk.document()
+    words = said(ET.parse(take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)).getroot())
+    assert words.count("range ") == len(document["maps"]) + desk.page.locator(".plate.difference").count()
+    for target in document["targets"]:
+        assert target["label"] in words
+
+
+def test_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image")
+    document = desk.document()
+    one = document["maps"][-1]
+    numbers = np.load(take(desk, desk.plate(one["method"]).locator(".menu"), ".npy", tmp_path))
+    np.testing.assert_array_equal(numbers.ravel(), np.array(one["scores"], dtype=np.float32))
+    assert json.loads(take(desk, desk.plate(one["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
+    with zipfile.ZipFile(take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)) as archive:
+        assert json.loads(archive.read("explanation.json")) == document
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path, path: str) -> None:
+    desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    desk.open(path)
+    document = desk.document()
+    desk.page.locator("#export summary").click()
+    desk.page.get_by_role("button", name="Copy as Python").click()
+    expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
+    lines = desk.page.evaluate("() => navigator.clipboard.readText()")
+    assert lines == desk.get(f"/api/explanations/{document['id']}/code")["python"]
+    ending = "\nimport json\njson.dump([one.to_json() for one in result.maps], open('maps.json', 'w'))\n"
+    (tmp_path / "again.py").write_text(lines + ending, "utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "again.py"], cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    again = json.loads((tmp_path / "maps.json").read_text("utf-8"))
+    assert [one["method"] for one in again] == [one["method"] for one in document["maps"]]
+    for one, other in zip(again, document["maps"], strict=True):
+        np.testing.assert_allclose(one["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
+
+
+def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:
+    desk.page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new Error('no'));")
+    desk.open("/text")
+    desk.page.locator("#export summary").click()
+    desk.page.get_by_role("button", name="Copy as curl").click()
+    expect(desk.page.get_by_label("curl lines").locator("textarea")).to_have_value(desk.get(f"/api/explanations/{desk.id}/code")["curl"])
+    desk.page.get_by_role("button", name="Close").click()
+    expect(desk.page.locator("dialog.lines")).to_have_count(0)
+
+
+def test_the_menu_by_keyboard(desk: Visit) -> None:
+    desk.open("/image")
+    summary = desk.page.locator(".plate .menu summary").first
+    summary.focus()
+    summary.press("Enter")
+    expect(desk.page.get_by_role("button", name="SVG, as drawn")).to_be_visible()
+    summary.press("Tab")
+    desk.page.keyboard.press("Escape")
+    expect(desk.page.get_by_role("button", name="SVG, as drawn")).to_have_count(0)
+    expect(summary).to_be_focused()
+    summary.press("Enter")
+    desk.page.mouse.click(3, 3)
+    expect(desk.page.locator(".menu[open]")).to_have_count(0)
