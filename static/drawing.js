@@ -5,8 +5,7 @@ import { paint } from "./canvas/heatmap.js";
 import { spoken } from "./classes.js";
 import { chosen, colourAt, coloursOf, place, ramp } from "./colour.js";
 import { el, number, percent } from "./dom.js";
-import { byLine } from "./label.js";
-import { plateName } from "./plate.js";
+import { byLine, ruleName } from "./label.js";
 
 const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
 const SERIF = "'Iowan Old Style', 'Palatino Linotype', Palatino, P052, 'Book Antiqua', Georgia, serif";
@@ -92,17 +91,26 @@ function textBody({ base, values, ends, variant }, width, view) {
   return { markup: parts.join(""), height: y + 14 };
 }
 
+/** The colours of the bar under a plate, from its low end to its high end. */
+function bar(plate, view) {
+  const { signed } = plate.variant;
+  const stops = ramp(signed, coloursOf(view, signed));
+  if (plate.face) return stops;
+  const ground = [255, 254, 251]; // the paper, on which words are coloured
+  return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
+}
+
 /** One plate with its label: {markup, height}. */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
   const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
   const ends = plate.face ? plate.face.ends : plate.ends;
-  const stops = ramp(variant.signed, coloursOf(view, variant.signed));
+  const stops = bar(plate, view);
   const gradient = tag("linearGradient", { id: `ramp-${i}` }, stops.map((colour, k) => tag("stop", { offset: round(k / (stops.length - 1)), "stop-color": rgb(colour) })).join(""));
   let y = body.height;
   const below = (step, text, style) => line(0, (y += step), text, { most: width, ...style });
   const label = [
-    below(21, plateName(variant), { size: 15, family: SERIF, "font-weight": 600 }),
+    below(21, variant.title, { size: 15, family: SERIF, "font-weight": 600 }),
     below(16, target ?? byLine(variant), target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }),
     gradient,
     tag("rect", { x: 0, y: (y += 9), width, height: 7, fill: `url(#ramp-${i})`, stroke: RULE }),
@@ -111,7 +119,8 @@ function cell(plate, width, view, i) {
   const small = { size: 10.5, family: MONO, fill: SOFT };
   label.push(line(0, y, number(ends[0], 2), small), line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }));
   if (variant.signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
-  label.push(below(15, `range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small));
+  const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
+  label.push(below(15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small));
   return { markup: body.markup + label.join(""), height: y };
 }
 
@@ -129,7 +138,7 @@ async function inputCell(explanation, width, face) {
 function header(explanation, view) {
   const { targets, model, weights_digest: digest, versions, created } = explanation;
   const about = (target) => `${spoken(target)}: logit ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
-  const choices = [`evidence ${view.evidence}`, `scale ${view.scale}`, `opacity ${view.opacity} %`].join(", ");
+  const choices = `evidence ${view.evidence}, scale ${view.scale}`;
   return [
     [26, `“${targets.map(spoken).join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
     [24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }],

@@ -89,6 +89,28 @@ def _drawer(name: str) -> Callable[[Page], Any]:
     return before
 
 
+def _look(page: Page) -> None:
+    """The lens over the strongest patch, other colours, and the menu of the whole figure."""
+    for field, value in (("Smoothing", "bicubic"), ("For, against", "orange-purple"), ("Strength", "viridis")):
+        select = page.get_by_label(field)
+        if not select.is_visible():
+            page.get_by_role("button", name="More controls").click()
+        select.select_option(value)
+    _hold_strongest(page)
+    page.locator("#export summary").click()
+
+
+def _history(page: Page) -> None:
+    """After a picture, a text and prompts were explained."""
+    address = page.url.removesuffix("/image")
+    for name in ("image", "text", "prompt"):
+        page.goto(f"{address}/{name}")
+        wait_for_maps(page)
+    page.goto(f"{address}/history")
+    expect(page.locator(".record")).to_have_count(3)
+    page.wait_for_load_state("networkidle")
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: its name, the page, the window, the colours, and what to do before it is taken."""
@@ -107,6 +129,7 @@ def shots() -> Iterator[Shot]:
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _below)
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
+    pages |= {"look": ("/image", _look), "history": ("/image", _history)}
     pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
