@@ -46,11 +46,13 @@ def rules_markdown() -> str:
     """One row a backward rule: what it does at each kind of operator."""
     import explainers
 
-    rows = []
-    for one in explainers.RULES.values():
-        choices = (one.attention, one.norm, one.activation, one.product, one.linear)
-        rows.append((f"`{one.name}`", source(one.by, one.year), *(choice.replace("_", " ") for choice in choices)))
-    return markdown_table(("rule", "source", "attention", "normalisation", "activation", "product", "linear, add"), rows)
+    def chosen(value: str | bool) -> str:
+        return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
+
+    rows = [
+        (f"`{one.name}`", source(one.by, one.year), *(chosen(value) for value in one.choices.values())) for one in explainers.RULES.values()
+    ]
+    return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
 
 
 def models_markdown() -> str:
