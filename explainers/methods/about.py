@@ -229,7 +229,7 @@ ABOUT: dict[str, About] = {
         f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
     ),
     "fullgrad": About(
-        (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f"),
+        (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f \quad \text{under Libra}"),
         "Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
         f"{EXACT} The line “sum off by” of its plate says how far that holds.",
         f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
