@@ -11,7 +11,7 @@ export class Disagreement {
     Object.assign(this, { bench, chosen: [null, null] });
     this.selects = ["first", "second"].map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
     const fields = this.selects.map((select, i) => el("span", {}, el("label", { for: select.id }, i ? "and" : "Between"), " ", select));
-    this.said = el("p", { class: "said", role: "status", "aria-live": "polite" });
+    this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
     const table = el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list));

@@ -20,6 +20,10 @@ export const KEYS = [
     [["Home"], "to the strongest word"],
     [["Esc"], "let go"],
   ]],
+  ["On a slider", [
+    [["←", "→"], "a little less, a little more"],
+    [["Home", "End"], "to its two ends"],
+  ]],
   ["In a list of classes", [
     [["↑", "↓"], "to another match"],
     [["Enter"], "take it"],

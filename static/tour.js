@@ -41,6 +41,8 @@ function put(title, parts, buttons, takesFocus) {
   card = el("section", { class: "visit", tabIndex: -1, "aria-labelledby": "visit-title" }, el("h2", { id: "visit-title" }, title), parts, el("div", { class: "finish" }, buttons));
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   document.querySelector(".skip").after(card);
+  const dock = document.getElementById("truth"); // it lies at the foot of the window: the card stands over it
+  if (dock) card.style.bottom = `${dock.offsetHeight + 16}px`;
   if (takesFocus) card.focus();
 }
 

@@ -79,7 +79,8 @@ ABOUT: dict[str, About] = {
     ),
     "gradcam_attention": About(
         (r"s_j = \left(\frac{1}{H} \sum_h w_h A^L_{h,c,j}\right)^{+}", r"w_h = \text{mean}_j \nabla A^L_{h,c,j}"),
-        "The last attention map again, but each head counts by how much the answer would gain if that head attended more.",
+        "The last attention map again, but each head counts by how much the answer would gain if that head attended more. For texts the "
+        "weight is a mean over the whole map.",
         "When one block decides, as in shallow models and for a coarse place in an image.",
         "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv 2012.09838).",
     ),
@@ -255,7 +256,7 @@ ABOUT: dict[str, About] = {
     ),
     "attention_flow": About(
         (
-            r"s_j = \text{maxflow}\left(c \to j\right)",
+            r"s_j \propto \text{maxflow}\left(c \to j\right)",
             r"\text{capacity of} \; (l, i) \to (l-1, j) = \frac{1}{2} \left(\bar{A}^l + I\right)_{i,j}",
         ),
         "Attention as pipes: as much as can flow from the answer down to each token.",

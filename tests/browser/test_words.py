@@ -96,8 +96,8 @@ def test_where_two_methods_disagree(desk: Visit) -> None:
         if other == unsigned:
             values = [np.abs(own) for own in values]
         rho = shown(float(spearmanr(*values).statistic), 2)
-        expect(part.locator(".said")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
-        expect(part.locator(".said")).to_contain_text("by score" if other == signed[-1] else "by strength")
+        expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
+        expect(part.locator(".alike")).to_contain_text("by score" if other == signed[-1] else "by strength")
         ranks = [rankdata(own) for own in values]
         apart = ranks[0] - ranks[1]
         worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]
