@@ -2,25 +2,28 @@
 
 import { el, number } from "./dom.js";
 import { ranks, spearman } from "./stats.js";
-import { columnsOf } from "./wordtable.js";
+import { columnsOf, followGrain } from "./wordtable.js";
 
 const SHOWN = 8; // words in the list
 
-export class Disagreement {
+export const open = (root, bench) => new Disagreement(root, bench);
+
+class Disagreement {
   constructor(root, bench) {
     Object.assign(this, { bench, chosen: [null, null] });
     this.selects = ["first", "second"].map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
-    const fields = this.selects.map((select, i) => el("span", {}, el("label", { for: select.id }, i ? "and" : "Between"), " ", select));
+    const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));
     this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
-    const table = el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list));
+    const table = el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list));
     this.text = el("div", { class: "reading" });
     this.legend = el("p", { class: "quiet" });
-    root.replaceChildren(el("div", { class: "row" }, fields), this.said, el("div", { class: "pair" }, table, el("div", {}, this.text, this.legend)));
+    root.replaceChildren(el("div", { class: "choose" }, fields), this.said, el("div", { class: "two" }, table, el("div", {}, this.text, this.legend)));
+    followGrain(root, bench, () => this.show());
   }
 
-  update() {
+  show() {
     const columns = columnsOf(this.bench.wall);
     const keys = columns.map(({ key }) => key);
     // two that have a sign, where there are two: what they say for and against can be compared
@@ -28,15 +31,15 @@ export class Disagreement {
     const usual = signed.length > 1 ? [signed[0], signed.at(-1)] : [keys[0], keys.at(-1)];
     this.chosen = this.chosen.map((key, i) => (keys.includes(key) ? key : usual[i]));
     this.selects.forEach((select, i) => select.replaceChildren(...columns.map(({ key, title }) => el("option", { value: key, selected: key === this.chosen[i] }, title))));
-    if (columns.length) this.#show(this.chosen.map((chosen) => columns.find(({ key }) => key === chosen)));
+    if (columns.length) this.#compare(this.chosen.map((chosen) => columns.find(({ key }) => key === chosen)));
   }
 
   #choose(i, key) {
     this.chosen[i] = key;
-    this.update();
+    this.show();
   }
 
-  #show(two) {
+  #compare(two) {
     const { text, units } = two[0].base;
     const bySign = two.every(({ signed }) => signed);
     const values = two.map((column) => (bySign ? column.values : column.values.map(Math.abs)));

@@ -3,8 +3,14 @@
 import { el, showProblem } from "./dom.js";
 import { tellIn } from "./summary.js";
 
-/** A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished explanation. */
+/**
+ * A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished explanation. One with
+ * `kind` is for that page alone.
+ */
 const DRAWERS = [
+  { id: "wordtable", kind: "text", title: "All words in a table", says: "Every word with its score by every method, sorted by any of them.", load: () => import("./wordtable.js") },
+  { id: "disagree", kind: "text", title: "Where two methods disagree", says: "How alike two methods order the words, and which words they see differently.", load: () => import("./disagree.js") },
+  { id: "probe", kind: "text", title: "Swap a word", says: "The same sentence about her and about him: does the answer change, and what did the word do?", load: () => import("./probe.js") },
   { id: "mixer", title: "Rule mixer", says: "Switch the way back through the model operator by operator, and see what it does to a map.", load: () => import("./mixer.js") },
   { id: "layers", title: "Layers and heads", says: "What every head of every block attends to, and what each block adds.", load: () => import("./layers.js") },
 ];
@@ -48,4 +54,4 @@ class Drawer {
 const styled = (href) =>
   new Promise((resolve, reject) => document.head.append(el("link", { rel: "stylesheet", href, on: { load: resolve, error: () => reject(new Error(`${href} did not arrive`)) } })));
 
-export const addDrawers = (place, bench) => place.append(...DRAWERS.map((one) => new Drawer(one, bench).node));
+export const addDrawers = (place, bench) => place.append(...DRAWERS.filter(({ kind }) => kind === undefined || kind === bench.kind).map((one) => new Drawer(one, bench).node));

@@ -1,6 +1,7 @@
 // The bias probe: one sentence, one slot, two or more lists of words; what the model says, and what the word did.
 
-import { Problem, sendJSON } from "./api.js";
+import { getJSON, Problem, sendJSON } from "./api.js";
+import { classOf } from "./classes.js";
 import { el, number, percent, showProblem, signedNumber } from "./dom.js";
 
 const NAMES = { women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"], men: ["Peter", "Thomas", "Daniel", "David", "Martin", "Paul"] };
@@ -19,10 +20,11 @@ const GROUPS = 4;
 const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
 const shownDifference = (value) => `${value > 0 ? "+" : ""}${number(100 * value, 2)} points`;
 
-export class ProbeForm {
-  /** `place()` gives {model, labels, target, registry}: what is on the page now. */
-  constructor(root, place) {
-    Object.assign(this, { root, place, asked: 0 });
+export const open = (root, bench) => new Probe(root, bench);
+
+class Probe {
+  constructor(root, bench) {
+    Object.assign(this, { bench, model: null, asked: 0 });
     const ready = SETS.map(([name], i) => el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name));
     this.template = el("input", { id: "probe-template", type: "text", maxLength: 1000, spellcheck: false, autocomplete: "off" });
     this.groups = el("div", { class: "groups" });
@@ -42,16 +44,19 @@ export class ProbeForm {
     );
     const hint = el("p", { class: "quiet" }, "Words that should not matter differ a little as well: the set “Control: things” shows how far a difference can mean nothing.");
     root.replaceChildren(form, hint, this.problem, this.status, this.found);
-    this.update();
     this.#fill(0);
   }
 
-  /** Another model or another class may be on the page. */
-  update() {
-    const { labels, target, registry } = this.place();
+  /** Another model may be on the page. */
+  async show({ info }) {
+    const { models, registry } = this.bench;
+    if (models.current.name === this.model) return;
+    this.model = models.current.name;
+    const { labels } = await getJSON(`/api/models/${encodeURIComponent(this.model).replaceAll("%2F", "/")}`);
+    const target = classOf(info.targets[0]);
     const before = this.method.value || USUAL;
     const pairs = [...registry.pairs.values()].filter((pair) => !pair.reason && !pair.dear && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)));
-    this.target.replaceChildren(...labels.map((label) => el("option", { value: label, selected: label === (this.target.value || target) }, label)));
+    this.target.replaceChildren(...labels.map((label) => el("option", { value: label, selected: label === target }, label)));
     this.method.replaceChildren(...pairs.map(({ spec, title }) => el("option", { value: spec, selected: spec === before }, title)));
   }
 
@@ -76,7 +81,7 @@ export class ProbeForm {
     this.go.disabled = true;
     this.status.textContent = "asking the model";
     try {
-      const found = await sendJSON("/api/probes", { model: this.place().model, template: this.template.value, groups, target: this.target.value, method: this.method.value });
+      const found = await sendJSON("/api/probes", { model: this.model, template: this.template.value, groups, target: this.target.value, method: this.method.value });
       if (ticket !== this.asked) return;
       showProblem(this.problem, null);
       this.#show(found);
@@ -101,7 +106,7 @@ export class ProbeForm {
     const apart = difference && el("tbody", {}, el("tr", { class: "difference" }, el("th", { scope: "row" }, `${difference.between[0]} less ${difference.between[1]}`), el("td", { class: "num" }, shownDifference(difference.probability)), el("td", { class: "num" }, signedNumber(difference.relevance))));
     const heads = ["word", `says ${target}`, `relevance by ${method.title}`].map((text) => el("th", { scope: "col" }, text));
     const table = el("table", {}, el("caption", {}, rows[0].text.replace(rows[0].word, "…")), el("thead", {}, el("tr", {}, heads)), body, apart);
-    this.found.replaceChildren(el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "What swapping the word does" }, table), ...notes.map((note) => el("p", { class: "quiet" }, note)));
+    this.found.replaceChildren(el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "What swapping the word does" }, table), ...notes.map((note) => el("p", { class: "quiet" }, note)));
     this.status.textContent = difference
       ? `${difference.between[0]} less ${difference.between[1]}: ${shownDifference(difference.probability)} for ${target}, relevance ${signedNumber(difference.relevance)}`
       : `${rows.length} texts read`;

@@ -1,6 +1,5 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
-import { Below } from "./below.js";
 import { Bench } from "./bench.js";
 import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
 import { wordControls } from "./controls.js";
@@ -13,13 +12,10 @@ const problems = byId("specimen-problem");
 const field = byId("text");
 let read = null; // the input as the model read it: text, tokens, words
 let targets = [];
-let labels = [];
 
 const bench = new Bench("text", {
   changed(model, detail) {
-    labels = detail.labels ?? [];
-    classes.setLabels(labels);
-    refresh();
+    classes.setLabels(detail.labels ?? []);
   },
   refused() {
     classes.restore();
@@ -42,11 +38,9 @@ const bench = new Bench("text", {
     samples.mark(bench.given?.sample ?? null);
     read = info.input;
     if (isNew) cut();
-    else refresh();
   },
   method(map, job) {
     bench.wall.receive(map, job.id);
-    refresh();
   },
   again(change = {}) {
     if (change.model) targets = [];
@@ -64,16 +58,6 @@ bench.view.follow((now, before) => {
   bench.focus.set({ at: -1, locked: false });
   cut();
 });
-
-const below = [
-  new Below(byId("word-table"), async (root) => new (await import("./wordtable.js")).WordTable(root, bench)),
-  new Below(byId("disagreement"), async (root) => new (await import("./disagree.js")).Disagreement(root, bench)),
-  new Below(byId("probe"), async (root) => new (await import("./probe.js")).ProbeForm(root, () => ({ model: bench.models.current.name, labels, target: targets[0] && classOf(targets[0]), registry: bench.registry }))),
-];
-
-/** What stands below the plates shows what they show. */
-const refresh = () => below.forEach((part) => part.update());
-
 byId("writing").addEventListener("submit", (event) => {
   event.preventDefault();
   explain({ text: field.value }, null, problems);
@@ -86,7 +70,6 @@ field.addEventListener("keydown", (event) => {
 function cut() {
   bench.wall.setBase({ text: read.text, units: unitsOf(read, bench.view.value.grain) });
   bench.wall.colour();
-  refresh();
 }
 
 const explain = (given, label, place, isNew = true, asked = {}) => bench.explain(given, { target: label, ...asked }, place, isNew);

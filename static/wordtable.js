@@ -15,23 +15,30 @@ export function columnsOf(wall) {
   }));
 }
 
-export class WordTable {
-  /** `bench` has the wall with its plates, the focus and the view of the page. */
+export const open = (root, bench) => new WordTable(root, bench);
+
+/** Have `update` run when the text is cut in another grain while the drawer of `root` is open. */
+export function followGrain(root, bench, update) {
+  bench.view.follow((now, before) => now.grain !== before.grain && root.closest("details").open && update());
+}
+
+class WordTable {
   constructor(root, bench) {
     Object.assign(this, { root, bench, sort: null, down: true, rows: [] });
     this.body = el("tbody");
     this.head = el("thead");
     this.table = el("table", {}, el("caption", { class: "hidden" }, "Scores of every word by every method"), this.head, this.body);
-    root.replaceChildren(el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table));
+    root.replaceChildren(el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table));
     const at = (event) => Number(event.target.closest("tr")?.dataset.at ?? -1);
     this.body.addEventListener("pointerover", (event) => bench.focus.value.locked || bench.focus.set({ at: at(event) }));
     this.body.addEventListener("pointerleave", () => bench.focus.value.locked || bench.focus.set({ at: -1 }));
     this.body.addEventListener("click", (event) => bench.focus.set({ at: at(event), locked: true }));
     bench.focus.follow(() => this.#mark());
+    followGrain(root, bench, () => this.show());
   }
 
   /** Read the plates again: other maps, another text, another grain. */
-  update() {
+  show() {
     this.columns = columnsOf(this.bench.wall).map((column) => ({ ...column, ends: limits([column.values], column.signed) }));
     const { text, units } = this.columns[0]?.base ?? { text: "", units: [] };
     if (!this.columns.some(({ key }) => key === this.sort)) Object.assign(this, { sort: this.columns[0]?.key ?? null, down: true });

@@ -56,14 +56,14 @@ def _in_words(page: Page) -> None:
     page.get_by_role("radio", name="yes").check()
 
 
-def _below(page: Page) -> None:
-    """What stands below the plates of a text, all of it open, and a word swapped."""
-    for name in ("word-table", "disagreement", "probe"):
-        page.locator(f"#{name} summary").click()
+def _word_drawers(page: Page) -> None:
+    """What lies under the plates of a text alone, all of it open, and a word swapped."""
+    for name in ("wordtable", "disagree", "probe"):
+        page.locator(f"#drawer-{name} summary").click()
     page.get_by_role("button", name="First names").click()
     page.get_by_role("button", name="Swap the words").click()
-    expect(page.locator("#probe .found table")).to_be_visible(timeout=60_000)
-    page.evaluate("() => document.getElementById('disagreement').scrollIntoView()")
+    expect(page.locator("#drawer-probe .found table")).to_be_visible(timeout=60_000)
+    page.evaluate("() => document.getElementById('drawer-disagree').scrollIntoView()")
 
 
 def _example(page: Page) -> None:
@@ -127,7 +127,7 @@ def shots() -> Iterator[Shot]:
     pages = {"home": ("/", _doors), "methods": ("/methods", _stay), "models": ("/models", _stay)}
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
-    pages["words"] = ("/text", _below)
+    pages["words"] = ("/text", _word_drawers)
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {"look": ("/image", _look), "history": ("/image", _history)}
     pages["method"] = ("/methods/generic_attention", _example)

@@ -69,8 +69,8 @@ def test_a_sentence_without_a_slot_says_what_to_write(desk: Visit) -> None:
 
 def test_a_phone(phone: Visit) -> None:
     phone.open("/text")
-    for name in ("word-table", "disagreement", "probe"):
+    for name in ("wordtable", "disagree", "probe"):
         opened(phone, name)
     phone.page.get_by_role("button", name="Swap the words").click()
-    expect(phone.page.locator("#probe .found table")).to_be_visible(timeout=60_000)
+    expect(phone.page.locator("#drawer-probe .found table")).to_be_visible(timeout=60_000)
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

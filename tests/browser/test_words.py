@@ -20,10 +20,10 @@ ROWS = "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textCon
 
 
 def opened(desk: Visit, name: str) -> Any:
-    """A part below the plates, once it is there."""
-    part = desk.page.locator(f"#{name}")
+    """A drawer under the plates, once it is full."""
+    part = desk.page.locator(f"#drawer-{name}")
     part.locator("summary").click()
-    expect(part).to_have_attribute("data-ready", "true")
+    expect(part.locator("tbody tr, form option").first).to_be_attached()
     return part
 
 
@@ -34,7 +34,7 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
     assert not [url for url in modules if "wordtable" in url]
     document = desk.document()
     words = document["input"]["words"]
-    part = opened(desk, "word-table")
+    part = opened(desk, "wordtable")
     scores = [word_scores(document, one) for one in document["maps"]]
     rows = [
         [str(i + 1), word["text"], *(shown_score(float(own[i]), one["signed"]) for own, one in zip(scores, document["maps"], strict=True))]
@@ -65,7 +65,7 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
 
 def test_the_table_follows_the_page(desk: Visit) -> None:
     desk.open("/text")
-    part = opened(desk, "word-table")
+    part = opened(desk, "wordtable")
     desk.page.get_by_role("radio", name="pieces").check()
     pieces = [token for token in desk.document()["input"]["tokens"] if not token["special"]]
     expect(part.locator("tbody tr")).to_have_count(len(pieces))
@@ -84,7 +84,7 @@ def test_the_table_follows_the_page(desk: Visit) -> None:
 def test_where_two_methods_disagree(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()
-    part = opened(desk, "disagreement")
+    part = opened(desk, "disagree")
     words = [word["text"] for word in document["input"]["words"]]
     maps = {one["method"]: one for one in document["maps"]}
     signed = [name for name, one in maps.items() if one["signed"]]
