@@ -2,6 +2,7 @@
 
 import { explanationPath, getJSON, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
+import { Dock } from "./dock.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
 import { addDrawers } from "./drawers.js";
 import { figureMenu } from "./export.js";
@@ -27,6 +28,7 @@ export class Bench {
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
+    this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
     this.models = new ModelChoice(kind, (name) => this.change(name));
     this.chooser = new Chooser(byId("chooser"), (specs) => {
       this.methods = specs;
@@ -47,8 +49,14 @@ export class Bench {
       lost: (problem) => this.#failed(problem),
     });
     addDrawers(byId("drawers"), this);
+    this.dock = new Dock(this);
     const write = () => this.#write();
     this.view.follow(write);
+    let soon = 0;
+    this.cut.follow(() => {
+      clearTimeout(soon);
+      soon = setTimeout(write, 200); // a browser bears only so many changes of the address
+    });
     this.focus.follow((now, before) => (now.locked || before.locked) && write());
   }
 
@@ -195,6 +203,6 @@ export class Bench {
 
   #write() {
     const { at, locked } = this.focus.value;
-    if (this.id) writeAddress({ id: this.id }, this.view.value, locked ? at : -1);
+    if (this.id) writeAddress({ id: this.id }, { ...this.view.value, ...this.cut.value }, locked ? at : -1);
   }
 }

@@ -24,6 +24,10 @@ export const KEYS = [
     [["←", "→"], "a little less, a little more"],
     [["Home", "End"], "to its two ends"],
   ]],
+  ["Where words are taken away", [
+    [["Enter"], "take the word away, or put it back"],
+    [["←", "→"], "to the word before, to the next"],
+  ]],
   ["In a list of classes", [
     [["↑", "↓"], "to another match"],
     [["Enter"], "take it"],

@@ -5,17 +5,17 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {
   evidence: "both", grid: "smooth", scale: "own", opacity: 80, sequence: "magma", diverging: "red-blue", lens: "on",
-  grain: "words", shown: "seen", words: "hidden", pair: "", paint: "", none: 5,
+  grain: "words", shown: "seen", words: "hidden", pair: "", paint: "", none: 5, first: "most", gone: 0,
 };
 const CHOICES = {
   evidence: ["both", "for", "against"], grid: ["smooth", "bicubic", "patches"], scale: ["own", "shared"], sequence: Object.keys(SEQUENCES),
   diverging: Object.keys(DIVERGING), lens: ["on", "off"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"],
-  words: ["hidden", "shown"],
+  words: ["hidden", "shown"], first: ["most", "least"],
 };
 /** What may stand in the address for the others. */
 const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
 /** The largest of those that are a number of percent, from 0. */
-const PERCENT = { opacity: 100, none: 50 };
+const PERCENT = { opacity: 100, none: 50, gone: 100 };
 
 /** A value that tells its followers when it changes. */
 export class Store {

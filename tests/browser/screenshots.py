@@ -37,6 +37,18 @@ def _doors(page: Page) -> None:
     expect(page.locator(".door .tag")).to_have_count(3, timeout=60_000)
 
 
+def _taken_away(page: Page) -> None:
+    """The deletion test, a third of the tokens gone, and on the Text page two words clicked away."""
+    page.locator("#gone").fill("35")
+    expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
+    if page.get_by_role("button", name="Take words away").count():
+        page.get_by_role("button", name="Take words away").click()
+        for word in (3, 6):
+            page.locator(".editing .word").nth(word).click()
+        expect(page.locator("#edits")).to_have_attribute("data-edited", "2", timeout=60_000)
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+
+
 def _help(page: Page) -> None:
     """The help dialog, open."""
     page.get_by_role("button", name="Help").click()
@@ -130,6 +142,7 @@ def shots() -> Iterator[Shot]:
     pages["words"] = ("/text", _word_drawers)
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {"look": ("/image", _look), "history": ("/image", _history)}
+    pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
     pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
