@@ -114,7 +114,7 @@ def _look(page: Page) -> None:
 
 def _history(page: Page) -> None:
     """After a picture, a text and prompts were explained."""
-    address = page.url.removesuffix("/image")
+    address = page.url.partition("/image")[0]
     for name in ("image", "text", "prompt"):
         page.goto(f"{address}/{name}")
         wait_for_maps(page)
