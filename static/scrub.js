@@ -29,13 +29,13 @@ export const shownValue = (read, value) => (read === "probability" ? percent(val
 /** The lines that a plate gets under its map. */
 class After {
   constructor(take) {
-    const line = (name) => {
+    const line = (name, title) => {
       const term = el("dt", {}, name);
       const value = el("dd", {}, "–");
-      return { term, value, node: el("div", {}, term, value) };
+      return { term, value, node: el("div", { title }, term, value) };
     };
-    this.then = line("then");
-    this.rank = line("rank in the test");
+    this.then = line("says then", "What the model says of the class or prompt when these tokens are gone");
+    this.rank = line("test rank", "Rank in the deletion test: by the gap between the areas of least and most relevant first");
     this.node = el("dl", { class: "facts after" }, this.then.node, this.rank.node);
     take.before(this.node);
   }
@@ -61,7 +61,8 @@ export class Scrubber {
       if (now.done) this.#ask();
     });
     // plates that are hung later, and texts that are cut anew, lose their tokens too
-    new MutationObserver(() => this.soon()).observe(byId("plates"), { childList: true, subtree: true });
+    this.hung = new MutationObserver(() => this.soon());
+    this.hung.observe(byId("plates"), { childList: true, subtree: true });
     this.#forget();
     if (bench.subject.value.done) this.#ask();
   }
@@ -76,7 +77,9 @@ export class Scrubber {
 
   draw() {
     const { gone, first } = this.bench.cut.value;
+    this.paper = getComputedStyle(byId("plates")).getPropertyValue("--paper"); // read once, before anything is written
     for (const plate of this.bench.wall.all) this.#plate(plate, gone / 100, first);
+    this.hung.takeRecords(); // what was written here is no reason to draw again
     const content = this.#content();
     const tokens = content?.length ?? 0;
     put(this.dock.output, tokens ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%`);
@@ -115,7 +118,7 @@ export class Scrubber {
     const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
-      put(after.then.term, most ? `${answer.read}, ${most} gone` : answer.read);
+      put(after.then.term, answer.read === "logit" ? "logit then" : "says then");
       put(after.then.value, `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`);
       const rows = answer.ranking.filter((row) => !row.control);
       const row = answer.ranking.find((one) => one.method === map.method && !one.control);
@@ -138,7 +141,7 @@ export class Scrubber {
     if (cover.width !== columns || cover.height !== rows) Object.assign(cover, { width: columns, height: rows });
     const context = cover.getContext("2d");
     context.clearRect(0, 0, columns, rows);
-    context.fillStyle = getComputedStyle(plate.face.node).backgroundColor;
+    context.fillStyle = this.paper;
     for (const patch of order.slice(0, most)) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);
     cover.dataset.gone = String(most);
   }
