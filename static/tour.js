@@ -17,12 +17,14 @@ const STEPS = [
     ["#chooser", "Here you choose which methods are shown. A row is a method, a column is a rule: how the signal travels back through the model. The same method with another rule can say something quite different."],
   ]],
   ["Is it true?", [
-    ["#truth", "Methods disagree, so put them to the test: take away what a map calls important, and see whether the model changes its mind. A map that does no better than chance is not to be believed."],
+    ["#truth", "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than chance is not to be believed."],
     ['.plate[data-spec="random"]', "Methods disagree, so do not believe a map because it looks good. This plate knows nothing: it is drawn at random. A map that you cannot tell from it says nothing."],
     ["#plates", "Methods disagree, so do not believe a map because it looks good. Choose the method Random too: a map that you cannot tell from it says nothing."],
   ]],
 ];
 
+const dock = document.getElementById("truth"); // it lies at the foot of the window: the card stands over it, however high it is
+if (dock) new ResizeObserver(() => card && (card.style.bottom = `${dock.offsetHeight + 16}px`)).observe(dock);
 let card = null;
 let shown = null; // the part that is outlined
 
@@ -41,7 +43,6 @@ function put(title, parts, buttons, takesFocus) {
   card = el("section", { class: "visit", tabIndex: -1, "aria-labelledby": "visit-title" }, el("h2", { id: "visit-title" }, title), parts, el("div", { class: "finish" }, buttons));
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   document.querySelector(".skip").after(card);
-  const dock = document.getElementById("truth"); // it lies at the foot of the window: the card stands over it
   if (dock) card.style.bottom = `${dock.offsetHeight + 16}px`;
   if (takesFocus) card.focus();
 }
