@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.hub import Progress, missing_weights
 from explainers.models.wrapping import wrap
 
+#: Entry points of installed packages: modules that register architectures with timm when they are imported.
+_ARCHITECTURES = "vitrine.architectures"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
@@ -146,7 +149,7 @@ def _from_folder(folder: Path, name: str, place: torch.device) -> Model:
     if lacking:
         raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
     if "architecture" in config:
-        return _timm_from_folder(folder, name, place)
+        return _timm_from_folder(folder, config, name, place)
     return _transformers_from_folder(folder, config, name, place)
 
 
@@ -163,11 +166,12 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _timm_from_folder(folder: Path, name: str, place: torch.device) -> Model:
+def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
     import timm
 
-    import embedded.architectures  # noqa: F401  (registers those of our recipes with timm)
-
+    if not timm.is_model(config["architecture"]):
+        for plugin in entry_points(group=_ARCHITECTURES):
+            plugin.load()
     try:
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
