@@ -47,6 +47,7 @@ PATCH = 4  # pixels: as the stem halves twice
 SMOOTHING = 0.1
 OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last fifth
 AUXILIARY = 1.0  # weight of the second head at first; nothing in the last fifth
+DECAY = 0.99  # of the averaged weights: the last stage has few steps on a CPU, and should outweigh the stages before
 GREY_SHARE = 0.2  # of the batches with patches removed in the last fifth: they are painted grey instead
 # until which part of the training, how many pixels wide, and which shares of the patches a step may keep
 STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
@@ -91,6 +92,21 @@ def removed(pixels: Tensor, kept: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
+def recalibrate(vit: VisionTransformer, images: Tensor, draw: Draw, args: argparse.Namespace, batches: int = 20) -> None:
+    """Count anew what batch normalisation divides by: on whole photos of full size, with the averaged weights, which no batch has seen."""
+    rng = np.random.default_rng(args.seed)
+    norms = [layer for layer in vit.modules() if isinstance(layer, nn.BatchNorm2d)]
+    for layer in norms:
+        layer.reset_running_stats()
+        layer.momentum = None  # a plain mean over the batches
+        layer.train()
+    for _ in range(batches):
+        pixels = vary(tensors(images[torch.from_numpy(draw.rows(rng, args.batch, 0.0))], args.device), rng)
+        vit.patch_embed(pixels)
+    vit.eval()
+
+
+@torch.inference_mode()
 def figures(model: VisionTransformer, photos: Photos, labels: NDArray[np.int64], device: str, batch: int = 50) -> dict[str, float]:
     """On held-out photos: how often the category is the first of all or among the first five, also with half the patches removed."""
     order = torch.from_numpy(np.random.default_rng(0).random((len(labels), (SIDE // PATCH) ** 2))).argsort(1)
@@ -131,7 +147,8 @@ def train(args: argparse.Namespace) -> None:
     kind = args.device.split(":")[0]
     _plain_attention(both.vit, kind)
 
-    def loss(number: int, progress: float, step: int) -> tuple[Tensor, float]:
+    def loss(number: int, done: float, step: int) -> tuple[Tensor, float]:
+        progress = args.begin + (1 - args.begin) * done
         rng = np.random.default_rng([args.seed, number])
         late = min(1.0, progress / STAGES[-2][0])
         rows = torch.from_numpy(draw.rows(rng, args.batch, OTHERS * (1 - late)))
@@ -163,8 +180,10 @@ def train(args: argparse.Namespace) -> None:
         loss,
         **schedule(args),
         rate=args.rate,
+        decay=DECAY,
         muon=lambda name: ".blocks." in name,
     )
+    recalibrate(both.vit, images, draw, args)
     save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
     trained = load(args.out).to(args.device)
     _plain_attention(trained, kind)
@@ -181,6 +200,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=128, help="photos a step (default 128; 512 suits a GPU)")
     parser.add_argument("--width", type=int, default=192, help="numbers a token, a multiple of 64 (default 192)")
     parser.add_argument("--depth", type=int, default=6, help="blocks (default 6)")
+    parser.add_argument("--begin", type=float, default=0.0, help="with --start, where in the stages to begin (0.75: photos of full size only)")
     parser.add_argument("--start", type=Path, help="folder of a photos-vit of this width and depth whose weights to go on from")
 
 
