@@ -34,6 +34,11 @@ export async function loadImage(path) {
   return image;
 }
 
+/** The methods of a model; `side` is that of a CLIP model whose tokens get the scores. */
+export const methodsPath = (model, side = "image") => `/api/methods?model=${encodeURIComponent(model)}${side === "text" ? "&side=text" : ""}`;
+
+export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
+
 export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
 
 export const mapPath = (id, spec, target, suffix) =>

@@ -1,6 +1,6 @@
 // What Image, Prompt and Text have in common: the model, the chosen methods, the running explanation, the address, the status.
 
-import { explanationPath, getJSON, Problem } from "./api.js";
+import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
 import { Dock } from "./dock.js";
 import { byId, count, say, seconds, showProblem } from "./dom.js";
@@ -19,12 +19,13 @@ export class Bench {
   /**
    * kind      "image", "clip" or "text"
    * page      {started(info, job, isNew), method(map, job), changed(model, detail), ready(state), again()}: what the page does at each step;
+   *           prepare(stored): what the page needs before a stored explanation is shown;
    *           refused(): what was asked for last is not explained, all stays as it was;
    *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, side: asked.side, received: [] /* maps */ });
+    Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, side: asked.side, also: {} /* other ids in the address */, received: [] /* maps */ });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
@@ -50,7 +51,7 @@ export class Bench {
     });
     addDrawers(byId("drawers"), this);
     this.dock = new Dock(this);
-    const write = () => this.#write();
+    const write = () => this.write();
     this.view.follow(write);
     let soon = 0;
     this.cut.follow(() => {
@@ -67,6 +68,7 @@ export class Bench {
       const [, { samples }] = await Promise.all([this.models.load(), getJSON("/api/samples")]);
       this.samples = samples.filter((sample) => sample.kind === this.kind);
       const stored = this.asked.id && (await getJSON(explanationPath(this.asked.id)).catch((problem) => void showProblem(place, problem)));
+      if (stored) await this.page.prepare?.(stored);
       await this.use(stored?.model ?? this.asked.model ?? this.models.preferred, stored);
       if (stored) {
         this.id = stored.id;
@@ -87,8 +89,8 @@ export class Bench {
       return this.models.use(this.models.preferred);
     });
     const [listed, detail] = await Promise.all([
-      getJSON(`/api/methods?model=${encodeURIComponent(model.name)}${this.side === "text" ? "&side=text" : ""}`),
-      getJSON(`/api/models/${encodeURIComponent(model.name).replaceAll("%2F", "/")}`),
+      getJSON(methodsPath(model.name, this.side)),
+      getJSON(modelPath(model.name)),
     ]);
     this.registry = new Registry(listed);
     this.methods = this.methods.filter((spec) => this.registry.runs(spec));
@@ -139,7 +141,7 @@ export class Bench {
       showProblem(byId("case-problem"), null);
       showProblem(place, null);
       if (isNew) this.focus.set({ at: -1, locked: false });
-      this.#write();
+      this.write();
     } catch (problem) {
       this.page.refused?.();
       this.report(problem, place);
@@ -201,8 +203,9 @@ export class Bench {
     showProblem(byId("case-problem"), problem);
   }
 
-  #write() {
+  /** Write the state into the address. */
+  write() {
     const { at, locked } = this.focus.value;
-    if (this.id) writeAddress({ id: this.id }, { ...this.view.value, ...this.cut.value }, locked ? at : -1);
+    if (this.id) writeAddress({ id: this.id, ...this.also }, { ...this.view.value, ...this.cut.value }, locked ? at : -1);
   }
 }

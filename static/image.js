@@ -3,10 +3,11 @@
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
 import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
+import { Compare } from "./compare.js";
 import { mapControls } from "./controls.js";
 import { byId, el } from "./dom.js";
 import { Samples } from "./samples.js";
-import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
+import { acceptPictures, seenBase, Specimen, STORED, storedPicture } from "./specimen.js";
 import { wallFor, wallsOf } from "./walls.js";
 
 const problems = byId("specimen-problem");
@@ -15,12 +16,16 @@ let targets = [];
 const bench = new Bench("image", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
+    compare.offer();
   },
   refused() {
     classes.restore();
   },
   wall(info) {
-    return wallFor(info, walls);
+    return wallFor(info, walls, compare);
+  },
+  prepare(stored) {
+    return compare.prepare(bench.asked.compare, stored.model);
   },
   ready(stored) {
     samples.show(bench.samples);
@@ -32,6 +37,7 @@ const bench = new Bench("image", {
     byId("answer").textContent = spokenAll(targets);
     document.title = `${spoken(targets[0])} · Image · Vitrine`;
     classes.show(info.top, targets);
+    compare.follow(info);
     byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     if (!isNew) return;
@@ -52,6 +58,7 @@ const walls = wallsOf(bench);
 bench.wall = walls.single;
 const specimen = new Specimen(byId("picture"), bench);
 const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked));
+const compare = new Compare(byId("classes"), bench, { ...walls, baseOf: seenBase });
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
 acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
 byId("controls").append(...mapControls(bench.view));

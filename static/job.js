@@ -60,6 +60,13 @@ export class Job {
     this.#live = live;
   }
 
+  /** Want nothing more. */
+  drop() {
+    this.#asked++;
+    this.#sending?.abort();
+    this.#leave();
+  }
+
   #leave() {
     if (!this.#live) return;
     this.#live.stop();

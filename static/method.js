@@ -1,6 +1,6 @@
 // The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when asked for.
 
-import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, Problem } from "./api.js";
+import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, methodsPath, Problem } from "./api.js";
 import { greyBase } from "./canvas/heatmap.js";
 import { byId, el, say, seconds, showProblem } from "./dom.js";
 import { ruleName } from "./label.js";
@@ -27,7 +27,7 @@ async function places() {
     const model = models.find((one) => one.kind === kind && one.default && one.state === "loaded");
     const sample = samples.find((one) => one.kind === kind && one.model === model?.name);
     if (!sample) return null;
-    const registry = new Registry(await getJSON(`/api/methods?model=${encodeURIComponent(model.name)}`));
+    const registry = new Registry(await getJSON(methodsPath(model.name)));
     const pairs = [...registry.pairs.values()].filter((pair) => pair.readout === readout && !pair.reason);
     return pairs.length ? { kind, model, registry, sample, pairs } : null;
   });

@@ -9,6 +9,16 @@ import { Lens } from "./lens.js";
 
 const BASE = 448; // pixels of the longer side of the grey base
 
+const seenPath = (id) => `${explanationPath(id)}/input.png`;
+
+function grey(seen) {
+  const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
+  return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
+}
+
+/** What the model of explanation `id` saw, in grey, as maps are drawn on it. */
+export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
+
 export class Specimen {
   constructor(root, { focus, view }) {
     Object.assign(this, { focus, view, id: null, input: null, grid: null });
@@ -29,12 +39,11 @@ export class Specimen {
   /** Show the input of explanation `id`; resolves to the grey base of the maps, or null if another came in between. */
   async show(id, input) {
     Object.assign(this, { id, input });
-    const seen = await loadImage(`${explanationPath(id)}/input.png`);
+    const seen = await loadImage(seenPath(id));
     if (this.id !== id) return null;
     this.lens.show(id, input, seen);
     this.#draw();
-    const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
-    return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
+    return grey(seen);
   }
 
   /** The grid that the patches lie on, [rows, columns]; known with the first map. */

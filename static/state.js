@@ -36,7 +36,7 @@ export class Store {
   }
 }
 
-/** What the address asks for: {id, model, targets, prompts, side, methods, view, focus}. */
+/** What the address asks for: {id, model, targets, prompts, compare, side, methods, view, focus}. */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   const view = { ...VIEW };
@@ -52,6 +52,7 @@ export function readAddress(search = location.search) {
     model: query.get("model"),
     targets: query.getAll("target"),
     prompts: query.getAll("prompt"),
+    compare: query.get("compare"),
     side: query.get("side") === "text" ? "text" : "image",
     methods: query.getAll("methods"),
     view,

@@ -2,6 +2,7 @@
 
 import { Bench } from "./bench.js";
 import { Classes, classOf, likewise, spoken, spokenAll } from "./classes.js";
+import { Compare } from "./compare.js";
 import { wordControls } from "./controls.js";
 import { byId, el } from "./dom.js";
 import { Samples } from "./samples.js";
@@ -16,12 +17,16 @@ let targets = [];
 const bench = new Bench("text", {
   changed(model, detail) {
     classes.setLabels(detail.labels ?? []);
+    compare.offer();
   },
   refused() {
     classes.restore();
   },
   wall(info) {
-    return wallFor(info, walls);
+    return wallFor(info, walls, compare);
+  },
+  prepare(stored) {
+    return compare.prepare(bench.asked.compare, stored.model);
   },
   ready(stored) {
     samples.show(bench.samples);
@@ -34,6 +39,7 @@ const bench = new Bench("text", {
     byId("answer").textContent = spokenAll(targets);
     document.title = `${spoken(targets[0])} · Text · Vitrine`;
     classes.show(info.top, targets);
+    compare.follow(info);
     byId("notes").replaceChildren(...(info.notes ?? []).map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     read = info.input;
@@ -51,6 +57,7 @@ const bench = new Bench("text", {
 const walls = wallsOf(bench, (variant, stores, target) => new WordPlate(variant, stores, target));
 bench.wall = walls.single;
 const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked), false);
+const compare = new Compare(byId("classes"), bench, { ...walls, baseOf: (id, info) => laidOut(info.input) });
 const samples = new Samples(byId("samples"), openSample);
 byId("controls").append(...wordControls(bench.view));
 bench.view.follow((now, before) => {
@@ -66,9 +73,13 @@ field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
 });
 
+/** A text in the chosen grain. */
+const laidOut = (input) => ({ text: input.text, units: unitsOf(input, bench.view.value.grain) });
+
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  bench.wall.setBase({ text: read.text, units: unitsOf(read, bench.view.value.grain) });
+  bench.wall.setBase(laidOut(read));
+  compare.cut();
   bench.wall.colour();
 }
 

@@ -11,12 +11,12 @@ const told = ({ logit, probability, against }) =>
 export function wallsOf(bench, makePlate) {
   const options = { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), ...(makePlate ? { makePlate } : {}) };
   const root = document.getElementById("plates");
-  return { single: new Wall(root, options), versus: new Versus(root, { ...options, same: "The same map for every class." }) };
+  return { options, single: new Wall(root, options), versus: new Versus(root, { ...options, same: "The same map for every class." }) };
 }
 
-/** The wall for an explanation: `info` has its {targets, input}. */
-export function wallFor({ targets = [], input }, { single, versus }) {
-  if (targets.length < 2) return single;
+/** The wall for an explanation: `info` has its {targets, input}; `compare` is what may set another model beside it. */
+export function wallFor({ targets = [], input }, { single, versus }, compare) {
+  if (targets.length < 2) return compare.isOn ? compare.wall : single;
   versus.content = input?.tokens ? input.tokens.map((token) => !token.special) : null;
   versus.read = targets[0].read ?? "logit";
   versus.setTargets(targets, targets.map(told));

@@ -22,6 +22,7 @@ from server import explaining
 from server.engine import Engine, Progress
 
 LABELS = ("zebra", "elephant", "dog", "7")
+GRID = (2, 3)  # patches: rows, columns
 METHODS_SHOWN = ["rollout", "fullgrad_plus:libra"]
 CATALOGUE = [
     Entry("scenes-vit", "image", "Scenes", "", True, ""),
@@ -64,6 +65,8 @@ class Standin:
     fingerprint: str = "a"
     usual: list[str] = field(default_factory=lambda: METHODS_SHOWN)
     details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a model with other classes than ``LABELS``
+    grids: dict[str, tuple[int, int]] = field(default_factory=dict)  # of a model with other patches than ``GRID``
 
     def gate(self, key: str) -> Gate:
         return self.gates.setdefault(key, Gate())
@@ -79,7 +82,7 @@ class Standin:
         assert threading.current_thread().name == "worker"
         self._at(f"load {name}")
         kind = KINDS.get(name, "image")
-        labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else LABELS
+        labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else self.labels.get(name, LABELS)
         details = {**self.details, "abilities": {}}
         model = SimpleNamespace(
             name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
@@ -108,7 +111,8 @@ class Standin:
         logits = torch.arange(len(labels), 0, -1, dtype=torch.float32)
         logits[-1] = self.logit
         targets = [_target(one, labels, logits, model.kind == "clip") for one in asked]
-        record, base = _seen(inputs)
+        grid = self.grids.get(model.name, GRID)
+        record, base = _seen(inputs, grid)
         explanation = Explanation(
             model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
         )
@@ -120,11 +124,11 @@ class Standin:
                 self._at(spec)
                 if cancelled():
                     raise Cancelled
-                explanation.maps.append(self._map(spec, one.label, record, base))
+                explanation.maps.append(self._map(spec, one.label, record, base, grid))
                 observer.on_map(explanation, explanation.maps[-1])
         return explanation
 
-    def _map(self, spec: str, label: str, record: ImageInput | TextInput, base: torch.Tensor) -> Attribution:
+    def _map(self, spec: str, label: str, record: ImageInput | TextInput, base: torch.Tensor, grid: tuple[int, int]) -> Attribution:
         request = parse(spec)
         scores = base * (1 + len(label)) / 7 if self.value is None else torch.full_like(base, self.value)
         text = record if isinstance(record, TextInput) else None
@@ -142,7 +146,7 @@ class Standin:
             target=label,
             scores=scores,
             content=content,
-            patches=(2, 3) if text is None else None,
+            patches=grid if text is None else None,
             text=text,
             signed=request.method.signed,
             class_specific=request.method.class_specific,
@@ -188,14 +192,14 @@ def given(inputs: Image.Image | str) -> dict[str, torch.Tensor]:
     return {"input_ids" if isinstance(inputs, str) else "pixel_values": _seen(inputs)[1][None]}
 
 
-def _seen(inputs: Image.Image | str) -> tuple[ImageInput | TextInput, torch.Tensor]:
-    """The record of an input, and numbers that depend on it: means of six parts of the centre square; of a text, lengths of words."""
+def _seen(inputs: Image.Image | str, grid: tuple[int, int] = GRID) -> tuple[ImageInput | TextInput, torch.Tensor]:
+    """The record of an input, and numbers that depend on it: means of the patches of the centre square; of a text, lengths of words."""
     if isinstance(inputs, Image.Image):
         assert inputs.mode == "RGB"
         side = min(inputs.size)
         left, top = (inputs.width - side) // 2, (inputs.height - side) // 2
         crop = (left, top, left + side, top + side)
-        small = inputs.crop(crop).convert("L").resize((3, 2))
+        small = inputs.crop(crop).convert("L").resize(grid[::-1])
         return ImageInput(inputs.width, inputs.height, crop, (32, 32), inputs), torch.tensor(np.asarray(small).ravel() / 255.0).float()
     if inputs == "unreadable":
         raise ExplainerError("The stand-in refuses this text.")
