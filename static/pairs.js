@@ -154,6 +154,11 @@ export class Pairs extends Matrix {
     for (const plate of this.#column(1)) plate.mark(this.other.value);
   }
 
+  /** Nothing is laid before there are methods: an empty wall would give its room away. */
+  lay() {
+    if (this.variants.length) super.lay();
+  }
+
   heads() {
     return this.sides.map(({ name, info }, i) => {
       const target = info?.targets[0];

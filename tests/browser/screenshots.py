@@ -78,6 +78,38 @@ def _word_drawers(page: Page) -> None:
     page.evaluate("() => document.getElementById('drawer-disagree').scrollIntoView()")
 
 
+def _next_maps(page: Page, before: str) -> None:
+    """Until the address has changed and every plate is drawn."""
+    page.wait_for_function("(before) => location.href !== before", arg=before)
+    wait_for_maps(page)
+
+
+def _versus(page: Page) -> None:
+    """The first two classes side by side."""
+    before = page.url
+    page.locator(".tick input:not(:checked)").first.check()
+    _next_maps(page, before)
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.pairing').scrollIntoView(); }")
+
+
+def _segments(page: Page) -> None:
+    """A ready set of prompts, and who wins which patch."""
+    before = page.url
+    page.locator(".sets button").nth(1).click()
+    _next_maps(page, before)
+    page.locator(".segmentation summary").click()
+    expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.segmentation').scrollIntoView(); }")
+
+
+def _prompt_words(page: Page) -> None:
+    """The words of the prompts in place of the picture."""
+    before = page.url
+    page.get_by_label("Look at").select_option("text")
+    _next_maps(page, before)
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.heading').scrollIntoView(); }")
+
+
 def _example(page: Page) -> None:
     """Until the method stands on its sample."""
     expect(page.locator(".plate[data-state=done]")).to_be_visible(timeout=60_000)
@@ -140,6 +172,7 @@ def shots() -> Iterator[Shot]:
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _word_drawers)
+    pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt", _prompt_words)}
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {"look": ("/image", _look), "history": ("/image", _history)}
     pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
