@@ -13,8 +13,8 @@ export const classOf = (target) => target.of ?? target.label;
 /** A target in words. */
 export const spoken = (target) => (target.against ? `${target.of} rather than ${target.against}` : classOf(target));
 
-/** Several targets in words, for between quotation marks. */
-export const spokenAll = (targets) => targets.map(spoken).join("”, “");
+/** Several targets in words, for between quotation marks; no longer than a heading may be. */
+export const spokenAll = (targets) => (targets.length > 2 ? `${spoken(targets[0])} … and ${targets.length - 1} more` : targets.map(spoken).join("”, “"));
 
 /** What to send to have `target` set against another class, or against none. */
 export const setAgainst = (target, label) => ({ against: label, read: label === null ? target.read : null });
