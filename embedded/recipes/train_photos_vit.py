@@ -200,7 +200,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=128, help="photos a step (default 128; 512 suits a GPU)")
     parser.add_argument("--width", type=int, default=192, help="numbers a token, a multiple of 64 (default 192)")
     parser.add_argument("--depth", type=int, default=6, help="blocks (default 6)")
-    parser.add_argument("--begin", type=float, default=0.0, help="with --start, where in the stages to begin (0.75: photos of full size only)")
+    parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin, for --start (0.75: full size only)")
     parser.add_argument("--start", type=Path, help="folder of a photos-vit of this width and depth whose weights to go on from")
 
 

@@ -166,12 +166,19 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def _registered(architecture: str) -> None:
+    """Import what installed packages bring for timm, where timm itself does not know ``architecture``."""
+    import timm
+
+    if not timm.is_model(architecture):
+        for plugin in entry_points(group=_ARCHITECTURES):
+            plugin.load()
+
+
 def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
     import timm
 
-    if not timm.is_model(config["architecture"]):
-        for plugin in entry_points(group=_ARCHITECTURES):
-            plugin.load()
+    _registered(config["architecture"])
     try:
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
@@ -182,9 +189,8 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, place: to
 def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
     import transformers
 
-    if "architecture" in (config.get("vision_config") or {}):  # a tower of timm's
-        import embedded.architectures  # noqa: F401
-
+    if (tower := (config.get("vision_config") or {}).get("architecture")) is not None:  # one of timm's
+        _registered(tower)
     architecture = (config.get("architectures") or [None])[0]
     model_class = getattr(transformers, architecture, None) if architecture else None
     if model_class is None:
