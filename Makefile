@@ -4,6 +4,7 @@
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
 #   make test                           ruff, mypy and every test, the pages in a real Chromium among them
+#   make screenshots                    the pictures in docs/screenshots, anew
 #   make lint | wheel | clean
 #
 # PYTHON names the interpreter that makes .venv (3.11 or newer), VENV another place for it.
@@ -18,7 +19,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test lint chromium wheel clean
+.PHONY: help serve install test lint chromium screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -59,6 +60,11 @@ chromium: $(VENV)/installed-test
 		chromium --version 2>/dev/null && exit 0; \
 	fi; \
 	$(BIN)/playwright install chromium
+
+# The pictures of docs/workbench.md and of the README.
+SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words segments text versus words
+screenshots: chromium
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.browser.screenshots --out docs/screenshots --only $(SHOTS)
 
 wheel: $(VENV)/installed-test
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -215,16 +215,24 @@ def _server(address: str | None) -> Iterator[str]:
 def main() -> None:
     """Take the pictures that are asked for."""
     names = [shot.name for shot in shots()]
+    views = sorted({name.removesuffix("-narrow").rpartition("-")[0] for name in names})
     parser = argparse.ArgumentParser(description="Take pictures of the real pages.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the pictures")
     parser.add_argument("--address", help="a server that runs already; otherwise one of its own is started")
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=f"some of: {', '.join(names)}")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        choices=[*views, *names],
+        default=views,
+        help=f"some of: {', '.join(views)}; image-dark-narrow: one picture",
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with _server(args.address) as address, sync_playwright() as playwright:
         browser = launch(playwright)
         for shot in shots():
-            if shot.name in args.only:
+            if {shot.name, shot.name.removesuffix("-narrow").rpartition("-")[0]} & set(args.only):
                 print(take(browser, address, shot, args.out), flush=True)
         browser.close()
 
