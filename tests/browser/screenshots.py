@@ -144,6 +144,14 @@ def _look(page: Page) -> None:
     page.locator("#export summary").click()
 
 
+def _compare(page: Page) -> None:
+    """The same picture through a second model, which knows other classes."""
+    page.get_by_label("Compare with").select_option("photos-vit")
+    page.wait_for_function("() => new URLSearchParams(location.search).has('compare')")
+    wait_for_maps(page)
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.heading').scrollIntoView(); }")
+
+
 def _history(page: Page) -> None:
     """After a picture, a text and prompts were explained."""
     address = page.url.partition("/image")[0]
@@ -174,7 +182,7 @@ def shots() -> Iterator[Shot]:
     pages["words"] = ("/text", _word_drawers)
     pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt", _prompt_words)}
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
-    pages |= {"look": ("/image", _look), "history": ("/image", _history)}
+    pages |= {"compare": ("/image", _compare), "look": ("/image", _look), "history": ("/image", _history)}
     pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
     pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():

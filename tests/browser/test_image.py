@@ -250,7 +250,7 @@ def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
     where = {"x": box["width"] * 3.5 / columns, "y": box["height"] * 5.5 / rows}
     face.hover(position=where)
     values(patch)
-    expect(desk.page.locator("#picture .patch")).to_be_visible()
+    expect(desk.page.locator("#picture .region .patch")).to_be_visible()
     face.click(position=where)
     desk.page.mouse.move(2, 2)
     values(patch)  # held
