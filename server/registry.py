@@ -44,6 +44,7 @@ class Entry:
     description: str
     embedded: bool
     default: bool = False
+    photos: bool = False  # made for the photos that people bring
     listed: bool = True  # in the catalogue
     state: State = "available"
     problem: Problem | None = None
@@ -63,6 +64,7 @@ class Entry:
             "embedded": self.embedded,
             "state": self.state,
             "default": self.default,
+            "photos": self.photos,
             "details": self.facts.details if self.facts else {},
         }
         if self.problem:
@@ -81,7 +83,8 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         for one in catalogue:
             first = one.embedded and not any(entry.kind == one.kind for entry in self._entries.values())
-            self._entries[one.name] = Entry(one.name, one.kind, one.title, one.description, one.embedded, default=first)
+            photos = one.embedded and one.knows_more is not None
+            self._entries[one.name] = Entry(one.name, one.kind, one.title, one.description, one.embedded, default=first, photos=photos)
 
     def find(self, name: str) -> Entry:
         """The entry called ``name``; raises Problem 404, with near names, where there is none."""

@@ -68,6 +68,7 @@ export class Bench {
       const [, { samples }] = await Promise.all([this.models.load(), getJSON("/api/samples")]);
       this.samples = samples.filter((sample) => sample.kind === this.kind);
       const stored = this.asked.id && (await getJSON(explanationPath(this.asked.id)).catch((problem) => void showProblem(place, problem)));
+      this.models.chosen = Boolean(this.asked.model);
       if (stored) await this.page.prepare?.(stored);
       await this.use(stored?.model ?? this.asked.model ?? this.models.preferred, stored);
       if (stored) {
@@ -123,16 +124,19 @@ export class Bench {
   }
 
   /**
-   * Explain what was given: {text} or {image}, or {fetch} that gets the image when it is needed, with `sample` and `stored` for the page.
+   * Explain what was given: {text} or {image}, or {fetch} that gets the image when it is needed, with `sample` and `stored` for the page,
+   * and `model`, the name of the one that it suits.
    * `targets` is {target} or {prompt}. Problems are shown at `place`, and then all stays as it was.
    */
   async explain(given, targets, place, isNew = true) {
     if (!given) return;
     const ticket = ++this.#asked;
+    const before = this.models.current.name;
     try {
       const whole = given.fetch && !given.image ? { ...given, image: await given.fetch(), again: given.stored } : given;
       if (ticket !== this.#asked) return;
       const { image, text } = whole;
+      await this.#suitTo(isNew ? this.models.fitting(whole.model) : before);
       const job = await this.job.start({ model: this.models.current.name, image, text, side: this.side === "text" ? "text" : null, ...targets, methods: this.methods });
       if (!job) return;
       remember(job.id);
@@ -144,8 +148,13 @@ export class Bench {
       this.write();
     } catch (problem) {
       this.page.refused?.();
+      await this.#suitTo(before);
       this.report(problem, place);
     }
+  }
+
+  async #suitTo(name) {
+    if (name !== this.models.current.name) await this.use(name);
   }
 
   /** Hang on another wall what hangs on this one, the maps too where they are of the same kind. */

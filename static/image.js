@@ -60,13 +60,14 @@ const specimen = new Specimen(byId("picture"), bench);
 const classes = new Classes(byId("classes"), (labels, asked) => explain(bench.given, labels, byId("case-problem"), false, asked));
 const compare = new Compare(byId("classes"), bench, { ...walls, baseOf: seenBase });
 const samples = new Samples(byId("samples"), (sample) => openSample(sample));
-acceptPictures(byId("give"), (file) => explain({ image: file }, null, problems));
+acceptPictures(byId("give"), (file) => explain({ image: file, model: bench.models.forPhotos }, null, problems));
 byId("controls").append(...mapControls(bench.view));
 
 const explain = (given, label, place, isNew = true, asked = {}) => bench.explain(given, { target: label, ...asked }, place, isNew);
 
 // a sample names a class of the model that it was made for; another model is asked for its own top class
-const openSample = (sample, label = sample.model === bench.models.current.name ? sample.target : null) => explain({ fetch: () => getBlob(sample.image), sample: sample.id }, label, problems);
+const targetOf = (sample) => (bench.models.fitting(sample.model) === sample.model ? sample.target : null);
+const openSample = (sample, label = targetOf(sample)) => explain({ fetch: () => getBlob(sample.image), sample: sample.id, model: sample.model }, label, problems);
 
 function openExample() {
   const first = bench.samples.find((sample) => sample.model === bench.models.current.name) ?? bench.samples[0];

@@ -8,9 +8,12 @@ const facts = ({ details = {}, device }) =>
 
 export class ModelChoice {
   constructor(kind, onChange) {
-    Object.assign(this, { kind, models: [], current: null });
+    Object.assign(this, { kind, models: [], current: null, chosen: false /* by the person: then nothing else takes its place */ });
     this.select = byId("model-choice");
-    this.select.addEventListener("change", () => onChange(this.select.value));
+    this.select.addEventListener("change", () => {
+      this.chosen = true;
+      onChange(this.select.value);
+    });
   }
 
   /** Ask the server which models there are. */
@@ -23,6 +26,17 @@ export class ModelChoice {
   get preferred() {
     const usable = this.models.filter((model) => model.state === "loaded" || model.state === "loading");
     return (usable.find((model) => model.default) ?? usable[0] ?? this.models.find((model) => model.default) ?? this.models[0])?.name;
+  }
+
+  /** The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no other. */
+  fitting(name) {
+    const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
+    return suits ? name : this.current.name;
+  }
+
+  /** The name of the model that knows everyday photos, for pictures that people bring; undefined where there is none. */
+  get forPhotos() {
+    return this.models.find((model) => model.photos)?.name;
   }
 
   /** Make `name` the model of the page, waiting while it is being loaded. Rejects with a Problem where it cannot be had. */

@@ -39,6 +39,13 @@ def _hub(name: str, kind: Kind, title: str, description: str) -> Entry:
 CATALOGUE: list[Entry] = [
     _embedded("scenes-vit", "image", "Scenes ViT", "Names the objects in rendered scenes, 14 x 14 patches."),
     _embedded("scenes-clip", "clip", "Scenes CLIP", "Matches rendered scenes with captions such as 'a photo of a zebra and a fork'."),
+    _embedded(
+        "photos-vit",
+        "image",
+        "Photos ViT",
+        "Names 32 everyday categories in photos, 16 x 16 patches.",
+        knows_more="timm/vit_base_patch16_224.augreg2_in21k_ft_in1k",
+    ),
     _embedded("reviews-bert", "text", "Reviews BERT", "Says whether a movie review is positive or negative."),
     _hub("timm/vit_base_patch16_224.augreg2_in21k_ft_in1k", "image", "ViT-B/16", "The Vision Transformer, 1000 ImageNet classes."),
     _hub("timm/deit3_base_patch16_224.fb_in1k", "image", "DeiT III-B/16", "A ViT with LayerScale, 1000 ImageNet classes."),

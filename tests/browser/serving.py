@@ -25,6 +25,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("VITRINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 EMBEDDED = {"image": "scenes-vit", "clip": "scenes-clip", "text": "reviews-bert"}
+FOR_PHOTOS = "photos-vit"
 VISITED = "localStorage.setItem('vitrine-visit', 'offered')"  # run in a page, it keeps the guided visit away
 READY = "Vitrine is at "
 
@@ -49,7 +50,7 @@ def served(home: Path) -> Iterator[str]:
             address = said.split(READY)[1].split()[0]
             # what it says from here on is read as well: a full pipe would stop the server
             threading.Thread(target=shutil.copyfileobj, args=(process.stdout, log), daemon=True).start()
-            for name in EMBEDDED.values():
+            for name in (*EMBEDDED.values(), FOR_PHOTOS):
                 wait_until_loaded(address, name)
             yield address
         finally:

@@ -172,13 +172,12 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
 
 def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:
     desk.open("/image")
-    data, kinds = scene(3, 400, 260)
+    data, _ = scene(3, 400, 260)
     before = desk.id
     desk.page.get_by_label("Picture file").set_input_files({"name": "scene.png", "mimeType": "image/png", "buffer": data})
     desk.next_maps(before)
     document = desk.document()
     assert [document["input"]["width"], document["input"]["height"]] == [400, 260]
-    assert set(kinds) & {one["label"] for one in document["top"]}
     check_plates(desk, document)
     expect(desk.page.locator("#samples [aria-pressed=true]")).to_have_count(0)
     seen = document["input"]["seen"]
@@ -193,6 +192,23 @@ def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:
     got = [(region["x"] - sheet["x"]) / sheet["width"], (region["y"] - sheet["y"]) / sheet["height"], region["width"] / sheet["width"]]
     np.testing.assert_allclose(got, [x0 / 400, y0 / 260, (x1 - x0) / 400], atol=0.01)
     assert sheet["width"] / sheet["height"] == pytest.approx(400 / 260, rel=0.02)
+
+
+def test_each_picture_gets_the_model_that_fits_until_another_is_chosen(desk: Visit) -> None:
+    desk.open("/image?methods=rollout")
+    brought = {"name": "s.png", "mimeType": "image/png", "buffer": scene(3, 90, 90)[0]}
+    sample = desk.page.locator("#samples button")
+    for give, model in (
+        (lambda: desk.page.get_by_label("Picture file").set_input_files(brought), "photos-vit"),
+        (lambda: sample.nth(1).click(), "scenes-vit"),
+        (lambda: desk.page.get_by_label("Model").select_option("photos-vit"), "photos-vit"),
+        (lambda: sample.nth(0).click(), "photos-vit"),
+    ):
+        before = desk.id
+        give()
+        desk.next_maps(before)
+        assert desk.document()["model"] == model
+        expect(desk.page.locator("#model-choice")).to_have_value(model)
 
 
 def test_a_picture_is_dropped_on_the_page(desk: Visit) -> None:

@@ -31,6 +31,7 @@ def test_models_are_listed(site: Site) -> None:
     models = site.get("/api/models")["models"]
     assert [one["name"] for one in models if one["embedded"]] == ["scenes-vit", "scenes-clip", "reviews-bert"]
     assert [one["name"] for one in models if one["default"]] == ["scenes-vit", "scenes-clip", "reviews-bert"]
+    assert not any(one["photos"] for one in models)
     assert [one["state"] for one in models] == ["loaded"] * 3 + ["available"] * 2
     assert models[0]["details"] == {"blocks": 3, "heads": 2}
     assert (models[0]["device"], models[0]["weights_digest"]) == ("cpu", "digest of scenes-vit")
