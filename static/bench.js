@@ -89,10 +89,15 @@ export class Bench {
       showProblem(byId("case-problem"), problem);
       return this.models.use(this.models.preferred);
     });
-    const [listed, detail] = await Promise.all([
-      getJSON(methodsPath(model.name, this.side)),
-      getJSON(modelPath(model.name)),
-    ]);
+    this.#take(model, await this.#told(model.name), stored);
+  }
+
+  /** What the server tells of a model: its methods, and the rest. */
+  #told(name) {
+    return Promise.all([getJSON(methodsPath(name, this.side)), getJSON(modelPath(name))]);
+  }
+
+  #take(model, [listed, detail], stored = null) {
     this.registry = new Registry(listed);
     this.methods = this.methods.filter((spec) => this.registry.runs(spec));
     this.chooser.setRegistry(this.registry);
@@ -136,9 +141,13 @@ export class Bench {
       const whole = given.fetch && !given.image ? { ...given, image: await given.fetch(), again: given.stored } : given;
       if (ticket !== this.#asked) return;
       const { image, text } = whole;
-      await this.#suitTo(isNew ? this.models.fitting(whole.model) : before);
-      const job = await this.job.start({ model: this.models.current.name, image, text, side: this.side === "text" ? "text" : null, ...targets, methods: this.methods });
+      const model = isNew ? this.models.fitting(whole.model) : before;
+      const told = model === before ? null : await this.#told(model);
+      const { registry } = told ? { registry: new Registry(told[0]) } : this;
+      const methods = this.methods.filter((spec) => registry.runs(spec));
+      const job = await this.job.start({ model, image, text, side: this.side === "text" ? "text" : null, ...targets, methods });
       if (!job) return;
+      if (told) this.#take(await this.models.use(model), told); // not before the server has taken the picture: else nothing changes
       remember(job.id);
       Object.assign(this, { given: whole, id: job.id, isNew });
       say("status", "asked");
@@ -148,13 +157,8 @@ export class Bench {
       this.write();
     } catch (problem) {
       this.page.refused?.();
-      await this.#suitTo(before);
       this.report(problem, place);
     }
-  }
-
-  async #suitTo(name) {
-    if (name !== this.models.current.name) await this.use(name);
   }
 
   /** Hang on another wall what hangs on this one, the maps too where they are of the same kind. */

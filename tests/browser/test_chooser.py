@@ -163,7 +163,7 @@ def test_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     document = stage.visit.document()
     assert set(document["methods"]) == {*METHODS_SHOWN, spec}
     if kind == "prompt":
-        expect(page.locator(f'.plate[data-spec="{spec}"]')).to_have_count(2)
+        expect(page.locator(f'.plate[data-spec="{spec}"]')).to_have_count(3)  # of two prompts, and their difference
     else:
         expect(stage.visit.plate(spec)).to_have_count(1)
     page.locator(".chooser summary").click()

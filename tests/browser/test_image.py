@@ -201,7 +201,7 @@ def test_each_picture_gets_the_model_that_fits_until_another_is_chosen(desk: Vis
     for give, model in (
         (lambda: desk.page.get_by_label("Picture file").set_input_files(brought), "photos-vit"),
         (lambda: sample.nth(1).click(), "scenes-vit"),
-        (lambda: desk.page.get_by_label("Model").select_option("photos-vit"), "photos-vit"),
+        (lambda: desk.page.get_by_label("Model", exact=True).select_option("photos-vit"), "photos-vit"),
         (lambda: sample.nth(0).click(), "photos-vit"),
     ):
         before = desk.id
