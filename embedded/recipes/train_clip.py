@@ -4,7 +4,7 @@ The text tower is a pretrained sentence encoder, pruned and locked (Zhai et al.,
 made once, and the image tower, which starts as ``photos-vit``, learns to land near those that are true of a picture. So words that no
 prompt used are understood as far as the encoder knows what they mean. A step's pictures are photos and scenes, some of them cut
 together; sizes and removed patches are as for ``photos-vit``. At first the patches of scenes are asked what they show, as for
-``scenes-vit``.
+``scenes-vit``. In the last stage batch normalisation divides by what was counted on pictures as they are, no longer by each batch's own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import embedded.architectures  # noqa: F401  (before transformers and timm)
 
 # isort: split
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ from embedded.recipes.photos_data import SIDE, Draw, categories, class_ids, cut_
 from embedded.recipes.prompts import KNOWN, class_names, groups, of_photos, of_scene, worded
 from embedded.recipes.scenes import KINDS, patch_labels, render
 from embedded.recipes.text_tower import VOCABULARY, centre_, directions, new_tower, read
-from embedded.recipes.train_photos_vit import PATCH, removed, soft_loss
+from embedded.recipes.train_photos_vit import CALIBRATION, PATCH, recalibrate, removed, soft_loss
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule
 from embedded.recipes.vits import encode, load, tensors
@@ -95,15 +96,14 @@ def batches(seed: int, first: int, size: int, classes: int) -> Iterator[Scenes]:
 class ImageSide(nn.Module):
     """What is trained: the image tower, its projection, the scale of the logits, and a head for patches that is thrown away."""
 
-    def __init__(self, vit: VisionTransformer, names: Tensor) -> None:
-        """``names`` (classes of ``vit``, SHARED): the embeddings of what ``vit`` names, towards which its logits point at first."""
+    def __init__(self, vit: VisionTransformer, projection: Tensor, scale: float = math.log(SCALE)) -> None:
+        """``projection`` is (SHARED, width of ``vit``), ``scale`` a logarithm."""
         super().__init__()
         self.vit = vit
         self.projection = nn.Linear(vit.num_features, SHARED, bias=False)
         with torch.no_grad():
-            self.projection.weight.copy_(names.T @ vit.head.weight)
-        vit.reset_classifier(0)
-        self.scale = nn.Parameter(torch.tensor(math.log(SCALE)))
+            self.projection.weight.copy_(projection)
+        self.scale = nn.Parameter(torch.tensor(scale))
         self.patch_head = nn.Linear(vit.num_features, len(KINDS) + 1)
 
     def forward(self, pixels: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -126,10 +126,10 @@ class Texts(NamedTuple):
         return torch.cat([bank[torch.arange(len(bank)), chosen] for bank, chosen in rows])
 
 
-def locked_texts(encoder: Path, classes: list[str], vocabulary: int, seed: int) -> Texts:
-    """The text side with the embeddings, of length 1, of all prompts in several wordings each."""
+def locked_texts(encoder: Path, classes: list[str], vocabulary: int) -> Texts:
+    """The text side, always the same, with the embeddings, of length 1, of all prompts in several wordings each."""
     tower, tokenizer = new_tower(encoder, sorted({*KNOWN, *classes}), vocabulary)
-    rng = np.random.default_rng([seed, 5])
+    rng = np.random.default_rng([0, 5])
     found = []
     for group, count in zip(groups(classes), WORDINGS, strict=True):
         texts = read(tower, tokenizer, [worded(rng, prompt) for prompt in group for _ in range(count)])
@@ -140,6 +140,38 @@ def locked_texts(encoder: Path, classes: list[str], vocabulary: int, seed: int) 
     with torch.no_grad():
         banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in found]
     return Texts(tower, tokenizer, projection, [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)])
+
+
+def image_side(start: Path, texts: Texts) -> tuple[ImageSide, dict[str, Any]]:
+    """The image side of a ``clip`` to go on from, or made of a ``photos-vit``; and the arguments of its architecture.
+
+    That of a ``photos-vit`` points at first towards the names of its classes, each as far as its logit says.
+    """
+    config = json.loads((start / "config.json").read_text("utf-8"))
+    if "architecture" not in config:
+        clip = VisionTextDualEncoderModel.from_pretrained(start, dtype=torch.float32)
+        side = ImageSide(clip.vision_model.timm_model, clip.visual_projection.weight.detach(), float(clip.logit_scale.detach()))
+        return side, config["vision_config"]["model_args"]
+    vit = load(start)
+    names = texts.banks[0].mean(1)[[KNOWN.index(name) for name in vit.pretrained_cfg["label_names"]]]
+    projection = names.T @ vit.head.weight.detach()
+    vit.reset_classifier(0)
+    return ImageSide(vit, projection), config["model_args"]
+
+
+def objective(logits: Tensor, targets: Tensor, sizes: list[int]) -> tuple[Tensor, float]:
+    """The loss of (B, prompts) in groups of ``sizes``, and how often the likeliest of the first group is true where one is."""
+    parts = list(zip(logits.split(sizes, 1), targets.split(sizes, 1), strict=True))
+    value = torch.stack([weight * soft_loss(*part) for weight, part in zip(WEIGHTS, parts, strict=True)]).sum()
+    names, true = parts[0]
+    right = true.gather(1, names.argmax(1, keepdim=True))[true.sum(1) > 0].gt(0)
+    return value, float(right.float().mean())
+
+
+def at_grid(patches: Tensor, grid: int) -> Tensor:
+    """What the patches of a scene show, int64 (B, rows, columns), at the places of a coarser grid, (B, grid * grid)."""
+    places = ((torch.arange(grid) + 0.5) * patches.shape[1] / grid).long()
+    return patches[:, places][:, :, places].flatten(1)
 
 
 def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
@@ -188,21 +220,35 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     kind = args.device.split(":")[0]
     names = class_names(args.data)
-    texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary, args.seed)
+    texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary)
     photos, category = training_photos(args.data), torch.from_numpy(categories(class_ids(args.data)))
     images, classes = torch.from_numpy(photos.images), torch.from_numpy(photos.classes)
     draw = Draw(category[classes].numpy())
-    vit = load(args.start)
-    own = texts.banks[0].mean(1)[[KNOWN.index(name) for name in vit.pretrained_cfg["label_names"]]]
-    side = ImageSide(vit, own).to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
-    for block in vit.blocks:
+    side, model_args = image_side(args.start, texts)
+    side.to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
+    for block in side.vit.blocks:
         block.attn.fused_attn = kind != "cpu"  # products of matrices are faster there for rows this short
-    sizes = [len(bank) for bank in texts.banks]
 
-    def loss(scenes: Scenes, progress: float, step: int) -> tuple[Tensor, float]:
-        rng = np.random.default_rng([args.seed, 6, step])
+    def scenes_from(first: int) -> Iterator[Scenes]:
+        return batches(args.seed, first, round(SCENES * args.batch), len(names))
+
+    def pictures(scenes: Scenes, rng: np.random.Generator, varied: bool) -> tuple[Tensor, Tensor]:
+        """The scenes and then as many photos as complete a step, and the rows of these."""
         rows = torch.from_numpy(draw.rows(rng, args.batch - len(scenes.images), OTHERS))
-        pixels = torch.cat([tensors(scenes.images, args.device), vary(tensors(images[rows], args.device), rng)])
+        photos = tensors(images[rows], args.device)
+        return torch.cat([tensors(scenes.images, args.device), vary(photos, rng) if varied else photos]), rows
+
+    def count() -> None:
+        rng = np.random.default_rng([args.seed, 7])
+        recalibrate(side.vit, (pictures(some, rng, varied=False)[0] for some in itertools.islice(scenes_from(0), CALIBRATION)))
+
+    def loss(scenes: Scenes, done: float, step: int) -> tuple[Tensor, float]:
+        progress = args.begin + (1 - args.begin) * done
+        rng = np.random.default_rng([args.seed, 6, step])
+        late = progress >= STAGES[-2][0]
+        if late and side.vit.training:
+            count()
+        pixels, rows = pictures(scenes, rng, varied=not late or rng.random() < 0.5)
         targets = torch.cat([scenes.targets, of_photos(category[classes[rows]], classes[rows], len(names))]).to(args.device)
         mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
         if mixing is not None:
@@ -217,21 +263,17 @@ def train(args: argparse.Namespace) -> None:
         with torch.autocast(kind, torch.bfloat16):
             embeddings, patches = side(pixels, None if grey or share == 1 else kept)
         logits = embeddings @ texts.pick(rng).to(args.device).T
-        parts = list(zip(logits.split(sizes, 1), targets.split(sizes, 1), strict=True))
-        value = torch.stack([weight * soft_loss(*part) for weight, part in zip(WEIGHTS, parts, strict=True)]).sum()
+        value, right = objective(logits, targets, [len(bank) for bank in texts.banks])
         labelling = max(0.0, 1 - progress / LABELLING_UNTIL)
         if labelling and mixing is None and not grey:
-            places = ((torch.arange(grid) + 0.5) * SIDE / PATCH / grid).long()
-            labels = scenes.patches[:, places][:, :, places].flatten(1).to(args.device).gather(1, kept[: len(scenes.images)])
+            labels = at_grid(scenes.patches, grid).to(args.device).gather(1, kept[: len(scenes.images)])
             asked = side.patch_head(patches[: len(labels)]).float()
             value = value + labelling * F.cross_entropy(asked.flatten(0, 1), labels.flatten())
-        top = parts[0][0].argmax(1, keepdim=True)
-        known = parts[0][1].sum(1) > 0
-        return value, float(parts[0][1].gather(1, top)[known].gt(0).float().mean())
+        return value, right
 
     fit(
         side,
-        lambda first: batches(args.seed, first, round(SCENES * args.batch), len(names)),
+        scenes_from,
         loss,
         **schedule(args),
         rate=args.rate,
@@ -239,14 +281,21 @@ def train(args: argparse.Namespace) -> None:
         decay=0.99,
         muon=lambda name: ".blocks." in name,
     )
-    save(side, texts, json.loads((args.start / "config.json").read_text("utf-8"))["model_args"], args.out)
+    count()  # again, with the averaged weights
+    save(side, texts, model_args, args.out)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
     add_common_arguments(parser, minutes=35)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
-    parser.add_argument("--start", type=Path, required=True, help="folder of the photos-vit that the image tower starts as")
+    parser.add_argument(
+        "--start",
+        type=Path,
+        required=True,
+        help="folder of the photos-vit that the image tower starts as, or of a clip to go on from; give that another --seed",
+    )
+    parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin (default 0; 0.8: full size only)")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate (default 1e-3)")
     parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")

@@ -15,6 +15,7 @@ import explainers.torchvision_ops  # noqa: F401  (before timm)
 import argparse
 import itertools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ SMOOTHING = 0.1
 OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last fifth
 AUXILIARY = 1.0  # weight of the second head at first; nothing in the last fifth
 DECAY = 0.99  # of the averaged weights: the last stage has few steps on a CPU, and should outweigh the stages before
+CALIBRATION = 40  # batches
 GREY_SHARE = 0.2  # of the batches with patches removed in the last fifth: they are painted grey instead
 # until which part of the training, how many pixels wide, and which shares of the patches a step may keep
 STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
@@ -92,19 +94,18 @@ def removed(pixels: Tensor, kept: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def recalibrate(vit: VisionTransformer, images: Tensor, draw: Draw, args: argparse.Namespace, batches: int = 40) -> None:
-    """Count anew what batch normalisation divides by, with the averaged weights, on photos as they are.
+def recalibrate(vit: VisionTransformer, batches: Iterable[Tensor]) -> None:
+    """Count anew what batch normalisation divides by, with the weights as they are, on pictures as they are.
 
     Varied ones have other contrasts: counted on those, a model named 48 % of the validation photos right, and 67 % counted so.
     """
-    rng = np.random.default_rng(args.seed)
     norms = [layer for layer in vit.modules() if isinstance(layer, nn.BatchNorm2d)]
     for layer in norms:
         layer.reset_running_stats()
         layer.momentum = None  # a plain mean over the batches
         layer.train()
-    for _ in range(batches):
-        vit.patch_embed(tensors(images[torch.from_numpy(draw.rows(rng, args.batch, 0.0))], args.device))
+    for pixels in batches:
+        vit.patch_embed(pixels)
     vit.eval()
 
 
@@ -185,7 +186,9 @@ def train(args: argparse.Namespace) -> None:
         decay=DECAY,
         muon=lambda name: ".blocks." in name,
     )
-    recalibrate(both.vit, images, draw, args)
+    rng = np.random.default_rng(args.seed)
+    chosen = (torch.from_numpy(draw.rows(rng, args.batch, 0.0)) for _ in range(CALIBRATION))
+    recalibrate(both.vit, (tensors(images[rows], args.device) for rows in chosen))
     save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
     trained = load(args.out).to(args.device)
     _plain_attention(trained, kind)

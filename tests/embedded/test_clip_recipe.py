@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel
 
 import explainers
+from embedded.evaluation import dual
 from embedded.evaluation.synonyms import SYNONYMS, applicable, first_of_ten
 from embedded.recipes import prompts, text_tower, train_clip, train_photos_vit, vits
 from embedded.recipes.photos_data import NAMES, SIDE
@@ -122,17 +123,40 @@ def test_the_text_tower_means_the_average_of_all_tokens(encoder: Path) -> None:
     torch.testing.assert_close(pooled / text_tower.NARROW, read - read.mean(0), atol=2e-2, rtol=2e-2)
 
 
-def test_the_image_side_starts_as_the_photos_vit() -> None:
+def test_the_image_side_starts_as_the_photos_vit(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, NAMES, train_photos_vit.model_args(64, 1)).eval()
-    names = torch.linalg.qr(torch.randn(train_clip.SHARED, len(NAMES))).Q.T  # so that each logit has a direction of its own
+    shape = train_photos_vit.model_args(64, 1)
+    vits.save(vits.create(train_photos_vit.ARCHITECTURE, NAMES, shape), tmp_path, train_photos_vit.ARCHITECTURE, NAMES, shape)
+    names = torch.zeros(len(prompts.KNOWN), 1, train_clip.SHARED)
+    own = [prompts.KNOWN.index(name) for name in NAMES]
+    names[own, 0] = torch.linalg.qr(torch.randn(train_clip.SHARED, len(NAMES))).Q.T  # so that each logit has a direction of its own
+    texts = train_clip.Texts(None, None, torch.empty(0), [names])  # type: ignore[arg-type]
     pixels = torch.randn(3, 3, SIDE, SIDE)
+    vit = vits.load(tmp_path)
     with torch.inference_mode():
         logits = vit(pixels) - vit.head.bias
-        side = train_clip.ImageSide(vit, names).eval()
-        embeddings, patches = side(pixels, None)
-    torch.testing.assert_close(embeddings @ names.T, train_clip.SCALE * F.normalize(logits), atol=1e-4, rtol=1e-3)
+        side, arguments = train_clip.image_side(tmp_path, texts)
+        embeddings, patches = side.eval()(pixels, None)
+    torch.testing.assert_close(embeddings @ names[own, 0].T, train_clip.SCALE * F.normalize(logits), atol=1e-4, rtol=1e-3)
     assert patches.shape == (3, 256, 64)
+    assert arguments == shape
+
+
+def test_patches_are_asked_on_any_grid() -> None:
+    patches = torch.arange(256).view(1, 16, 16)
+    assert torch.equal(train_clip.at_grid(patches, 16), patches.flatten(1))
+    halves = train_clip.at_grid(patches, 8).view(8, 8)
+    assert halves[0].tolist() == list(range(17, 32, 2))
+    assert halves[:, 0].tolist() == list(range(17, 256, 32))
+
+
+def test_the_loss_is_least_where_true_prompts_are_likeliest() -> None:
+    sizes = [3, 2, 2, 2]
+    targets = torch.tensor([[0.5, 0.5, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1.0, 0, 0, 0, 0, 0]])
+    good, right = train_clip.objective(10 * targets, targets, sizes)
+    bad, wrong = train_clip.objective(-10 * targets, targets, sizes)
+    assert bad > good + 1
+    assert (right, wrong) == (1.0, 0.0)  # of the first picture alone: none of the first prompts is true of the second
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +175,7 @@ def trained(data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train_clip, "batches", here)
+        patch.setattr(train_clip, "CALIBRATION", 2)
         patch.setattr(train_clip, "WORDINGS", (1, 1, 1, 1))
         patch.setattr(train_clip, "STAGES", ((0.5, SIDE // 2, (0.5, 0.75)), (1.0, SIDE, (0.5,))))
         train_clip.train(
@@ -183,3 +208,14 @@ def test_training_moves_the_image_side_and_leaves_the_text_side(trained: Path, e
     before, after = (weights["blocks.0.attn.qkv.weight"].flatten() for weights in (started, moved))
     assert not torch.equal(before, after)
     assert F.cosine_similarity(before, after, dim=0) > 0.9
+
+
+def test_training_goes_on_from_a_clip(trained: Path) -> None:
+    side, arguments = train_clip.image_side(trained, train_clip.Texts(None, None, torch.empty(0), []))  # type: ignore[arg-type]
+    model = explainers.load(trained)
+    pixels = torch.randn(2, 3, SIDE, SIDE)
+    with torch.inference_mode():
+        ours = side.eval()(pixels, None)[0]
+        theirs = dual.image_features(model, pixels)
+    torch.testing.assert_close(ours, theirs * model.details["logit_scale"], atol=1e-4, rtol=1e-3)
+    assert arguments == train_photos_vit.model_args(64, 2)
