@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.serving import VISITED, launch, served, wait_for_maps
 
 DESK, PHONE = (1440, 1000), (390, 844)
-QUALITY = 88  # of the WebP files
+QUALITY = 80  # of the WebP files
 
 
 def _stay(page: Page) -> None:
