@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import explainers.torchvision_ops  # noqa: F401  (before transformers)
@@ -26,6 +27,19 @@ def wordpiece(max_tokens: int | None = 20) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
     tokenizer.decoder = decoders.WordPiece()  # type: ignore[assignment]
     return _wrapped(tokenizer, max_tokens, ("[CLS]", "[SEP]"), unk_token="[UNK]", mask_token="[MASK]")
+
+
+def bert_pieces(pieces: Sequence[str], special: Sequence[str]) -> Tokenizer:
+    """BERT's kind over just these pieces, the special ones among them, as the recipes' encoders have it."""
+    numbers = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(special))
+    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single="[CLS] $A [SEP]", special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")]
+    )
+    return tokenizer
 
 
 def byte_level(max_tokens: int | None = 20) -> Any:

@@ -79,6 +79,15 @@ class Visit:
         assert self.id is not None
         return self.get(f"/api/explanations/{self.id}")
 
+    def explain_too_long(self) -> int:
+        """Explain, on the Text page, a review longer than the model reads; how many tokens it reads."""
+        before = self.id
+        limit: int = self.get("/api/models/reviews-bert")["details"]["max_tokens"]
+        self.page.get_by_label("The review to explain").fill(" ".join(f"good film {number}," for number in range(limit)))
+        self.page.get_by_role("button", name="Explain this review").click()
+        self.next_maps(before)
+        return limit
+
     def plate(self, spec: str) -> Any:
         return self.page.locator(f'.plate[data-spec="{spec}"]')
 

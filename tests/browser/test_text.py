@@ -162,11 +162,7 @@ def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
 
 def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
     desk.open("/text")
-    before = desk.id
-    limit = desk.get("/api/models/reviews-bert")["details"]["max_tokens"]
-    desk.page.get_by_label("The review to explain").fill(" ".join(f"good film {number}," for number in range(limit)))
-    desk.page.get_by_role("button", name="Explain this review").click()
-    desk.next_maps(before)
+    limit = desk.explain_too_long()
     document = desk.document()
     tokens = [token for token in document["input"]["tokens"] if not token["special"]]
     assert limit - 8 <= len(document["input"]["tokens"]) <= limit

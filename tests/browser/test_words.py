@@ -114,11 +114,7 @@ def test_where_two_methods_disagree(desk: Visit) -> None:
 
 def test_what_was_not_read_is_folded(desk: Visit) -> None:
     desk.open("/text")
-    before = desk.id
-    limit = desk.get("/api/models/reviews-bert")["details"]["max_tokens"]
-    desk.page.get_by_label("The review to explain").fill(" ".join(f"good film {number}," for number in range(limit)))
-    desk.page.get_by_role("button", name="Explain this review").click()
-    desk.next_maps(before)
+    desk.explain_too_long()
     document = desk.document()
     tokens = [token for token in document["input"]["tokens"] if not token["special"]]
     gap = max(((one["end"], other["start"]) for one, other in pairwise(tokens)), key=lambda pair: pair[1] - pair[0])

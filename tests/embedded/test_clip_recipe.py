@@ -15,7 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel
 
 import explainers
@@ -26,6 +26,7 @@ from embedded.recipes.photos_data import NAMES, SIDE
 from embedded.recipes.pruning import SPECIAL_TOKENS
 from embedded.recipes.scenes import KINDS, Composition, Placement, draw
 from tests.embedded.test_photos_recipe import data  # noqa: F401  (a fixture)
+from tests.vocabularies import bert_pieces
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["the", "dog", "cat", "photo", "zebra", "of", "kitten", "tax"]
@@ -37,14 +38,7 @@ SHAPE = {"hidden_size": 128, "intermediate_size": 64, "num_attention_heads": 4}
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny sentence encoder of random weights, as the package holds the real one."""
     folder = tmp_path_factory.mktemp("encoder")
-    numbers = {piece: index for index, piece in enumerate(PIECES)}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
-    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
-        single="[CLS] $A [SEP]", special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")]
-    )
+    tokenizer = bert_pieces(PIECES, SPECIAL_TOKENS)
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(0)
     BertModel(BertConfig(vocab_size=len(PIECES), num_hidden_layers=3, **SHAPE)).save_pretrained(folder)

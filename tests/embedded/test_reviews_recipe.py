@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
 
 from embedded.evaluation import CONTROL, LEAD
@@ -44,6 +44,7 @@ from embedded.recipes.reviews_data import (
     training_reviews,
 )
 from server.cli import main
+from tests.vocabularies import bert_pieces
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["film", "good", "bad", "##ness", "wonder", "##ful", "a", "the", "great", "awful", "plot", "very", "dull", "bright"]
@@ -56,14 +57,7 @@ PIECES = [
 @pytest.fixture(scope="module")
 def wordpiece() -> Tokenizer:
     """A BERT tokenizer over ``PIECES``."""
-    numbers = {piece: index for index, piece in enumerate(PIECES)}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
-    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
-        single="[CLS] $A [SEP]", special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")]
-    )
+    tokenizer = bert_pieces(PIECES, SPECIAL_TOKENS)
     tokenizer.enable_truncation(128)
     tokenizer.enable_padding(length=128)
     return tokenizer

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 import explainers
 from explainers import KINDS, QUANTITIES, RULES, Asked, Contrast, Probability
-from explainers.models.catalogue import Entry
-from server import explaining
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.standin import Standin
-from tests.server.test_real_engine import TEXT, tiny
+from tests.server.test_real_engine import TEXT, tiny, tiny_site
 
 PROMPTS = ["a good film", "the bad movie"]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    names = {"scenes-vit": "image", "scenes-clip": "clip", "reviews-bert": "text"}
-    catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
-    settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
-    with TestClient(create_app(settings, engine, [])) as client:
-        one = Site(client, Standin())
-        one.wait_for_models(*names)
+    with tiny_site(tmp_path_factory.mktemp("home")) as one:
         yield one
 
 

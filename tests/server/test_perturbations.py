@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fastapi.testclient import TestClient
 
 from explainers.models.base import TextPair
-from explainers.models.catalogue import Entry
-from server import explaining
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.standin import Standin
-from tests.server.test_real_engine import tiny
+from tests.server.test_real_engine import tiny, tiny_site
 
 TEXT = "not a bad movie, the plot is well-made!"
 SOME = ["rollout", "fullgrad_plus:libra", "input_x_gradient"]
@@ -26,13 +19,7 @@ SOME = ["rollout", "fullgrad_plus:libra", "input_x_gradient"]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    names = {"scenes-vit": "image", "scenes-clip": "clip", "reviews-bert": "text"}
-    catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
-    settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
-    with TestClient(create_app(settings, engine, [])) as client:
-        one = Site(client, Standin())
-        one.wait_for_models(*names)
+    with tiny_site(tmp_path_factory.mktemp("home")) as one:
         yield one
 
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 import explainers
-from explainers.models.catalogue import Entry
-from server import explaining
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Check, Site
-from tests.server.standin import Standin
-from tests.server.test_real_engine import tiny
+from tests.server.test_real_engine import tiny, tiny_site
 
 TEMPLATE = "not a {} movie, the plot is well-made"
 GROUPS = [{"name": "one", "words": ["good", "bad", "films"]}, {"name": "other", "words": ["well-made", "β"]}]
@@ -26,12 +18,7 @@ GROUPS = [{"name": "one", "words": ["good", "bad", "films"]}, {"name": "other", 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    catalogue: Any = [Entry("reviews-bert", "text", "", "", True, ""), Entry("scenes-vit", "image", "", "", True, "")]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
-    settings = load_settings({"home": Path(tmp_path_factory.mktemp("home")), "device": "cpu"})
-    with TestClient(create_app(settings, engine, [])) as client:
-        one = Site(client, Standin())
-        one.wait_for_models("reviews-bert", "scenes-vit")
+    with tiny_site(tmp_path_factory.mktemp("home")) as one:
         yield one
 
 

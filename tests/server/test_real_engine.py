@@ -7,6 +7,7 @@ import json
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,22 @@ def tiny(name: str, device: str | None = None) -> explainers.Model:
     return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)), device=device)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@contextmanager
+def tiny_site(home: Path) -> Iterator[Site]:
+    """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "scenes-clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
     engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
-    settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
+    settings = load_settings({"home": home, "device": "cpu"})
     with TestClient(create_app(settings, engine, [])) as client:
         one = Site(client, Standin())
         one.wait_for_models(*names)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with tiny_site(tmp_path_factory.mktemp("home")) as one:
         assert one.get("/readyz")["status"] == "ready"
         yield one
 
