@@ -1,10 +1,10 @@
 """``photos-vit``: a small Vision Transformer that names what a photo shows, one of 32 everyday categories.
 
 Its patches come from a residual convolutional stem (stride 4: 16 x 16 patches of a photo of 64 x 64 pixels). The first half of the
-training sees photos of half the size, and most steps only some of the patches: both make a step several times cheaper, and the
-model stays within what it knows when an evaluation removes patches (He et al., "Masked Autoencoders", CVPR 2022, leave out
-patches to save work in the same way). A second head names the classes of the data, also of photos that show no category, and is
-thrown away: more photos and finer names teach better features.
+training sees photos of half the size, the next quarter of three quarters, and most steps only some of the patches: both make a step
+several times cheaper, and the model stays within what it knows when an evaluation removes patches (He et al., "Masked
+Autoencoders", CVPR 2022, leave out patches to save work in the same way). A second head names the classes of the data, also of photos
+that show no category, and is thrown away: more photos and finer names teach better features.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from embedded.recipes.photos_data import (
     vary,
 )
 from embedded.recipes.training import add_common_arguments, fit, schedule
-from embedded.recipes.vits import create, encode, load, save, tensors
+from embedded.recipes.vits import create, encode, load, plain_attention, save, tensors
 
 ARCHITECTURE = "vitrine_hybrid"
 STEM = {"stem_widths": [64, 128], "stem_depths": [1, 2]}
 PATCH = 4  # pixels: as the stem halves twice
 SMOOTHING = 0.1
-OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last fifth
-AUXILIARY = 1.0  # weight of the second head at first; nothing in the last fifth
+OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last stage
+AUXILIARY = 1.0  # weight of the second head at first; nothing in the last stage
 DECAY = 0.99  # of the averaged weights: the last stage has few steps on a CPU, and should outweigh the stages before
 CALIBRATION = 40  # batches
-GREY_SHARE = 0.2  # of the batches with patches removed in the last fifth: they are painted grey instead
+GREY_SHARE = 0.2  # of the batches with patches removed in the last stage: they are painted grey instead
 # until which part of the training, how many pixels wide, and which shares of the patches a step may keep
 STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
     (0.5, SIDE // 2, (0.5, 0.75)),
@@ -71,12 +71,6 @@ class _Classes(nn.Module):
         super().__init__()
         self.vit = vit
         self.class_head = nn.Linear(vit.num_features, classes)
-
-
-def _plain_attention(vit: VisionTransformer, kind: str) -> None:
-    """On a CPU, products of matrices in place of the fused kernel, which takes twice as long for rows this short."""
-    for block in vit.blocks:
-        block.attn.fused_attn = kind != "cpu"
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -148,7 +142,7 @@ def train(args: argparse.Namespace) -> None:
         both.vit.load_state_dict(load(args.start).state_dict())
     both.to(memory_format=torch.channels_last)  # a fifth faster on a CPU
     kind = args.device.split(":")[0]
-    _plain_attention(both.vit, kind)
+    plain_attention(both.vit, args.device)
 
     def loss(number: int, done: float, step: int) -> tuple[Tensor, float]:
         progress = args.begin + (1 - args.begin) * done
@@ -191,7 +185,7 @@ def train(args: argparse.Namespace) -> None:
     recalibrate(both.vit, (tensors(images[rows], args.device) for rows in chosen))
     save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
     trained = load(args.out).to(args.device)
-    _plain_attention(trained, kind)
+    plain_attention(trained, args.device)
     report = figures(trained, *held_out, args.device)
     (args.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     print(json.dumps(report, indent=1))

@@ -6,8 +6,9 @@ import embedded.architectures  # noqa: F401  (before transformers)
 
 # isort: split
 import argparse
+import functools
+import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from transformers import BertConfig, BertModel
 import explainers
 from embedded.evaluation import dual
 from embedded.evaluation.synonyms import SYNONYMS, applicable, first_of_ten
-from embedded.recipes import prompts, text_tower, train_clip, train_photos_vit, vits
+from embedded.recipes import clip_data, prompts, text_tower, train_clip, train_photos_vit, vits
 from embedded.recipes.photos_data import NAMES, SIDE
 from embedded.recipes.pruning import SPECIAL_TOKENS
 from embedded.recipes.scenes import KINDS, Composition, Placement, draw
@@ -121,25 +122,52 @@ def test_the_image_side_starts_as_the_photos_vit(tmp_path: Path) -> None:
     torch.manual_seed(0)
     shape = train_photos_vit.model_args(64, 1)
     vits.save(vits.create(train_photos_vit.ARCHITECTURE, NAMES, shape), tmp_path, train_photos_vit.ARCHITECTURE, NAMES, shape)
-    names = torch.zeros(len(prompts.KNOWN), 1, train_clip.SHARED)
-    own = [prompts.KNOWN.index(name) for name in NAMES]
-    names[own, 0] = torch.linalg.qr(torch.randn(train_clip.SHARED, len(NAMES))).Q.T  # so that each logit has a direction of its own
-    texts = train_clip.Texts(None, None, torch.empty(0), [names])  # type: ignore[arg-type]
+    side, arguments = train_clip.image_side(tmp_path)
     pixels = torch.randn(3, 3, SIDE, SIDE)
-    vit = vits.load(tmp_path)
     with torch.inference_mode():
-        logits = vit(pixels) - vit.head.bias
-        side, arguments = train_clip.image_side(tmp_path, texts)
-        embeddings, patches = side.eval()(pixels, None)
-    torch.testing.assert_close(embeddings @ names[own, 0].T, train_clip.SCALE * F.normalize(logits), atol=1e-4, rtol=1e-3)
-    assert patches.shape == (3, 256, 64)
+        torch.testing.assert_close(vits.encode(side.eval().vit, pixels), vits.encode(vits.load(tmp_path), pixels))
+        assert side(pixels, None)[1].shape == (3, 256, 64)
     assert arguments == shape
+
+
+def test_a_projection_is_aimed_at_what_is_true() -> None:
+    torch.manual_seed(0)
+    shape = train_photos_vit.model_args(64, 1)
+    side = train_clip.ImageSide(vits.create(train_photos_vit.ARCHITECTURE, NAMES, shape))
+    banks = [F.normalize(torch.randn(number, 2, train_clip.SHARED), dim=-1) for number in (5, 2, 2, 3)]
+    texts = train_clip.Texts(None, None, torch.empty(0), banks)  # type: ignore[arg-type]
+    batches = [(torch.randn(40, 3, 16, 16), torch.eye(12)[torch.randint(5, (40,))]) for _ in range(2)]
+    side.vit.set_input_size((16, 16))
+    train_clip.aim(side, texts, batches)
+
+    pixels, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    with torch.inference_mode():
+        features = vits.encode(side.vit, pixels)[:, 0]
+    weight = math.sqrt(train_clip.RIDGE * float(features.pow(2).sum(0).mean()))  # ridge regression as least squares with more rows
+    rows = torch.cat([features, weight * torch.eye(64)])
+    aims = torch.cat([F.normalize(banks[0].mean(1), dim=-1)[targets.argmax(1)], torch.zeros(64, train_clip.SHARED)])
+    torch.testing.assert_close(side.projection.weight.T, torch.linalg.lstsq(rows, aims).solution, atol=1e-4, rtol=1e-3)
+
+    def loss(scale: float) -> float:
+        with torch.inference_mode():
+            logits = side(pixels, None)[0] / side.scale.exp() * scale @ F.normalize(banks[0].mean(1), dim=-1).T
+        return float(train_photos_vit.soft_loss(logits, targets[:, :5]))
+
+    best = float(side.scale.detach().exp())
+    others = [scale for scale in (5.0, best / 1.2, best * 1.2, 100.0) if 5 <= scale <= 100]
+    assert loss(best) <= min(map(loss, others)) + 1e-6
+
+
+def test_what_is_true_of_a_picture_is_weighed_as_in_the_loss() -> None:
+    banks = [torch.eye(4)[None, [0]], torch.eye(4)[None, [1]], torch.eye(4)[None, [2]], torch.eye(4)[None, [3]]]
+    truth = train_clip.Texts(None, None, torch.empty(0), banks).truth(torch.tensor([[1.0, 0.0, 0.0, 1.0]]))  # type: ignore[arg-type]
+    torch.testing.assert_close(truth, F.normalize(torch.tensor([[train_clip.WEIGHTS[0], 0.0, 0.0, train_clip.WEIGHTS[3]]])))
 
 
 def test_patches_are_asked_on_any_grid() -> None:
     patches = torch.arange(256).view(1, 16, 16)
-    assert torch.equal(train_clip.at_grid(patches, 16), patches.flatten(1))
-    halves = train_clip.at_grid(patches, 8).view(8, 8)
+    assert torch.equal(clip_data.at_grid(patches, 16), patches.flatten(1))
+    halves = clip_data.at_grid(patches, 8).view(8, 8)
     assert halves[0].tolist() == list(range(17, 32, 2))
     assert halves[:, 0].tolist() == list(range(17, 256, 32))
 
@@ -164,11 +192,8 @@ def trained(data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory)
     train_clip.add_arguments(parser)
     given = {"data": data, "encoder": encoder, "start": folder / "vit", "out": folder / "clip", "steps": 3, "batch": 4, "vocabulary": 70}
 
-    def here(seed: int, first: int, size: int, classes: int) -> Iterator[train_clip.Scenes]:
-        return map(train_clip.SceneBatches(seed, first, size, classes).__getitem__, range(10))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_clip, "batches", here)
+        patch.setattr(clip_data.Mixture, "batches", functools.partialmethod(clip_data.Mixture.batches, workers=0))
         patch.setattr(train_clip, "CALIBRATION", 2)
         patch.setattr(train_clip, "WORDINGS", (1, 1, 1, 1))
         patch.setattr(train_clip, "STAGES", ((0.5, SIDE // 2, (0.5, 0.75)), (1.0, SIDE, (0.5,))))
@@ -205,7 +230,7 @@ def test_training_moves_the_image_side_and_leaves_the_text_side(trained: Path, e
 
 
 def test_training_goes_on_from_a_clip(trained: Path) -> None:
-    side, arguments = train_clip.image_side(trained, train_clip.Texts(None, None, torch.empty(0), []))  # type: ignore[arg-type]
+    side, arguments = train_clip.image_side(trained)
     model = explainers.load(trained)
     pixels = torch.randn(2, 3, SIDE, SIDE)
     with torch.inference_mode():
