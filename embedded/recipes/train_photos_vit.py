@@ -14,7 +14,6 @@ import explainers.torchvision_ops  # noqa: F401  (before timm)
 # isort: split
 import argparse
 import itertools
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
@@ -30,11 +28,9 @@ from embedded.recipes.photos_data import (
     NAMES,
     SIDE,
     Draw,
-    Photos,
     categories,
     class_ids,
     cut_mix,
-    held_out_photos,
     mosaic,
     training_photos,
     vary,
@@ -103,36 +99,9 @@ def recalibrate(vit: VisionTransformer, batches: Iterable[Tensor]) -> None:
     vit.eval()
 
 
-@torch.inference_mode()
-def figures(model: VisionTransformer, photos: Photos, labels: NDArray[np.int64], device: str, batch: int = 50) -> dict[str, float]:
-    """On held-out photos: how often the category is the first of all or among the first five, also with half the patches removed."""
-    order = torch.from_numpy(np.random.default_rng(0).random((len(labels), (SIDE // PATCH) ** 2))).argsort(1)
-    half = order[:, : order.shape[1] // 2]
-    ranks: dict[str, list[Tensor]] = {"whole": [], "half removed": []}
-    for start in range(0, len(labels), batch):
-        rows = slice(start, start + batch)
-        pixels, kept = tensors(torch.from_numpy(photos.images[rows]), device), half[rows].to(device)
-        truth = torch.from_numpy(labels[rows]).to(device)[:, None]
-        for name, patches in (("whole", None), ("half removed", kept)):
-            with torch.autocast(device.split(":", maxsplit=1)[0], torch.bfloat16):
-                logits = model.head(encode(model, pixels, patches)[:, 0]).float()
-            ranks[name].append((logits > logits.gather(1, truth)).sum(1).cpu())
-    ahead = {name: torch.cat(parts) for name, parts in ranks.items()}
-    top_1 = {name: float((rank == 0).float().mean()) for name, rank in ahead.items()}
-    each = [float((ahead["whole"][torch.from_numpy(labels == place)] == 0).float().mean()) for place in np.unique(labels)]
-    return {
-        "photos": len(labels),
-        "top-1": top_1["whole"],
-        "top-1, mean of the categories": float(np.mean(each)),
-        "top-5": float((ahead["whole"] < 5).float().mean()),
-        "top-1, half the patches removed": top_1["half removed"],
-    } | {f"top-1 of {NAMES[place]}": value for place, value in zip(np.unique(labels), each, strict=True)}
-
-
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` and ``figures.json`` in it (arguments: ``add_arguments``)."""
+    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
-    held_out = held_out_photos(args.data)
     photos, category = training_photos(args.data), categories(class_ids(args.data))
     images, classes, known = torch.from_numpy(photos.images), torch.from_numpy(photos.classes), torch.from_numpy(category)
     draw = Draw(category[photos.classes])
@@ -184,11 +153,6 @@ def train(args: argparse.Namespace) -> None:
     chosen = (torch.from_numpy(draw.rows(rng, args.batch, 0.0)) for _ in range(CALIBRATION))
     recalibrate(both.vit, (tensors(images[rows], args.device) for rows in chosen))
     save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
-    trained = load(args.out).to(args.device)
-    plain_attention(trained, args.device)
-    report = figures(trained, *held_out, args.device)
-    (args.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    print(json.dumps(report, indent=1))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

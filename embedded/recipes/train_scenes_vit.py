@@ -129,6 +129,8 @@ def train(args: argparse.Namespace) -> None:
         loss,
         **schedule(args),
         rate=args.rate,
+        decay=0.99,  # averaged over the last hundred steps: a CPU makes few
+        muon=lambda name: ".blocks." in name,
     )
     save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 
+from embedded.evaluation import Setting, measure
 from embedded.recipes import RECIPES
 from server.commands import Commands, Parser
+from server.commands.evaluate import as_json, texts
 
 
 def add(commands: Commands) -> None:
@@ -15,7 +18,7 @@ def add(commands: Commands) -> None:
         "train",
         help="train one of the embedded models anew",
         description="Train one of the embedded models anew; the folder written can be given to --model.",
-        epilog="'vitrine train NAME --help' lists the arguments of that recipe. The weights of photos-vit do not ship yet.",
+        epilog="'vitrine train NAME --help' lists the arguments of that recipe.",
     )
     parser.add_argument("name", metavar="NAME", choices=list(RECIPES), help=", ".join(RECIPES))
     parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the recipe's own, --out DIR among them")
@@ -23,9 +26,13 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Hand the rest of the command line to the recipe and train."""
+    """Hand the rest of the command line to the recipe, train, measure, and write ``figures.json`` beside the weights."""
     recipe = importlib.import_module(RECIPES[args.name])
     about = (recipe.__doc__ or "").partition("\n")[0].replace("`", "")
     parser = Parser(prog=f"vitrine train {args.name}", description=about)
     recipe.add_arguments(parser)
-    recipe.train(parser.parse_args(args.arguments))
+    given = parser.parse_args(args.arguments)
+    recipe.train(given)
+    report = {args.name: measure(args.name, Setting(given.out, getattr(given, "data", None), methods=()))}
+    (given.out / "figures.json").write_text(json.dumps(as_json(report), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print("\n\n".join(texts(report)))

@@ -17,10 +17,10 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
-from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 import explainers
+from embedded.evaluation import photos
 from embedded.recipes import train_photos_vit, vits
 from embedded.recipes.photos_data import (
     CATEGORIES,
@@ -28,7 +28,6 @@ from embedded.recipes.photos_data import (
     NAMES,
     SIDE,
     Draw,
-    Photos,
     categories,
     class_ids,
     cut_mix,
@@ -38,6 +37,7 @@ from embedded.recipes.photos_data import (
     training_photos,
     vary,
 )
+from server.cli import main
 
 OTHER = "n99999999"  # a class of no category
 IDS = [wnid for wnids in CATEGORIES.values() for wnid in wnids] + [OTHER]
@@ -152,21 +152,6 @@ def test_removed_patches_are_grey_and_the_kept_ones_as_they_were() -> None:
     assert seen.sum() == 2 * 16
 
 
-def test_figures_count_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = np.array([0, 1, 2, 2])
-    guesses = torch.tensor([[9.0, 1, 2, 3, 4, 5, 6], [9, 8, 1, 2, 3, 4, 5], [9, 8, 1, 7, 6, 5, 4], [1, 2, 9, 3, 4, 5, 6]])
-    model = VisionTransformer(img_size=SIDE, patch_size=4, embed_dim=7, depth=0, num_heads=1, num_classes=0)
-    monkeypatch.setattr(train_photos_vit, "encode", lambda model, pixels, kept=None: guesses[:, None].roll(int(kept is not None), 0))
-    images = np.zeros((4, SIDE, SIDE, 3), np.uint8)
-    report = train_photos_vit.figures(model, Photos(images, labels, np.zeros((4, 4), np.int64)), labels, "cpu")
-    assert report["photos"] == 4
-    assert report["top-1"] == 0.5
-    assert report["top-1, mean of the categories"] == 0.5  # of 1, 0 and a half
-    assert report["top-5"] == 0.75
-    assert report["top-1, half the patches removed"] == 0.0
-    assert report["top-1 of lion"] == 0.5
-
-
 def test_smaller_photos_get_resampled_positions() -> None:
     torch.manual_seed(0)
     vit = vits.create(train_photos_vit.ARCHITECTURE, NAMES, train_photos_vit.model_args(64, 1)).eval()
@@ -186,8 +171,6 @@ def test_smaller_photos_get_resampled_positions() -> None:
 def test_the_recipe_writes_a_folder_that_explains_and_goes_on(data: Path, tmp_path: Path) -> None:
     train_photos_vit.train(arguments(data, tmp_path / "vit"))
     assert not list(tmp_path.glob("*/checkpoint*"))
-    report = json.loads((tmp_path / "vit/figures.json").read_text("utf-8"))
-    assert report["photos"] == len(IDS) - 1
     weights = load_file(tmp_path / "vit/model.safetensors")
     assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float16}
     assert weights["head.weight"].shape == (len(NAMES), 64)
@@ -199,3 +182,16 @@ def test_the_recipe_writes_a_folder_that_explains_and_goes_on(data: Path, tmp_pa
     more = load_file(tmp_path / "more/model.safetensors")
     counted = ("running_mean", "running_var", "num_batches_tracked")  # by batch normalisation, whatever the rate
     assert all(torch.equal(more[name], value) for name, value in weights.items() if not name.endswith(counted))
+
+
+def test_a_trained_model_is_measured(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(photos, "EXPLAINED", 2)
+    monkeypatch.setattr(photos, "MOSAICS", 1)
+    given = {"data": data, "out": tmp_path, "steps": 1, "batch": 8, "width": 64, "depth": 1, "device": "cpu"}
+    main(["train", "photos-vit", *(str(part) for name, value in given.items() for part in (f"--{name}", value))])
+    figures = {row["what"]: row for row in json.loads((tmp_path / "figures.json").read_text("utf-8"))["figures"]}
+    assert figures[photos.TOP]["note"] == f"{len(IDS) - 1} photos"
+    assert figures[photos.TOP]["bar"] == photos.BARS[photos.TOP]
+    assert photos.TOP_5 in capsys.readouterr().out
