@@ -1,0 +1,143 @@
+"""How long a person waits on the Image page: ``python -m benchmarks.pages``.
+
+A server of its own, a Chromium, fresh pictures that nothing has seen. Prints medians; the last column is the time over that of the one
+answer of the model without any map but random scores, asked over HTTP in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+from playwright.sync_api import Page, sync_playwright
+
+from embedded.recipes.scenes import render
+from tests.browser.serving import VISITED, launch, served, wait_for_maps
+
+SIDE = 512  # of the pictures, pixels
+CURVES = 10  # methods
+SWEEP = 100  # positions of the slider
+
+# Milliseconds from the choice of a file to the first plate that is drawn with another explanation, and to the last.
+DROP = """
+() => new Promise((resolve) => {
+  const before = new URLSearchParams(location.search).get("id");
+  const input = document.querySelector("input[type=file]");
+  let start, first;
+  input.addEventListener("change", () => { start = performance.now(); }, { once: true, capture: true });
+  const plates = () => [...document.querySelectorAll(".plate")];
+  const look = () => {
+    if (start !== undefined) {
+      const fresh = plates().filter((plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true]"));
+      const id = new URLSearchParams(location.search).get("id");
+      if (id !== before && fresh.length) first ??= performance.now() - start;
+      if (first !== undefined && fresh.length === plates().length) return resolve([first, performance.now() - start]);
+    }
+    requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+# Seconds that the page takes to draw every position of the slider, each in a frame of its own.
+DRAG = """
+async (positions) => {
+  const slider = document.getElementById("gone");
+  const frame = () => new Promise(requestAnimationFrame);
+  const start = performance.now();
+  for (let i = 1; i <= positions; i++) {
+    slider.value = String(i);
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    do await frame(); while (!document.querySelector(".dock output").textContent.startsWith(`${i}\\u2009%`));
+  }
+  return (performance.now() - start) / 1000;
+}
+"""
+
+
+def pictures() -> Iterator[bytes]:
+    """PNG files of fresh scenes."""
+    seed = time.time_ns()
+    while True:
+        buffer = io.BytesIO()
+        render(np.random.default_rng(seed := seed + 1), SIDE).image.save(buffer, "PNG")
+        yield buffer.getvalue()
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """How long a call takes."""
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def asked(address: str, picture: bytes, methods: list[str]) -> str:
+    """The id of a new explanation, once it is done."""
+    form = {"model": "photos-vit", "methods": methods}
+    files = {"image": ("p.png", picture, "image/png")}
+    answer = httpx.post(f"{address}/api/explanations", params={"wait": 1}, data=form, files=files, timeout=300)
+    answer.raise_for_status()
+    return str(answer.json()["id"])
+
+
+def dropped(page: Page, picture: bytes) -> tuple[float, float]:
+    """Seconds from a picture's choice to the first map on the page, and to the last."""
+    page.evaluate(f"() => {{ window.measured = ({DROP})(); }}")
+    page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": picture})
+    first, last = page.evaluate("() => window.measured")
+    wait_for_maps(page)
+    return first / 1000, last / 1000
+
+
+def measured(page: Page, address: str, times: int) -> dict[str, float]:
+    """Medians, in seconds but for the updates."""
+    fresh = pictures()
+    found: dict[str, list[float]] = {}
+    page.goto(f"{address}/image")
+    wait_for_maps(page)
+    for _ in range(times):
+        plain = seconds(lambda: asked(address, next(fresh), ["random"]))
+        first, last = dropped(page, next(fresh))
+        page.locator("#gone").fill("5")
+        page.locator(".said").filter(has_text="asked at").wait_for()
+        updates = SWEEP / page.evaluate(DRAG, SWEEP)
+        specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]
+        one = asked(address, next(fresh), specs)
+        path = f"{address}/api/explanations/{one}/perturbations"
+        curve = seconds(lambda path=path: httpx.post(path, json={}, timeout=300).raise_for_status())  # type: ignore[misc]
+        row = {
+            "answer without maps": plain,
+            "first map after a picture is chosen": first,
+            f"all {page.locator('.plate').count()} maps": last,
+            f"deletion curves of {len(specs)} methods": curve,
+            "updates a second of the scrubber": updates,
+        }
+        for name, value in row.items():
+            found.setdefault(name, []).append(value)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="of which the median is printed (default 5)")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home, served(Path(home)) as address, sync_playwright() as playwright:
+        chromium = launch(playwright)
+        page = chromium.new_page(viewport={"width": 1440, "height": 1000})
+        page.add_init_script(VISITED)
+        found = measured(page, address, args.times)
+        chromium.close()
+    plain = found["answer without maps"]
+    for name, value in found.items():
+        print(f"{name:45} {value:8.2f}" + ("" if "updates" in name else f" s {value / plain:8.1f} x"))
+
+
+if __name__ == "__main__":
+    main()
