@@ -10,7 +10,6 @@ terms (Srinivas & Fleuret 2019).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -368,36 +367,3 @@ def swapped(x: Tensor, w: Tensor) -> Tensor:
 def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
     """The transpose of :func:`swapped`, for equal batch dimensions."""
     return w.mT @ signal
-
-
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recording) -> Tensor:
-    """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
-
-    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
-    A query that may attend nothing gives zeros.
-    """
-    heads = query.shape[-3]
-    if rec.single_head:
-        query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
-        scale = None
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    products = (
-        rec.run(MatMul, query, key.mT) if query.requires_grad else rec.run(LinearMap, key.mT, query, None, swapped, swapped_back, False)
-    )
-    scores: Tensor = rec.run(Scale, products, factor)
-    if mask is not None:
-        additive = (
-            torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)
-        )
-        # A row without any allowed key would be 0/0: lift its mask, and take its output away below, as the fused kernel does.
-        closed = (additive == -math.inf).all(-1, keepdim=True)
-        scores = scores + torch.where(closed, 0.0, additive)
-    else:
-        closed = None
-    weights: Tensor = rec.run(Softmax, scores, -1, None)
-    rec.saw_attention(weights)
-    out: Tensor = rec.run(MatMul, weights, value)
-    rec.saw_parts(query, key, value, weights, out)
-    if rec.single_head:
-        out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)
-    return out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0)

@@ -17,6 +17,41 @@ if TYPE_CHECKING:
     from explainers.recording import Recording
 
 
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recording) -> Tensor:
+    """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
+
+    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
+    A query that may attend nothing gives zeros.
+    """
+    heads = query.shape[-3]
+    if rec.single_head:
+        query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
+        scale = None
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    products = (
+        rec.run(op.MatMul, query, key.mT)
+        if query.requires_grad
+        else rec.run(op.LinearMap, key.mT, query, None, op.swapped, op.swapped_back, False)
+    )
+    scores: Tensor = rec.run(op.Scale, products, factor)
+    if mask is not None:
+        additive = (
+            torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)
+        )
+        # A row without any allowed key would be 0/0: lift its mask, and take its output away below, as the fused kernel does.
+        closed = (additive == -math.inf).all(-1, keepdim=True)
+        scores = scores + torch.where(closed, 0.0, additive)
+    else:
+        closed = None
+    weights: Tensor = rec.run(op.Softmax, scores, -1, None)
+    rec.saw_attention(weights)
+    out: Tensor = rec.run(op.MatMul, weights, value)
+    rec.saw_parts(query, key, value, weights, out)
+    if rec.single_head:
+        out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)
+    return out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0)
+
+
 @handles(F.scaled_dot_product_attention)
 def _sdpa(
     rec: Recording,
@@ -37,7 +72,7 @@ def _sdpa(
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
     if is_causal:
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-    return op.attention(query, key, value, attn_mask, scale, rec)
+    return attention(query, key, value, attn_mask, scale, rec)
 
 
 @handles(F.multi_head_attention_forward)
@@ -70,7 +105,7 @@ def _multi_head(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`operators.attention`."""
+    """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`attention`."""
     if not (active(query) or active(key) or active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
         given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
         return F.multi_head_attention_forward(**given)
@@ -99,7 +134,7 @@ def _multi_head(
                 else given_mask
             )
             mask = additive if mask is None else mask + additive
-    out = op.attention(q, k, v, mask, None, rec).transpose(1, 2).flatten(2)
+    out = attention(q, k, v, mask, None, rec).transpose(1, 2).flatten(2)
     out = op.linear(out, out_proj_weight, out_proj_bias, rec)
     shown = None
     if need_weights:
