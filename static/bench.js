@@ -2,8 +2,9 @@
 
 import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "./api.js";
 import { Chooser } from "./chooser.js";
+import { spoken, spokenAll } from "./classes.js";
 import { Dock } from "./dock.js";
-import { byId, count, say, seconds, showProblem } from "./dom.js";
+import { byId, count, el, say, seconds, showProblem } from "./dom.js";
 import { addDrawers } from "./drawers.js";
 import { figureMenu } from "./export.js";
 import { Job } from "./job.js";
@@ -14,6 +15,7 @@ import { readAddress, Store, writeAddress } from "./state.js";
 
 export class Bench {
   #asked = 0;
+  #name = document.title; // of the page
   #drawn = Promise.resolve(); // once the input of the explanation is on show
 
   /**
@@ -129,8 +131,8 @@ export class Bench {
   }
 
   /**
-   * Explain what was given: {text} or {image}, or {fetch} that gets the image when it is needed, with `sample` and `stored` for the page,
-   * and `model`, the name of the one that it suits.
+   * Explain what was given: {text} or {image}, or {fetch} that gets the image when it is needed, with `sample` for the page, `stored`, a note
+   * on what is lost where it is explained anew, and `model`, the name of the one that it suits.
    * `targets` is {target} or {prompt}. Problems are shown at `place`, and then all stays as it was.
    */
   async explain(given, targets, place, isNew = true) {
@@ -200,6 +202,9 @@ export class Bench {
     const isNew = this.isNew ?? true;
     if (isNew) this.wall.clear();
     this.subject.set({ id: job.id, info, done: false });
+    byId("answer").textContent = spokenAll(info.targets);
+    document.title = `${spoken(info.targets[0])} · ${this.#name}`;
+    byId("notes").replaceChildren(...[...(info.notes ?? []), this.given?.again].filter(Boolean).map((note) => el("li", {}, note)));
     this.#drawn = Promise.resolve(this.page.started(info, job, isNew)).catch((problem) => this.report(problem, byId("case-problem")));
     say("status", `0 of ${this.wall.all.length} maps`);
   }

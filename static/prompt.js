@@ -2,14 +2,14 @@
 
 import { getBlob } from "./api.js";
 import { Bench } from "./bench.js";
-import { likewise, readChoice, spoken, spokenAll } from "./classes.js";
+import { likewise, readChoice } from "./classes.js";
 import { mapControls } from "./controls.js";
 import { byId, el, number, percent, say } from "./dom.js";
 import { Panel } from "./panel.js";
 import { Prompts } from "./prompts.js";
 import { PromptWords } from "./promptwords.js";
 import { Samples } from "./samples.js";
-import { acceptPictures, Specimen, STORED, storedPicture } from "./specimen.js";
+import { acceptPictures, Specimen, storedPicture } from "./specimen.js";
 import { Versus } from "./versus.js";
 
 const problems = byId("specimen-problem");
@@ -44,9 +44,6 @@ const bench = new Bench("clip", {
     bench.wall.setTargets(info.targets, info.targets.map(told));
     panel.show(info.prompts ? [] : info.targets);
     if (isNew) bench.wall.clear();
-    byId("answer").textContent = spokenAll(info.targets);
-    document.title = `${spoken(info.targets[0])} · Prompt · Vitrine`;
-    byId("notes").replaceChildren(...[...(info.notes ?? []), ...(bench.given?.again ? [STORED] : [])].map((note) => el("li", {}, note)));
     samples.mark(bench.given?.sample ?? null);
     prompts.offer(bench.samples.find((sample) => sample.id === bench.given?.sample)?.sets);
     if (!isNew) return;

@@ -81,11 +81,11 @@ export class Specimen {
   }
 }
 
-/** What an explanation that was opened by its address was made from, as far as the server keeps it. */
-export const storedPicture = (id) => ({ fetch: () => getBlob(`${explanationPath(id)}/original.jpg`), stored: true });
+/** Said of what is explained anew from the picture that the server keeps. */
+const STORED = "Explained anew from the copy that the server keeps (JPEG, at most 1024 pixels a side), so numbers can differ a little from those of the file.";
 
-/** Said of what is explained anew from such a picture. */
-export const STORED = "Explained anew from the copy that the server keeps (JPEG, at most 1024 pixels a side), so numbers can differ a little from those of the file.";
+/** What an explanation that was opened by its address was made from, as far as the server keeps it. */
+export const storedPicture = (id) => ({ fetch: () => getBlob(`${explanationPath(id)}/original.jpg`), stored: STORED });
 
 /** Choose, drop or paste a picture, anywhere on the page. `onFile(file)` gets the first one. */
 export function acceptPictures(root, onFile) {
