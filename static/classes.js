@@ -1,6 +1,7 @@
 // What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a type-ahead over
 // all labels, and which number of a class is explained.
 
+import { more } from "./controls.js";
 import { byId, el, percent } from "./dom.js";
 
 const ROWS = 5;
@@ -57,7 +58,9 @@ export class Classes {
     this.pick.hidden = !many;
     this.find = this.pick.querySelector("label");
     const hint = el("p", { class: "quiet" }, "Tick two or more to set them side by side.");
-    root.append(this.list, hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
+    const [button, box] = more("more-asking", "Ask more", "Ask more: another class, two side by side, another model", hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
+    this.box = box; // room for more to ask
+    root.append(this.list, button, box);
   }
 
   /** The explained classes. */

@@ -39,10 +39,10 @@ export function tick(view, key, text) {
   return el("label", { class: "choice" }, input, text);
 }
 
-/** Controls that wait behind a button where the window is narrow. */
-function more(...controls) {
-  const box = el("div", { class: "more", id: "more-controls" }, controls);
-  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": box.id }, "More controls");
+/** Controls that wait behind a button where the window is narrow: [button, box]. `name` is what a screen reader calls the button. */
+export function more(id, text, name, ...controls) {
+  const box = el("div", { class: "more", id }, controls);
+  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": id, "aria-label": name }, text);
   button.addEventListener("click", () => button.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
   return [button, box];
 }
@@ -63,8 +63,9 @@ export function mapControls(view) {
   const sequences = Object.fromEntries(Object.keys(SEQUENCES).map((name) => [name, name]));
   return [
     segment(view, "evidence", "Evidence", EVIDENCE),
-    segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
     more(
+      "more-controls", "More", "More controls",
+      segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
       choice(view, "grid", "Smoothing", SMOOTHING),
       choice(view, "diverging", "For, against", SIGNED),
       choice(view, "sequence", "Strength", sequences),
@@ -80,9 +81,12 @@ export function wordControls(view) {
   followColours(view);
   return [
     segment(view, "evidence", "Evidence", EVIDENCE),
-    segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
-    segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
-    choice(view, "diverging", "For, against", SIGNED),
-    inWords(view),
-  ];
+    more(
+      "more-controls", "More", "More controls",
+      segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
+      segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+      choice(view, "diverging", "For, against", SIGNED),
+      inWords(view),
+    ),
+  ].flat();
 }

@@ -55,7 +55,7 @@ function make() {
   const groups = KEYS.map(([where, rows]) => el("section", {}, el("h3", {}, where), el("dl", {}, rows.map(row))));
   return el(
     "dialog", { class: "help", "aria-labelledby": "help-title" },
-    el("h2", { id: "help-title" }, "Help"), el("div", { class: "groups" }, groups),
+    el("h2", { id: "help-title", tabIndex: -1, autofocus: true /* else it would open at its first button, which is its end */ }, "Help"), el("div", { class: "groups" }, groups),
     el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }

@@ -21,7 +21,7 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
-    const above = target === null ? [this.face.node, heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
+    const above = target === null ? [this.face.node, heading(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.show(null);
   }

@@ -70,7 +70,7 @@ export class WordPlate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(standing(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
-    const name = target === null ? [heading(variant), el("p", { class: "by" }, byLine(variant))] : [el("p", { class: "caption" }, target)];
+    const name = target === null ? [heading(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target)];
     const head = [this.chip.node, ...name];
     const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
@@ -198,7 +198,6 @@ export class WordPlate {
     if (next === undefined) return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
-    this.onRead?.(`${this.#name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.order.indexOf(next) + 1} of ${last + 1} by strength`);
-    this.onRead?.(`${plateName(this.variant)}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
+    this.onRead?.(`${this.#name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
   }
 }
