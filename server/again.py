@@ -8,9 +8,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from server.store import TENSORS
+from server.uploads import SEEN_SIDE
 
-PICTURE = "original.jpg"
+PICTURE, SEEN = "original.jpg", "input.png"
 Document = Mapping[str, Any]
+
+
+def picture_to_send(document: Document) -> tuple[str, bool]:
+    """The kept file that comes nearest to the picture that was given, and whether it has the same pixels.
+
+    ``input.png`` loses nothing where the model saw all of a picture that is no larger than that file may be.
+    """
+    told = document["input"]
+    size = [told["width"], told["height"]]
+    same = told["crop"] == [0, 0, *size] and max(size) <= SEEN_SIDE
+    return (SEEN, True) if same else (PICTURE, False)
 
 
 def python_lines(document: Document, address: str | None = None, *, exact: bool = True) -> str:
@@ -53,15 +65,21 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
 
 
 def curl_lines(document: Document, server: str, address: str | None = None) -> str:
-    """Shell lines that ask ``server`` the same; ``address`` as for :func:`python_lines`. A picture is sent as the copy that was kept."""
+    """Shell lines that ask ``server`` the same; ``address`` as for :func:`python_lines`. A picture is sent as :func:`picture_to_send`."""
     told = document["input"]
     fields = [("model", document["model"])]
-    fetch: list[str] = []
+    lines: list[str] = []
+    picture = ""
     if told["kind"] == "text":
         fields += [(name, told[name]) for name in ("text", "text_pair") if name in told]
-    elif address is not None:
-        fetch = ["# the copy of the picture that the server keeps; send your own file for the same numbers to the last digit"]
-        fetch.append(f"curl --silent --show-error --output {PICTURE} {shlex.quote(f'{address}/{PICTURE}')}")
+    else:
+        picture, same = picture_to_send(document)
+        if not same:
+            lines.append(
+                f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"
+            )
+        if address is not None:
+            lines.append(f"curl --silent --show-error --output {picture} {shlex.quote(f'{address}/{picture}')}")
     first = document["targets"][0]
     prompted = any(one.get("prompt") is not None for one in document["top"])  # a contrast of two prompts does not say so itself
     fields += [("prompt" if prompted else "target", _asked(target)) for target in document["targets"]]
@@ -74,9 +92,9 @@ def curl_lines(document: Document, server: str, address: str | None = None) -> s
     fields += [("methods", spec) for spec in document["methods"]]
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
     if told["kind"] != "text":
-        sent.insert(1, f"--form image=@{PICTURE}")
+        sent.insert(1, f"--form image=@{picture}")
     call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?wait=1')}", *sent]
-    return "\n".join([*fetch, " \\\n  ".join(call)]) + "\n"
+    return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
 
 
 def _quoted(text: str) -> str:

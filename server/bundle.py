@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from server.again import curl_lines, python_lines
+from server.again import PICTURE, SEEN, curl_lines, picture_to_send, python_lines
 from server.engine import Engine
 from server.names import file_stem, folder_names
 from server.store import TENSORS
@@ -51,10 +51,11 @@ def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server:
     kept    the files stored beside the explanation: pictures of the input, what the model was given
     server  the address at which it was made, for the lines of curl
     """
-    code = python_lines(document, exact=TENSORS in kept)
+    code, shell = python_lines(document, exact=TENSORS in kept), curl_lines(document, server)
     stems = map_stems(document)
-    yield "README.txt", _readme(document, kept, code, server).encode()
+    yield "README.txt", _readme(document, kept, code, shell).encode()
     yield "again.py", code.encode()
+    yield "again.sh", shell.encode()
     yield "explanation.json", (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
     if document["input"]["kind"] == "text":
         yield "input.txt", str(document["input"]["text"]).encode()
@@ -63,7 +64,7 @@ def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server:
     yield from kept.items()
     for one, stem in zip(document["maps"], stems, strict=True):
         yield f"{stem}.npy", numbers(one)
-        yield f"{stem}.png", picture(document, one, kept.get("input.png"), engine, _SIDE)
+        yield f"{stem}.png", picture(document, one, kept.get(SEEN), engine, _SIDE)
 
 
 def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
@@ -96,7 +97,25 @@ class _Pipe(io.RawIOBase):
         return waiting
 
 
-def _readme(document: Document, kept: Mapping[str, bytes], code: str, server: str) -> str:
+def _input(document: Document, kept: Mapping[str, bytes]) -> str:
+    """What was explained, and which of the files it is."""
+    told = document["input"]
+    if told["kind"] == "text":
+        return f"A text of {len(told['text'])} characters: input.txt" + (
+            ", and a second one: input_pair.txt" if "text_pair" in told else ""
+        )
+    width, height = told["width"], told["height"]
+    left, top, right, bottom = told["crop"]
+    seen = "all of it" if told["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
+    same = picture_to_send(document)[1]
+    which = (
+        f"{SEEN} is that picture, pixel for pixel" if same else f"{PICTURE} is a smaller or lossy copy of it, {SEEN} the part that was seen"
+    )
+    exact = f"; {TENSORS} is what the model was given, to the last bit" if TENSORS in kept else ""
+    return f"A picture of {width} x {height} pixels. The model saw {seen}, at {told['seen'][0]} x {told['seen'][1]}.\n{which}{exact}"
+
+
+def _readme(document: Document, kept: Mapping[str, bytes], code: str, shell: str) -> str:
     targets = ", ".join(f"{one['label']} (logit {one['logit']:.6g})" for one in document["targets"])
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     told = {
@@ -104,15 +123,16 @@ def _readme(document: Document, kept: Mapping[str, bytes], code: str, server: st
         "maps/*.npy": "the scores of each map, float32: (rows, columns) of patches, or one a token",
         "maps/*.png": "pictures of the maps, in the colours of the page",
         "again.py": "the Python lines below",
+        "again.sh": "the lines of curl below",
         TENSORS: "what the model was given, to the last bit",
-        "input.png": "the part of the picture that the model saw",
-        "original.jpg": "a copy of the picture, at most 1024 pixels a side",
+        SEEN: "the part of the picture that the model saw, at most 672 pixels a side",
+        PICTURE: "a copy of the picture, JPEG, at most 1024 pixels a side",
         "input.txt": "the text",
         "input_pair.txt": "the second text",
     }
     text = document["input"]["kind"] == "text"
     pair = "text_pair" in document["input"]
-    absent = {name for name in (TENSORS, "input.png", "original.jpg") if name not in kept}
+    absent = {name for name in (TENSORS, SEEN, PICTURE) if name not in kept}
     absent |= set() if text else {"input.txt"}
     absent |= set() if pair else {"input_pair.txt"}
     listed = "\n".join(f"  {name:20} {what}" for name, what in told.items() if name not in absent)
@@ -121,9 +141,10 @@ def _readme(document: Document, kept: Mapping[str, bytes], code: str, server: st
         "An explanation made by Vitrine\n",
         f"made      {document['created']}\nmodel     {document['model']}\nweights   SHA-256 {document['weights_digest']}\n"
         f"explained {targets}\nversions  {versions}\n",
+        f"Input\n\n{_input(document, kept)}\n",
         f"Files\n{listed}\n",
         *([f"Notes\n{notes}"] if notes else []),
-        f"Make it again in Python, in this folder\n\n{code}",
-        f"Make it again with curl, in this folder, of a Vitrine server\n\n{curl_lines(document, server)}",
+        f"Make it again in Python, in this folder: python again.py\n\n{code}",
+        f"Make it again with curl, in this folder, of a Vitrine server: sh again.sh\n\n{shell}",
     ]
     return "\n".join(parts)

@@ -18,6 +18,7 @@ from explainers.models.images import to_rgb
 from server.problems import Problem
 from server.settings import Settings
 
+SEEN_SIDE = 672  # longest side of the picture of what the model saw
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _FORM_ROOM = 1_000_000  # bytes of a request beside its image: names, targets, a text, boundaries
 _DRAIN = 10  # a body this many times over the limit is read and dropped, so that the client gets to read the answer

@@ -25,10 +25,9 @@ from server.registry import Entry, Facts, Registry
 from server.settings import Settings
 from server.store import TENSORS, Store
 from server.tasks import Study, fitting, interrupted, problem_of
-from server.uploads import cut, encoded, open_image
+from server.uploads import SEEN_SIDE, cut, encoded, open_image
 
 log = logging.getLogger(__name__)
-SEEN_SIDE = 672  # longest side of the picture of what the model saw
 _IDLE_BEAT = 5.0  # seconds between heart-beats with nothing to do
 _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer without one means that the worker hangs
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from PIL import Image
 
 from server import bundle
-from server.again import PICTURE, curl_lines, python_lines
+from server.again import PICTURE, SEEN, curl_lines, python_lines
 from server.lookup import find_document, find_map, stored_file
 from server.problems import Problem
 from server.services import Services, Use
@@ -89,7 +89,7 @@ def map_picture(
 ) -> Response:
     """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
     document, found = find_map(one, spec, target, services)
-    data = bundle.picture(document, found, stored_file(one, "input.png", services), services.engine, size)
+    data = bundle.picture(document, found, stored_file(one, SEEN, services), services.engine, size)
     return Response(data, media_type="image/png")
 
 
@@ -114,7 +114,7 @@ def code(one: str, request: Request, services: Use) -> JSONResponse:
 def zip_file(one: str, request: Request, services: Use) -> StreamingResponse:
     """The input, the numbers and pictures of every map, versions, and the lines that make it again, as one zip file."""
     document = _finished(one, services)
-    kept = {name: data for name in ("input.png", PICTURE, TENSORS) if (data := stored_file(one, name, services)) is not None}
+    kept = {name: data for name in (SEEN, PICTURE, TENSORS) if (data := stored_file(one, name, services)) is not None}
     entries = bundle.files(document, kept, services.engine, str(request.base_url).rstrip("/"))
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{one}.zip"'}

@@ -156,6 +156,7 @@ def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
     asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": METHODS_SHOWN}
     one = httpx.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
     small.open(f"/text?id={one['id']}")
+    small.page.get_by_role("button", name="Ask more").click()
     second = compared(small, "timm/other")
     check(small, [one, second])
     assert small.page.evaluate("() => document.documentElement.scrollWidth") == 390

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -145,7 +146,7 @@ def test_two_texts(site: Site) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"image": png(3, (70, 40)), "target": ["1", "0"]},
+        {"image": png(3, (30, 40)), "target": ["1", "0"]},
         {"image": png(3), "target": "2", "against": "0"},
         {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"]},
         {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
@@ -171,6 +172,14 @@ def test_the_python_lines_give_the_same_scores(
         assert [one["scores"] for one in again["maps"]] == [one["scores"] for one in document["maps"]]
         assert [one["target"] for one in again["maps"]] == [one["target"] for one in document["maps"]]
         assert capsys.readouterr().out.count("tensor(") == len(document["maps"])
+    sent = [tuple(word.split("=", 1)) for word in shlex.split(bundle.read("again.sh").decode()) if "=" in word and "http" not in word]
+    form: dict[str, Any] = {name: [value for other, value in sent if other == name] for name, _ in sent if name != "image"}
+    picture = next((bundle.read(value.removeprefix("@")) for name, value in sent if name == "image"), None)
+    asked = site.ask(picture, wait=True, **form).json()
+    assert [one["label"] for one in asked["targets"]] == [one["label"] for one in document["targets"]]
+    if ("image", "@original.jpg") not in sent:  # the model saw all of it, so the very picture was kept
+        assert asked["targets"] == document["targets"]
+        assert [one["scores"] for one in asked["maps"]] == [one["scores"] for one in document["maps"]]
     address = f"/api/explanations/{document['id']}/tensors.safetensors"
     assert [one.removeprefix("http://testserver") for one in fetched] == ([address] if "image" in fields else [])
     if "image" in fields:

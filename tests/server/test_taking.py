@@ -53,7 +53,7 @@ def test_the_lines_of_curl_ask_the_same_again(site: Site, fields: dict[str, Any]
     again: dict[str, Any] = {}
     for name, value in sent:
         if name == "image":
-            assert value == "@original.jpg"
+            assert value == "@original.jpg"  # the model saw a part alone
         else:
             again.setdefault(name, []).append(value)
     second = site.ask(fields.get("image"), wait=True, **again)
@@ -136,3 +136,17 @@ def test_a_summary_of_what_failed(sites: Sites) -> None:
         short = site.get(f"/api/explanations/{one}/summary")
         assert short["state"] == "failed"
         assert "broken" in short["problem"]["detail"]
+
+
+@pytest.mark.parametrize(("size", "file"), [((40, 40), "input.png"), ((60, 40), "original.jpg"), ((700, 700), "original.jpg")])
+def test_a_bundle_says_what_its_input_is(site: Site, size: tuple[int, int], file: str) -> None:
+    document = site.ask(png(5, size), wait=True).json()
+    archive = zipfile.ZipFile(io.BytesIO(site.client.get(f"/api/explanations/{document['id']}/bundle.zip").content))
+    readme, shell = archive.read("README.txt").decode(), archive.read("again.sh").decode()
+    assert f"A picture of {size[0]} x {size[1]} pixels" in readme
+    assert ("input.png is that picture, pixel for pixel" in readme) == (file == "input.png")
+    assert ("numbers can differ a little" in shell) == (file == "original.jpg")
+    assert f"--form image=@{file}" in shell
+    assert shell in readme
+    if file == "input.png":
+        assert Image.open(io.BytesIO(archive.read(file))).tobytes() == Image.open(io.BytesIO(png(5, size))).tobytes()
