@@ -3,8 +3,8 @@
 import { el, number, percent } from "./dom.js";
 
 const BOX = { width: 480, height: 250, left: 52, right: 12, top: 30, bottom: 40 };
-const TITLES = { most: "Most relevant first", least: "Least relevant first" };
-const BETTER = { most: "the sooner it falls, the better", least: "the longer it stays, the better" };
+export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
+export const BETTER = { most: "the sooner it falls, the better", least: "the longer it stays, the better" };
 const HOW =
   "Area: the mean over the whole range. Most relevant first: the smaller, the better. Least relevant first: the larger, the better. Methods are ranked by the gap between the two. Dots are computed, lines join them.";
 

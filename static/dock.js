@@ -7,6 +7,7 @@ export const FIRST = { most: "most relevant", least: "least relevant" };
 
 export class Dock {
   #opened = null;
+  scrubber = null; // once it is loaded
 
   constructor(bench) {
     this.bench = bench;
@@ -32,7 +33,7 @@ export class Dock {
   open() {
     byId("curves").hidden = false;
     this.#opened ??= import("./scrub.js").then(
-      ({ Scrubber }) => new Scrubber(this),
+      ({ Scrubber }) => (this.scrubber = new Scrubber(this)),
       (problem) => this.bench.report(problem, this.problem),
     );
     return this.#opened;

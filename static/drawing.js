@@ -7,26 +7,28 @@ import { chosen, colourAt, coloursOf, place, ramp } from "./colour.js";
 import { el, number, percent } from "./dom.js";
 import { byLine, ruleName } from "./label.js";
 
-const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
-const SERIF = "'Iowan Old Style', 'Palatino Linotype', Palatino, P052, 'Book Antiqua', Georgia, serif";
+export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
+export const SERIF = "'Iowan Old Style', 'Palatino Linotype', Palatino, P052, 'Book Antiqua', Georgia, serif";
 const SANS = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
-const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-const [MARGIN, GAP, LINE] = [28, 22, 27];
+export const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+export const [MARGIN, GAP] = [28, 22];
+const LINE = 27;
+const NARROW = 760; // a figure that has no room for long lines
 const WIDTH = { picture: 220, alone: 448, text: 440 };
 const MIX = 0.48; // of a word's ground at full score, as on the page
 const SHARP = 2; // pixels of a picture a unit of the figure
 const MOST = 60_000_000; // pixels of a PNG
 
 const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-const tag = (name, attributes, inner = "") => `<${name} ${Object.entries(attributes).map(([key, value]) => `${key}="${escaped(value)}"`).join(" ")}>${inner}</${name}>`;
-const round = (value) => Math.round(100 * value) / 100;
+export const tag = (name, attributes, inner = "") => `<${name} ${Object.entries(attributes).map(([key, value]) => `${key}="${escaped(value)}"`).join(" ")}>${inner}</${name}>`;
+export const round = (value) => Math.round(100 * value) / 100;
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
 
 const ruler = new OffscreenCanvas(1, 1).getContext("2d");
 const widthOf = (text, font) => ((ruler.font = font), ruler.measureText(text).width);
 
 /** A line of text, cut where it is too long. */
-function line(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...more } = {}) {
+export function line(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...more } = {}) {
   const font = `${more["font-style"] ?? ""} ${more["font-weight"] ?? ""} ${size}px ${family}`;
   let shown = text;
   while (shown.length > 1 && widthOf(shown, font) > most) shown = `${shown.slice(0, -2).trimEnd()}…`;
@@ -35,15 +37,24 @@ function line(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinit
 
 const image = (href, width, height) => tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none" });
 
+/** The patches that are gone, in the colour of the paper, and a hairline around the whole. */
+function holes({ map: { grid: [rows, columns] }, cut }, width, height) {
+  if (!cut?.gone.size) return "";
+  const [across, down] = [width / columns, height / rows];
+  const d = [...cut.gone].map((i) => `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`).join("");
+  return tag("path", { class: "gone", "data-gone": cut.gone.size, d, fill: PAPER, "shape-rendering": "crispEdges" }) + tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE });
+}
+
 /** A map over its picture, `width` wide: {markup, height}. */
-function pictureBody({ face, map }, width, view) {
+function pictureBody(plate, width, view) {
+  const { face, map } = plate;
   const { base, ends } = face;
   const height = (width * base.height) / base.width;
   const canvas = el("canvas", { width: SHARP * width, height: Math.round(SHARP * height) });
   const smooth = view.grid !== "patches";
   paint(canvas, base, smooth ? map : null, ends, view);
   const under = image(canvas.toDataURL(), width, height);
-  if (smooth) return { markup: under, height };
+  if (smooth) return { markup: under + holes(plate, width, height), height };
   const [rows, columns] = map.grid;
   const name = coloursOf(view, map.signed);
   const cells = map.scores.map((score, i) => {
@@ -51,7 +62,7 @@ function pictureBody({ face, map }, width, view) {
     const box = { x: round(((i % columns) * width) / columns), y: round((Math.floor(i / columns) * height) / rows), width: round(width / columns), height: round(height / rows) };
     return tag("rect", { class: "patch", ...box, fill: rgb(colour), "fill-opacity": round((cover * view.opacity) / 100) });
   });
-  return { markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")), height };
+  return { markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + holes(plate, width, height), height };
 }
 
 /** The colour of a word for, against, or of a strength. */
@@ -61,18 +72,20 @@ function hue(t, signed, view) {
 }
 
 /** A text with its words on their colours: {markup, height}. */
-function textBody({ base, values, ends, variant }, width, view) {
+function textBody({ base, values, ends, variant, cut }, width, view) {
   const font = `15px ${SERIF}`;
   const segments = [];
   let at = 0;
-  base.units.forEach(({ start, end }, i) => {
-    segments.push({ text: base.text.slice(at, start), t: 0 }, { text: base.text.slice(start, end), t: place(chosen(values[i], variant.signed, view.evidence), ends, variant.signed) });
+  base.units.forEach(({ start, end, tokens }, i) => {
+    const struck = tokens.some((token) => cut?.gone.has(token)) && { fill: SOFT, "text-decoration": "line-through" };
+    const t = struck ? 0 : place(chosen(values[i], variant.signed, view.evidence), ends, variant.signed);
+    segments.push({ text: base.text.slice(at, start), t: 0 }, { text: base.text.slice(start, end), t, struck });
     at = end;
   });
   segments.push({ text: base.text.slice(at), t: 0 });
   const parts = [];
   let [x, y] = [0, 18];
-  for (const { text, t } of segments) {
+  for (const { text, t, struck } of segments) {
     for (const piece of text.split(/(\s+)/).filter(Boolean)) {
       const long = widthOf(piece, font);
       if (/\n/.test(piece)) [x, y] = [0, y + LINE];
@@ -83,7 +96,7 @@ function textBody({ base, values, ends, variant }, width, view) {
         const thick = Math.round(4 * Math.abs(t));
         if (t) parts.push(tag("rect", { x: round(x), y: y - 15, width: round(long), height: 20, fill, "fill-opacity": round(MIX * Math.abs(t)) }));
         if (thick) parts.push(tag("line", { x1: round(x), x2: round(x + long), y1: y + 5 + thick / 2, y2: y + 5 + thick / 2, stroke: fill, "stroke-width": thick, ...(t < 0 && variant.signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}) }));
-        parts.push(line(x, y, piece, { size: 15, family: SERIF }));
+        parts.push(line(x, y, piece, { size: 15, family: SERIF, ...struck }));
         x += long;
       }
     }
@@ -121,6 +134,7 @@ function cell(plate, width, view, i) {
   if (variant.signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
   const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
   label.push(below(15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small));
+  if (plate.cut?.told) label.push(below(15, plate.cut.told, { ...small, fill: INK }));
   return { markup: body.markup + label.join(""), height: y };
 }
 
@@ -133,17 +147,6 @@ async function inputCell(explanation, width, face) {
   const height = (width * face.base.height) / face.base.width;
   const caption = line(0, height + 21, "The picture as the model saw it", { size: 15, family: SERIF, most: width });
   return { markup: image(href, width, height) + caption, height: height + 21 };
-}
-
-function header(explanation, view) {
-  const { targets, model, weights_digest: digest, versions, created } = explanation;
-  const about = (target) => `${spoken(target)}: logit ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
-  const choices = `evidence ${view.evidence}, scale ${view.scale}`;
-  return [
-    [26, `“${targets.map(spoken).join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
-    [24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }],
-    [18, `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digest.slice(0, 12)} · Vitrine ${versions.vitrine} · ${choices}`, { size: 11, family: MONO, fill: SOFT }],
-  ];
 }
 
 /**
@@ -163,18 +166,39 @@ export async function figure({ plates, view, columns, explanation }) {
   const across = alone ? 1 : columns || Math.min(cells.length, kind === "text" ? 2 : 4);
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  let y = MARGIN;
-  for (const [step, text, style] of header(explanation, view)) parts.push(line(MARGIN, (y += step), text, { most: whole - 2 * MARGIN, ...style }));
-  y += GAP;
+  const cut = plates.find((plate) => plate.cut?.gone.size)?.cut;
+  const above = heading(explanation, `evidence ${view.evidence}, scale ${view.scale}`, whole, cut?.says);
+  parts.push(above.markup);
+  let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {
     const row = cells.slice(i, i + across);
     row.forEach(({ markup }, k) => parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)));
     y += Math.max(...row.map(({ height }) => height)) + GAP;
   }
-  const height = Math.ceil(y + MARGIN - GAP);
-  const ground = tag("rect", { width: whole, height, fill: PAPER });
-  const size = { width: whole, height, viewBox: `0 0 ${whole} ${height}` };
-  return { svg: tag("svg", { xmlns: "http://www.w3.org/2000/svg", ...size }, ground + parts.join("")), width: whole, height };
+  return sheet(parts.join(""), whole, y + MARGIN - GAP);
+}
+
+/** The lines over a figure `width` wide: {markup, height}. `choices` says how it is drawn, `more` is a line of its own. */
+export function heading({ targets, model, weights_digest: digest, versions, created }, choices, width, more = "") {
+  const about = (target) => `${spoken(target)}: logit ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
+  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digest.slice(0, 12)} · Vitrine ${versions.vitrine}`;
+  const fine = { size: 11, family: MONO, fill: SOFT };
+  const lines = [
+    [26, `“${targets.map(spoken).join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
+    [24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }],
+    ...(width < NARROW ? [[18, made, fine], [16, choices, fine]] : [[18, `${made} · ${choices}`, fine]]),
+    ...(more ? [[19, more, { size: 13 }]] : []),
+  ];
+  let y = MARGIN;
+  const parts = lines.map(([step, text, style]) => line(MARGIN, (y += step), text, { most: width - 2 * MARGIN, ...style }));
+  return { markup: parts.join(""), height: y };
+}
+
+/** A drawing on its paper: {svg, width, height}. */
+export function sheet(markup, width, tall) {
+  const height = Math.ceil(tall);
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  return { svg: tag("svg", { xmlns: "http://www.w3.org/2000/svg", ...size }, tag("rect", { width, height, fill: PAPER }) + markup), width, height };
 }
 
 /** A figure as a PNG file, twice as many pixels as units where that is not too many. */

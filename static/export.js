@@ -14,8 +14,18 @@ function save(blob, name) {
 
 /** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
 async function savePicture(plates, format, view, id, columns, name) {
-  const { figure, raster } = await import("./drawing.js");
-  const drawn = await figure({ plates, view, columns, explanation: await getJSON(explanationPath(id)) });
+  const { figure } = await import("./drawing.js");
+  return saveDrawn(await figure({ plates, view, columns, explanation: await getJSON(explanationPath(id)) }), format, name);
+}
+
+/** Save the curves of the deletion test as a picture. */
+async function saveCurves(curves, format, id) {
+  const { curveFigure } = await import("./curvefigure.js");
+  return saveDrawn(curveFigure({ ...curves, explanation: await getJSON(explanationPath(id)) }), format, stem(id, "curves", curves.answer.target));
+}
+
+async function saveDrawn(drawn, format, name) {
+  const { raster } = await import("./drawing.js");
   save(format === "svg" ? new Blob([drawn.svg], { type: "image/svg+xml" }) : await raster(drawn), `${name}.${format}`);
 }
 
@@ -71,6 +81,8 @@ export function figureMenu(bench) {
   };
   const columns = () => bench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
   const draw = (format) => tell(() => savePicture(plates(), format, bench.view.value, bench.id, columns(), stem(bench.id)), "saved");
+  const curves = () => bench.dock.scrubber?.curves;
+  const curvesAs = (format) => ({ text: `${format.toUpperCase()} of the deletion curves`, run: tell(() => saveCurves(curves(), format, bench.id), "saved") });
   const code = (kind, title) => tell(async () => copy((await getJSON(`${explanationPath(bench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
     !bench.id || !plates().length
@@ -78,6 +90,7 @@ export function figureMenu(bench) {
       : [
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
+          ...(curves() ? ["png", "svg"].map(curvesAs) : []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(bench.id)}/bundle.zip` },
           { text: "JSON, everything", href: explanationPath(bench.id), download: `${stem(bench.id)}.json` },
           { text: "Copy as Python", run: code("python", "Python lines") },

@@ -2,6 +2,7 @@
 
 import { explanationPath, sendJSON } from "./api.js";
 import { Curves } from "./curves.js";
+import { FIRST } from "./dock.js";
 import { byId, count, el, number, percent, showProblem } from "./dom.js";
 import { plateName } from "./plate.js";
 
@@ -105,6 +106,7 @@ export class Scrubber {
     if (!this.#after.has(plate)) this.#after.set(plate, new After(plate.take.node));
     const after = this.#after.get(plate);
     const { map } = plate;
+    plate.cut = null;
     if (!map || !this.#content()) {
       put(after.then.value, "–");
       put(after.rank.value, "–");
@@ -115,14 +117,18 @@ export class Scrubber {
     const most = Math.min(countAt(share, order.length), answer?.counts.at(-1) ?? order.length);
     if (plate.face) this.#cover(plate, order, most);
     else this.#strike(plate, order, most);
+    const says = `Taken away: the ${Math.round(100 * share)}\u2009% ${FIRST[first]} tokens of each map, ${most} of ${order.length}.`;
+    plate.cut = { gone: new Set(order.slice(0, most)), says, told: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
-      put(after.then.term, answer.read === "logit" ? "logit then" : "says then");
-      put(after.then.value, `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`);
       const rows = answer.ranking.filter((row) => !row.control);
       const row = answer.ranking.find((one) => one.method === map.method && !one.control);
-      put(after.rank.value, `${row.rank} of ${rows.length}`);
+      const said = [answer.read === "logit" ? "logit then" : "says then", `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`, `${row.rank} of ${rows.length}`];
+      put(after.then.term, said[0]);
+      put(after.then.value, said[1]);
+      put(after.rank.value, said[2]);
+      plate.cut.told = `${said[0]} ${said[1]} · rank ${said[2]}`;
     } else {
       put(after.then.value, "–");
       put(after.rank.value, "–");
@@ -193,6 +199,12 @@ export class Scrubber {
       say("");
       this.bench.report(problem, this.dock.problem);
     }
+  }
+
+  /** The curves on show: {answer, names}; null while there are none. */
+  get curves() {
+    const answer = this.#answers.get(this.figure.select.value);
+    return answer ? { answer, names: this.figure.names } : null;
   }
 
   /** What the methods are called. */

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -34,6 +35,12 @@ def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
     found = path / waiting.value.suggested_filename
     waiting.value.save_as(found)
     return found
+
+
+def deletion(visit: Visit, **body: Any) -> Any:
+    """What the API says of the tokens that go."""
+    answer = httpx.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body, timeout=60)
+    return answer.raise_for_status().json()
 
 
 def said(root: ET.Element) -> str:
@@ -86,6 +93,51 @@ def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
     assert "".join("".join(written[start:]).split()).startswith("".join(document["input"]["text"].split()))
     assert [node for node in root.iter(f"{SVG}rect") if node.get("fill-opacity")]
     take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
+
+
+def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
+    """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
+    methods = ["fullgrad_plus:libra", "random", "rollout"]
+    page = desk.open("/image?" + "&".join(f"methods={spec}" for spec in methods))
+    menu = page.locator("#export .menu")
+    menu.locator("summary").click()
+    expect(menu.get_by_text("whole figure")).to_have_count(2)
+    expect(menu.get_by_text("curves")).to_have_count(0)  # there are none yet
+    page.keyboard.press("Escape")
+    page.locator("#gone").fill("30")
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".dock output")).to_contain_text("59 of 196")
+    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
+    words = said(root)
+    assert "Taken away: the 30\u2009% most relevant tokens of each map, 59 of 196." in words
+    removed = []
+    for spec in methods:
+        single = deletion(desk, method=spec, fraction=0.3)
+        removed.append(set(single["removed"]))
+        assert f"says then {percent(single['probability'])} · rank " in words
+    holes = [node.get("d", "") for node in root.iter(f"{SVG}path") if node.get("class") == "gone"]
+    side = 220 / 14
+    drawn = [{round(float(y) / side) * 14 + round(float(x) / side) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", d)} for d in holes]
+    assert sorted(map(sorted, drawn)) == sorted(map(sorted, removed))
+
+    found = deletion(desk)
+    root = ET.parse(take(desk, menu, "SVG of the deletion curves", tmp_path)).getroot()
+    words = said(root)
+    assert desk.document()["weights_digest"][:12] in words
+    lines = [node for node in root.iter(f"{SVG}polyline") if node.get("class") == "curve"]
+    assert len(lines) == len(found["curves"]) == 6
+    assert len({(node.get("stroke"), node.get("stroke-dasharray")) for node in lines}) == 3  # each method has a line of its own
+    for order, half in (("most", lines[:3]), ("least", lines[3:])):
+        for node in half:
+            curve = next(one for one in found["curves"] if (one["method"], one["order"]) == (node.get("data-spec"), order))
+            points = np.array([pair.split(",") for pair in node.get("points", "").split()], dtype=float)
+            np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(found["counts"]) / 196, atol=0.01)
+            np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"])), atol=0.01)
+    for row in found["ranking"]:
+        assert percent(row["most"]) in words
+        assert shown(row["gap"], 2) in words
+    with Image.open(take(desk, menu, "PNG of the deletion curves", tmp_path)) as picture:
+        assert picture.size == (2 * int(root.get("width", "")), 2 * int(root.get("height", "")))
 
 
 def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
