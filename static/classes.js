@@ -58,7 +58,7 @@ export class Classes {
     this.pick.hidden = !many;
     this.find = this.pick.querySelector("label");
     const hint = el("p", { class: "quiet" }, "Tick two or more to set them side by side.");
-    const [button, box] = more("more-asking", "Ask more", "Ask more: another class, two side by side, another model", hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
+    const [button, box] = more("more-asking", "Ask more", "Ask more", hint, this.pick, el("div", { class: "asking" }, this.rather, this.read.node));
     this.box = box; // room for more to ask
     root.append(this.list, button, box);
   }
