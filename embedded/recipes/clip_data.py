@@ -18,7 +18,6 @@ from embedded.recipes.scenes import patch_labels, render
 from embedded.recipes.train_photos_vit import PATCH
 from embedded.recipes.vits import tensors
 
-SCENES = 0.5  # of a step's pictures are scenes, the rest are photos
 OTHERS = 0.3  # of the photos show none of the categories
 
 
@@ -52,18 +51,18 @@ class SceneBatches(Dataset[Scenes]):
 class Mixture:
     """Batches of scenes and photos, always the same for one ``seed``.
 
-    ``data`` holds ``tiny_imagenet/`` with ``classes`` classes; ``size`` pictures make a batch.
+    ``data`` holds ``tiny_imagenet/`` with ``classes`` classes; ``size`` pictures make a batch, the share ``scenes`` of them scenes.
     """
 
-    def __init__(self, data: Path, classes: int, size: int, seed: int, device: str) -> None:
+    def __init__(self, data: Path, classes: int, size: int, scenes: float, seed: int, device: str) -> None:
         photos, self.category = training_photos(data), torch.from_numpy(categories(class_ids(data)))
         self.images, self.labels = torch.from_numpy(photos.images), torch.from_numpy(photos.classes)
         self.draw = Draw(self.category[self.labels].numpy())
-        self.classes, self.size, self.seed, self.device = classes, size, seed, device
+        self.classes, self.size, self.scenes, self.seed, self.device = classes, size, scenes, seed, device
 
     def batches(self, first: int, workers: int = 1) -> Iterator[Scenes]:
         """The scenes of batches ``first``, ``first + 1``, ..., rendered in a process beside the training; in this one with 0 workers."""
-        scenes = SceneBatches(self.seed, first, round(SCENES * self.size), self.classes)
+        scenes = SceneBatches(self.seed, first, round(self.scenes * self.size), self.classes)
         return iter(DataLoader(scenes, batch_size=None, num_workers=workers, prefetch_factor=8 if workers else None))
 
     def complete(self, scenes: Scenes, rng: np.random.Generator, varied: bool) -> tuple[Tensor, Tensor]:

@@ -208,7 +208,7 @@ def train(args: argparse.Namespace) -> None:
     kind = args.device.split(":")[0]
     names = class_names(args.data)
     texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary)
-    mixture = Mixture(args.data, len(names), args.batch, args.seed, args.device)
+    mixture = Mixture(args.data, len(names), args.batch, args.scenes, args.seed, args.device)
     side, model_args = image_side(args.start)
     side.to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
     plain_attention(side.vit, args.device)
@@ -274,6 +274,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin (default 0; 0.8: full size only)")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate (default 1e-3)")
     parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
+    parser.add_argument("--scenes", type=float, default=0.5, help="share of scenes among the pictures, the rest are photos (default 0.5)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 
