@@ -55,7 +55,7 @@ export function curveFigure({ answer, names, explanation }) {
   const width = 2 * MARGIN + 2 * PANEL.width + GAP;
   const targets = explanation.targets.filter(({ label }) => label === answer.target);
   const how = answer.how === "painted" ? "painted grey" : "taken from the model's input";
-  const above = heading({ ...explanation, targets }, `${answer.read} at ${answer.counts.length} points`, width, `Tokens are ${how} in the order of each map; area: the mean over the whole range.`);
+  const above = heading([{ ...explanation, targets }], `${answer.read} at ${answer.counts.length} points`, width, `Tokens are ${how} in the order of each map; area: the mean over the whole range.`);
   const ends = endsOf(answer);
   const styles = new Map(answer.ranking.filter((one) => !one.control).map(({ method }, i) => [method, styleOf(i)]));
   const at = (left, top, markup) => tag("g", { transform: `translate(${left} ${round(top)})` }, markup);

@@ -124,7 +124,7 @@ function cell(plate, width, view, i) {
   const below = (step, text, style) => line(0, (y += step), text, { most: width, ...style });
   const label = [
     below(21, variant.title, { size: 15, family: SERIF, "font-weight": 600 }),
-    below(16, target ?? byLine(variant), target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }),
+    below(16, target === null ? byLine(variant) : target === map.target ? target : `${target}: ${map.target}`, target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }),
     gradient,
     tag("rect", { x: 0, y: (y += 9), width, height: 7, fill: `url(#ramp-${i})`, stroke: RULE }),
   ];
@@ -150,24 +150,23 @@ async function inputCell(explanation, width, face) {
 }
 
 /**
- * The plates of an explanation as a figure: {svg, width, height}. `columns` 0: as many as look well. A single plate is drawn large;
+ * The plates of an explanation, or of two by two models, as a figure: {svg, width, height}. `columns` 0: as many as look well. A single plate is drawn large;
  * several plates of a picture come with the picture itself.
  */
-export async function figure({ plates, view, columns, explanation }) {
+export async function figure({ plates, view, columns, explanations }) {
   const alone = plates.length === 1;
   const kind = plates[0].face ? (alone ? "alone" : "picture") : "text";
   const width = WIDTH[kind];
   const cells = plates.map((plate, i) => cell(plate, width, view, i));
-  if (kind === "picture" && explanation.input.kind === "image") {
-    const own = await inputCell(explanation, width, plates[0].face);
+  if (kind === "picture" && explanations[0].input.kind === "image") {
+    const own = await inputCell(explanations[0], width, plates[0].face);
     if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : own);
     else cells.unshift(own);
   }
   const across = alone ? 1 : columns || Math.min(cells.length, kind === "text" ? 2 : 4);
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  const cut = plates.find((plate) => plate.cut?.gone.size)?.cut;
-  const above = heading(explanation, `evidence ${view.evidence}, scale ${view.scale}`, whole, cut?.says);
+  const above = heading(explanations, `evidence ${view.evidence}, scale ${view.scale}`, whole, takenAway(plates, explanations));
   parts.push(above.markup);
   let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {
@@ -178,20 +177,30 @@ export async function figure({ plates, view, columns, explanation }) {
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
 
-/** The lines over a figure `width` wide: {markup, height}. `choices` says how it is drawn, `more` is a line of its own. */
-export function heading({ targets, model, weights_digest: digest, versions, created }, choices, width, more = "") {
+/** The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is drawn, `more` is a line of its own. */
+export function heading(explanations, choices, width, more = "") {
   const about = (target) => `${spoken(target)}: logit ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
-  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digest.slice(0, 12)} · Vitrine ${versions.vitrine}`;
+  const [{ created, versions }] = explanations;
+  const digests = explanations.map((one) => one.weights_digest.slice(0, 12)).join(", ");
+  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
+  const how = `Vitrine ${versions.vitrine} · ${choices}`;
+  const asked = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
   const fine = { size: 11, family: MONO, fill: SOFT };
   const lines = [
-    [26, `“${targets.map(spoken).join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
-    [24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }],
-    ...(width < NARROW ? [[18, made, fine], [16, choices, fine]] : [[18, `${made} · ${choices}`, fine]]),
+    [26, `“${asked.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
+    ...explanations.map(({ model, targets }, i) => [i ? 18 : 24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }]),
+    ...(width < NARROW ? [[18, made, fine], [16, how, fine]] : [[18, `${made} · ${how}`, fine]]),
     ...(more ? [[19, more, { size: 13 }]] : []),
   ];
   let y = MARGIN;
   const parts = lines.map(([step, text, style]) => line(MARGIN, (y += step), text, { most: width - 2 * MARGIN, ...style }));
   return { markup: parts.join(""), height: y };
+}
+
+/** What the dock has taken away from the plates; empty where it is nothing. */
+function takenAway(plates, [{ model }, ...others]) {
+  const cut = plates.find((plate) => plate.cut?.gone.size)?.cut;
+  return cut ? `Taken away: the ${cut.which} tokens of each map${others.length ? ` of ${model}` : ""}, ${cut.gone.size} of ${cut.of}.` : "";
 }
 
 /** A drawing on its paper: {svg, width, height}. */

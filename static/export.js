@@ -15,7 +15,9 @@ function save(blob, name) {
 /** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
 async function savePicture(plates, format, view, id, columns, name) {
   const { figure } = await import("./drawing.js");
-  return saveDrawn(await figure({ plates, view, columns, explanation: await getJSON(explanationPath(id)) }), format, name);
+  const ids = new Set([id, ...plates.map((plate) => plate.take.id).filter(Boolean)]); // two models make two explanations
+  const explanations = await Promise.all([...ids].map((one) => getJSON(explanationPath(one))));
+  return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
 
 /** Save the curves of the deletion test as a picture. */

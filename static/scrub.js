@@ -117,8 +117,8 @@ export class Scrubber {
     const most = Math.min(countAt(share, order.length), answer?.counts.at(-1) ?? order.length);
     if (plate.face) this.#cover(plate, order, most);
     else this.#strike(plate, order, most);
-    const says = `Taken away: the ${Math.round(100 * share)}\u2009% ${FIRST[first]} tokens of each map, ${most} of ${order.length}.`;
-    plate.cut = { gone: new Set(order.slice(0, most)), says, told: null }; // for who draws the plate elsewhere
+    const which = `${Math.round(100 * share)}\u2009% ${FIRST[first]}`;
+    plate.cut = { gone: new Set(order.slice(0, most)), of: order.length, which, told: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
 
@@ -137,6 +138,23 @@ def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
     expect(stage.page.locator(".plate")).to_have_count(len(METHODS_SHOWN))
     assert "404" in stage.complaints.pop()
+
+
+def test_the_figure_names_both_models_and_what_each_explained(stage: Visit) -> None:
+    first = explained(stage, 9)
+    second = compared(stage)
+    menu = stage.page.locator("#export .menu")
+    menu.locator("summary").click()
+    with stage.page.expect_download() as waiting:
+        menu.get_by_text("SVG of the whole figure").click()
+    written = [node.text or "" for node in ET.parse(waiting.value.path()).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    for one in (first, second):
+        target = one["targets"][0]
+        assert any(
+            line.startswith(f"{one['model']} · {target['label']}: logit ") and percent(target["probability"]) in line for line in written
+        )
+        assert any(one["weights_digest"][:12] in line for line in written)
+        assert sum(line == f"{one['model']}: {target['label']}" for line in written) == len(one["maps"])
 
 
 def test_places_are_found_across_crops_and_cuttings(stage: Visit) -> None:
