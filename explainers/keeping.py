@@ -2,7 +2,8 @@
 
 Patches are removed where a model allows it: its blocks and its head must not know where a token lay, but for what the token itself says
 (its position was added to it). Then the rows of the other patches are dropped at x^1. Where the model does know (windows, relative
-or rotary positions, mixing over tokens), patches are painted in the mean colour. Word pieces are left out of ``input_ids``.
+or rotary positions, mixing over tokens), patches are painted in the mean colour. Word pieces, of texts and of prompts, are left out of
+``input_ids``.
 """
 
 from __future__ import annotations
@@ -90,6 +91,36 @@ def keeping_words(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
         index = torch.nonzero(stays)[:, 1].view(len(keep), -1).to(model.device)
         own = _repeated(model, tensors, len(keep))
         return _answer(model, {name: t.gather(1, index) if t.shape == (len(keep), length) else t for name, t in own.items()})
+
+    count = int(content.sum())
+    return Keeping("removed", count, _least(leave_out, count, length - count), leave_out)
+
+
+def keeping_prompt(model: Model, tensors: Mapping[str, Tensor], content: Tensor, place: int) -> Keeping:
+    """The prompt at ``place`` among those of a CLIP model seen from its text side, whose word pieces are ``content`` bool (S,).
+
+    The logits (K, prompts) are those of one image; of the prompts only this one changes. It closes up, and the tokenizer's padding fills
+    it up to the length that it had: some text towers take one length alone, or read the last position.
+    """
+    row = {name: tensor[place : place + 1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
+    length, padding = len(content), model.details["padding_token_id"]
+    whole = _answer(model, tensors).T  # (1, prompts)
+
+    def leave_out(keep: Tensor) -> Tensor:
+        stays = torch.ones(len(keep), length, dtype=torch.bool)
+        stays[:, content.cpu()] = keep
+        left = int(stays[0].sum())
+        index = stays.int().argsort(dim=1, descending=True, stable=True).to(model.device)
+        own = _repeated(model, row, len(keep))
+        for name, tensor in own.items():
+            if model.is_sample(name):
+                closed = tensor.gather(1, index)
+                filled = torch.full_like(closed, padding if name == "input_ids" else 0) if padding is not None else closed[:, :left]
+                filled[:, :left] = closed[:, :left]
+                own[name] = filled
+        answers = whole.repeat(len(keep), 1)
+        answers[:, place] = _answer(model, own)[:, 0]
+        return answers
 
     count = int(content.sum())
     return Keeping("removed", count, _least(leave_out, count, length - count), leave_out)

@@ -95,6 +95,7 @@ def wrap(
             "input": tuple(one["pixel_values"].shape[-2:]) if kind != "text" else None,
             "max_tokens": reader.max_tokens if reader else None,
             "mask_token_id": getattr(reader.tokenizer, "mask_token_id", None) if reader else None,
+            "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
             "library": library,

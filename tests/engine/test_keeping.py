@@ -8,9 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+import explainers
 from explainers import ExplainerError
-from explainers.keeping import Keeping, keeping_patches, keeping_words
+from explainers.keeping import Keeping, keeping_patches, keeping_prompt, keeping_words
 from tests.engine.models import inputs, wrapped
+from tests.families import FAMILIES
+from tests.vocabularies import wordpiece
 
 GRID = (4, 3)
 SOME = torch.tensor([[True, False, False, True] * 3, [False] * 11 + [True], [True] * 12, [True, False, False, True] * 3])
@@ -103,6 +106,26 @@ def test_word_pieces_are_left_out_of_the_text(name: str) -> None:
         with torch.no_grad():
             expected = model.forward({"input_ids": shorter, "attention_mask": torch.ones_like(shorter)})
         torch.testing.assert_close(found, expected[0].float())
+
+
+@pytest.mark.parametrize("name", ["hf-clip", "hf-siglip"])
+def test_word_pieces_are_left_out_of_one_prompt(name: str) -> None:
+    """SigLIP's text tower reads the last position of texts padded to one length, CLIP's the end of the text."""
+    model = explainers.wrap(FAMILIES[name].build().double(), tokenizer=wordpiece(16))
+    assert model.prompt_inputs is not None
+    prompts = ["a bad film", "not a good movie .", "a film"]
+    tensors = {"pixel_values": inputs(name, 1)["pixel_values"], **model.prompt_inputs(prompts).tensors}
+    content = torch.zeros(tensors["input_ids"].shape[1], dtype=torch.bool)
+    content[1:4] = True
+    side = model.seen_from("text")
+    keeping = keeping_prompt(side, tensors, content, 0)
+    assert (keeping.how, keeping.tokens, keeping.least) == ("removed", 3, 0)
+    written = {(True, True, True): "a bad film", (True, False, True): "a film", (False, False, True): "film"}
+    for keep, prompt in written.items():
+        with torch.no_grad():
+            expected = model.forward({**tensors, **model.prompt_inputs([prompt, *prompts[1:]]).tensors})[0]
+        torch.testing.assert_close(keeping.logits(torch.tensor([keep]))[0], expected.float())
+    assert not torch.equal(*keeping.logits(torch.tensor([[True, True, True], [False, False, False]])))
 
 
 def test_a_text_of_words_alone_keeps_one() -> None:
