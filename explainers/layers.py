@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,7 @@ class HeadMaps:
     token    its place among the S tokens; None for ``mean``
     content  bool (S,): which tokens stand for patches or words
     grid     (rows, columns) of the patches; None for a text
+    heads    how many each block of the model has, those left out too; None where it has no attention map over its tokens
     """
 
     quantity: str
@@ -106,6 +107,7 @@ class HeadMaps:
     token: int | None
     content: Tensor
     grid: tuple[int, int] | None
+    heads: tuple[int | None, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. ``scores``: of an image those of the patches in raster order, of a text one for each token, four digits each;
@@ -119,6 +121,7 @@ class HeadMaps:
             "target": self.target,
             "origin": self.origin,
             "token": place,
+            "heads": list(self.heads),
             **({} if self.grid is None else {"grid": list(self.grid)}),
             "blocks": [{"block": block, **self._block_json(rows, kept)} for block, rows in self.blocks.items()],
         }
@@ -133,12 +136,17 @@ class HeadMaps:
 
 
 def head_maps(
-    asked: Asked, quantity: str = "attention", *, token: int | None = None, block: int | None = None, head: int | None = None
+    asked: Asked,
+    quantity: str = "attention",
+    *,
+    token: int | None = None,
+    block: int | Sequence[int] | None = None,
+    head: int | None = None,
 ) -> HeadMaps:
     """What the heads of the first input attend to for the first target, from the token that the head of the model reads, else on average.
 
-    ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block`` and
-    ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
+    ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block``, one or
+    several, and ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
     """
     if quantity not in QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(QUANTITIES)}.")
@@ -161,19 +169,22 @@ def head_maps(
         square = one[0].detach()[:, real][:, :, real].float().cpu()
         rows = square.mean(1) if place is None else square[:, place]
         found[number] = rows[_numbers(len(rows), head, "head")]
-    return HeadMaps(quantity, chosen.labels[0], found, origin, place, content, trace.layout.grid)
+    heads = tuple(None if one is None else one.shape[1] for one in maps)
+    return HeadMaps(quantity, chosen.labels[0], found, origin, place, content, trace.layout.grid, heads)
 
 
 def _first(asked: Asked) -> Chosen:
     return asked.questions()[0][0]
 
 
-def _numbers(count: int, wanted: int | None, what: str) -> list[int]:
+def _numbers(count: int, wanted: int | Sequence[int] | None, what: str) -> list[int]:
     if wanted is None:
         return list(range(count))
-    if not 0 <= wanted < count:
-        raise ExplainerError(f"There is no {what} {wanted}: there are {count}, counted from 0.")
-    return [wanted]
+    named = [wanted] if isinstance(wanted, int) else list(wanted)
+    for one in named:
+        if not 0 <= one < count:
+            raise ExplainerError(f"There is no {what} {one}: there are {count}, counted from 0.")
+    return named
 
 
 def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[str, int | None]:
