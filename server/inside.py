@@ -7,7 +7,6 @@ from typing import Any
 from explainers.targets import Contrast, Probability, Target
 from server.engine import Engine
 from server.lookup import find_target
-from server.perturbing import deletion
 from server.studies import Subject
 
 
@@ -33,16 +32,11 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
 
 
 def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
-    """The map of a read-out under a rule of these choices, how full its account is, and how well it names what the model needs.
-
-    The words of a prompt cannot be taken away, so there ``deletion`` is null.
-    """
-    answer = dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
-    score = None if "prompts" in subject.document else deletion(subject, label, answer["map"]["scores"])
-    return {**answer, "deletion": score}
+    """The map of a read-out under a rule of these choices, and how full its account is."""
+    return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
 
 
-def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | None) -> dict[str, Any]:
+def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | list[int] | None) -> dict[str, Any]:
     """The maps of the heads."""
     return dict(engine.head_maps(question(subject, label), quantity, **which).to_json())
 

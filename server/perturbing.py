@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.keeping import Keeping, keeping_patches, keeping_words
+from explainers.keeping import Keeping, keeping_patches, keeping_prompt, keeping_words
 from explainers.metrics.faithfulness import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.base import TextPair
 from server.problems import Problem
@@ -50,43 +50,53 @@ def watched(subject: Subject, label: str | None) -> Watched:
         raise Problem(422, "no-such-target", f"{label!r} was not explained.", send=f"Explained: {known}.")
     name, against = found.get("of", found["label"]), found.get("against")
     of = found["index"] if "index" in found else subject.labels.index(name)
-    # a lone prompt has a probability of 1 whatever is shown
-    read = "logit" if against is not None or len(subject.labels) == 1 else "probability"
+    # a lone prompt has a probability of 1 whatever is shown, and the words of a prompt make its own similarity, not that of the others
+    by_logit = against is not None or len(subject.labels) == 1 or "prompts" in subject.document
+    read = "logit" if by_logit else "probability"
     return Watched(found["label"], of, None if against is None else subject.labels.index(against), read)
 
 
-def keeping_of(subject: Subject) -> Keeping:
-    """The input whose tokens can be taken away; raises Problem 422 where it is the words of prompts."""
+def keeping_of(subject: Subject, label: str) -> Keeping:
+    """The input whose tokens can be taken away: the patches of an image, the pieces of a text, or those of the prompt ``label``."""
     document = subject.document
-    if "prompts" in document:
-        detail = "The words of a prompt cannot be taken away; the patches of its picture can."
-        raise Problem(422, "wrong-side", detail, send="Ask about an explanation with side=image.")
-    if document["input"]["kind"] == "image":
+    tokens = _read(document, label).get("tokens")
+    if tokens is None:
         rows, columns = next(iter(document["maps"]))["grid"]
         return keeping_patches(subject.model, subject.tensors, (rows, columns))
-    return keeping_words(subject.model, subject.tensors, _content(document["input"]["tokens"], subject.tensors))
+    if "prompts" not in document:
+        return keeping_words(subject.model, subject.tensors, _content(tokens, subject.tensors))
+    place = subject.labels.index(label)
+    return keeping_prompt(subject.model, subject.tensors, _content(tokens, subject.tensors, place), place)
 
 
-def _content(tokens: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> Tensor:
+def _read(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+    """What the explained tower read for a target: the prompt, where the words of prompts are explained, else the input."""
+    prompts: Sequence[Mapping[str, Any]] = document.get("prompts", ())
+    return next((one for one in prompts if one["prompt"] == label), document["input"])
+
+
+def _content(tokens: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor], row: int = 0) -> Tensor:
     """Which tokens of a row of ids are word pieces, (S,); padding is none."""
     ids = tensors["input_ids"]
-    mask = tensors["attention_mask"][0].bool().cpu() if "attention_mask" in tensors else torch.ones(ids.shape[1], dtype=torch.bool)
+    mask = tensors["attention_mask"][row].bool().cpu() if "attention_mask" in tensors else torch.ones(ids.shape[1], dtype=torch.bool)
     content = torch.zeros_like(mask)
     content[mask] = torch.tensor([not token["special"] for token in tokens])
     return content
 
 
-def _places(document: Mapping[str, Any]) -> list[int]:
-    """The index of each token that can be taken away among the scores of a map: of patches all, of texts those that are not special."""
-    told = document["input"]
-    if told["kind"] == "image":
+def _places(document: Mapping[str, Any], label: str) -> list[int]:
+    """The index of each token that can be taken away among the scores of a map for ``label``: of patches all, of texts those that are not
+    special.
+    """
+    tokens = _read(document, label).get("tokens")
+    if tokens is None:
         return list(range(len(document["maps"][0]["scores"])))
-    return [i for i, token in enumerate(told["tokens"]) if not token["special"]]
+    return [i for i, token in enumerate(tokens) if not token["special"]]
 
 
 def _maps(document: Mapping[str, Any], target: str, specs: Iterable[str] | None) -> dict[str, Tensor]:
     """The scores (N,) of each method's map for ``target``; raises Problem 422 for a method that has none."""
-    places = _places(document)
+    places = _places(document, target)
     maps = {one["method"]: torch.tensor(one["scores"])[places] for one in document["maps"] if one["target"] == target}
     if specs is None:
         return maps
@@ -102,7 +112,7 @@ def perturbation_curves(
     """The probability and the logit of a target while the tokens go in the order of each map, and in random orders."""
     one = watched(subject, target)
     maps = _maps(subject.document, one.label, methods)
-    keeping = keeping_of(subject)
+    keeping = keeping_of(subject, one.label)
     shares = sorted(set(fractions or FRACTIONS))
     counts = removal_counts(shares, keeping.tokens, keeping.least)
     if len(set(counts)) < 2:
@@ -134,10 +144,18 @@ def perturbation_curves(
 
 
 def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
-    """The area under the curve of a target while the tokens go most important first by ``scores``, which are as those of a map."""
-    one, keeping = watched(subject, target), keeping_of(subject)
+    """The area under the curve of a target while the tokens go most important first by ``scores``, which are as those of a map.
+
+    Raises Problem 422 where there are more or fewer of them.
+    """
+    one = watched(subject, target)
+    wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == one.label)
+    if len(scores) != wanted:
+        detail = f"There are {len(scores)} scores, and a map of this explanation has {wanted}."
+        raise Problem(422, "other-length", detail, send="Send one for every token, as the maps have them.")
+    keeping = keeping_of(subject, one.label)
     counts = removal_counts(FRACTIONS, keeping.tokens, keeping.least)
-    order = removal_order(torch.tensor(scores)[_places(subject.document)], "most")
+    order = removal_order(torch.tensor(scores)[_places(subject.document, one.label)], "most")
     values = one.values(curves(keeping, order[None], counts, subject.check)[0])
     return {"read": one.read, "area": area([count / keeping.tokens for count in counts], values[one.read]), **_how(subject, keeping)}
 
@@ -188,12 +206,14 @@ class Edit:
 
 def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
-    one, told = watched(subject, target), subject.document["input"]
+    one = watched(subject, target)
+    told = _read(subject.document, one.label)
     gone = _gone(subject, one, edit)
+    text: str | None = told.get("text")
     if edit.replace:
         keeping, keep, text = _rewritten(subject, edit.replace, gone)
     else:
-        keeping, keep, text = keeping_of(subject), _without(gone, _places(subject.document)), told.get("text")
+        keeping, keep = keeping_of(subject, one.label), _without(gone, _places(subject.document, one.label))
     logits = keeping.logits(keep[None], subject.check)[0]
     probabilities, best = logits.double().softmax(-1), logits.argsort(descending=True)[:_TOP].tolist()
     return {
@@ -208,11 +228,11 @@ def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str,
 
 def _gone(subject: Subject, one: Watched, edit: Edit) -> list[int]:
     """The indices, among the scores of a map, of the tokens that are taken away."""
-    places = _places(subject.document)
+    places = _places(subject.document, one.label)
     if edit.fraction is not None:
         assert edit.method is not None
         (scores,) = _maps(subject.document, one.label, [edit.method]).values()
-        (count,) = removal_counts([edit.fraction], len(places), keeping_of(subject).least)
+        (count,) = removal_counts([edit.fraction], len(places), keeping_of(subject, one.label).least)
         return sorted(places[i] for i in removal_order(scores, edit.order)[:count].tolist())
     named = set(edit.keep if edit.keep is not None else edit.remove or ())
     strange = sorted(named - set(places))
@@ -232,7 +252,8 @@ def _rewritten(subject: Subject, replace: Mapping[int, str], gone: Sequence[int]
     """The text with words replaced, read anew, and without the tokens that are gone."""
     told = subject.document["input"]
     if told["kind"] != "text":
-        raise Problem(422, "not-a-text", "Words are replaced in a text, and this is an image.", send="Leave replace out.")
+        what = "a prompt: ask for another one" if "prompts" in subject.document else "an image"
+        raise Problem(422, "not-a-text", f"Words are replaced in a text, and this is {what}.", send="Leave replace out.")
     written = rewrite(told, replace)
     prepared = subject.model.prepare(written.text if written.text_pair is None else TextPair(written.text, written.text_pair))
     (record,), (notes,) = prepared.inputs, prepared.notes

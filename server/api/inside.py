@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +32,9 @@ class HeadsAsked(BaseModel):
     model_config = ConfigDict(extra="forbid")
     quantity: str = Field("attention", max_length=100, description="One of GET /api/quantities.")
     token: int | None = Field(None, description="Whose row: a patch in raster order or a word piece; none: what the model's head reads.")
-    block: int | None = Field(None, description="One block, counted from 0; none: all.")
+    block: int | Annotated[list[int], Field(min_length=1, max_length=1000)] | None = Field(
+        None, description="One block or several, counted from 0; none: all. ``heads`` in the answer says how many heads each has."
+    )
     head: int | None = Field(None, description="One head, counted from 0; none: all.")
     target: str | None = _TARGET
 
@@ -49,8 +51,8 @@ class ContributionsAsked(BaseModel):
 async def mix(one: str, asked: MixAsked, request: Request, services: Use) -> dict[str, Any]:
     """The same input explained under a rule put together choice by choice.
 
-    ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score; ``deletion.area`` the area under
-    the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the better.
+    ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score. How well the map names what the
+    model needs: send its scores to ``deletion``.
     """
     return await study(services, one, lambda s: inside.mix(services.engine, s, asked.readout, asked.rule, asked.target), request)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.perturbing import FRACTIONS, ORDERS, Edit, edited_answer, perturbation_curves
+from server.perturbing import FRACTIONS, ORDERS, Edit, deletion, edited_answer, perturbation_curves
 from server.problems import Problem
 from server.services import Use
 from server.studies import Subject, study
@@ -61,7 +61,7 @@ async def perturb(one: str, asked: Perturbation, services: Use, request: Request
     """Take tokens away from the input of an explanation and ask its model again.
 
     Patches are dropped behind the patch embedding where the model allows it (``how``: removed), else painted in the mean colour
-    (painted); word pieces are left out of the text; special tokens stay.
+    (painted); word pieces are left out of the text, or of the prompt where the words of prompts were explained; special tokens stay.
 
     **Curves**: for each map and order the ``probability`` and the ``logit`` of the target when ``counts`` of the ``tokens`` are gone, and
     the ``area`` under the one that ``read`` names, over the share of tokens that is gone; ``random`` is the mean over several random
@@ -78,3 +78,23 @@ async def perturb(one: str, asked: Perturbation, services: Use, request: Request
         return perturbation_curves(subject, asked.target, asked.methods, orders, asked.fractions)
 
     return await study(services, one, ask, request)
+
+
+class Scores(BaseModel):
+    """A map that is not stored."""
+
+    model_config = ConfigDict(extra="forbid")
+    scores: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(
+        min_length=1, max_length=_MOST_TOKENS, description="One number a token, as many as the maps of the explanation have."
+    )
+    target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
+
+
+@router.post("/{one}/deletion")
+async def score(one: str, asked: Scores, services: Use, request: Request) -> dict[str, Any]:
+    """How well these scores name what the model needs: one number for any map, such as one that ``mix`` made.
+
+    ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the
+    better. It is the number that ``perturbations`` gives a stored map with the same scores.
+    """
+    return await study(services, one, lambda subject: deletion(subject, asked.target, asked.scores), request)

@@ -63,7 +63,7 @@ def post(site: Site, path: str, **body: Any) -> Any:
 
 def same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """What came over HTTP is that of the engine, but for what differs from run to run."""
-    own = {name: value for name, value in ours.items() if name not in ("id", "notes", "deletion")}
+    own = {name: value for name, value in ours.items() if name not in ("id", "notes")}
     theirs = json.loads(json.dumps(theirs))
     for one in (own, theirs):
         one.get("map", {}).pop("seconds", None)
@@ -89,6 +89,10 @@ def test_the_heads(site: Site, case: str) -> None:
     ours = post(site, f"{root}/layers", token=2, block=1, head=0, target=label)
     same(ours, explainers.head_maps(Asked(**asked_of(case)), token=2, block=1, head=0).to_json())
     assert ours["token"] == 2
+    whole = post(site, f"{root}/layers", target=label)
+    some = post(site, f"{root}/layers", block=[1, 0], target=label)
+    assert some["blocks"] == [whole["blocks"][1], whole["blocks"][0]]
+    assert some["heads"] == whole["heads"] == [len(one["heads"]) for one in whole["blocks"]]
 
 
 @cases
@@ -104,13 +108,11 @@ def test_the_deletion_score_of_a_mix_is_that_of_the_same_map(site: Site, case: s
     document = site.ask(methods=["fullgrad_plus:libra"], wait=True, **asked).json()
     root = f"/api/explanations/{document['id']}"
     ours = post(site, f"{root}/mix", readout="fullgrad_plus", rule=dict(RULES["libra"].choices), target=label)
-    if case == "words":
-        assert ours["deletion"] is None
-        return
+    score = post(site, f"{root}/deletion", scores=ours["map"]["scores"], target=label)
     curves = post(site, f"{root}/perturbations", target=label)
     (most,) = (one for one in curves["curves"] if one["order"] == "most")
-    assert ours["deletion"]["area"] == pytest.approx(most["area"], rel=1e-6)
-    assert ours["deletion"]["read"] == curves["read"]
+    assert score["area"] == pytest.approx(most["area"], rel=1e-6)
+    assert {name: score[name] for name in ("read", "how", "tokens")} == {name: curves[name] for name in ("read", "how", "tokens")}
 
 
 def test_a_rule_that_carries_relevance(site: Site) -> None:
@@ -128,11 +130,16 @@ def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
         ("mix", {"readout": "rollout", "rule": {}}, "no backward signal"),
         ("layers", {"quantity": "heat"}, "attention, gradient"),
         ("layers", {"token": 12}, "there are 12"),
+        ("layers", {"block": [0, 9]}, "There is no block 9"),
         ("contributions", {"method": "rollout"}, "gradcam_plus"),
     ):
         document = refused(site.client.post(f"{root}/{path}", json=body), 422, "cannot-answer")
         assert said in document["detail"]
     refused(site.client.post(f"{root}/layers", json={"target": "class 2"}), 404, "no-such-target")
+    detail = refused(site.client.post(f"{root}/deletion", json={"scores": [1.0, 2.0]}), 422, "other-length")["detail"]
+    assert detail == "There are 2 scores, and a map of this explanation has 12."
+    refused(site.client.post(f"{root}/deletion", json={"scores": []}), 422, "invalid-request")
+    refused(site.client.post(f"{root}/deletion", json={"scores": [1.0] * 12, "target": "class 2"}), 422, "no-such-target")
     refused(site.client.post(f"{root}/layers", json={"layer": 1}), 422, "invalid-request")
     refused(site.client.post("/api/explanations/none/mix", json={"readout": "lrp", "rule": {}}), 404, "no-such-explanation")
     share = made(site, "share")

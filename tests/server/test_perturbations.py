@@ -193,11 +193,54 @@ def test_what_makes_no_sense_is_told(site: Site, refused: Check, body: dict[str,
     assert refused(answer, 422, kind)["send"]
 
 
-def test_words_are_not_replaced_in_an_image_nor_taken_from_a_prompt(site: Site, refused: Check) -> None:
-    answer = site.client.post(f"/api/explanations/{image(site)['id']}/perturbations", json={"replace": {"0": "x"}})
-    refused(answer, 422, "not-a-text")
+def likeness_without(prompt: Any, gone: list[int]) -> float:
+    """The logit of the tiny CLIP model for a prompt with these tokens left out of the ids, made here from its two towers."""
+    model = tiny("scenes-clip")
+    clip: Any = model.module
+    assert model.prompt_inputs is not None
+    ids = model.prompt_inputs([prompt["prompt"]]).tensors["input_ids"]
+    shorter = ids[:, [i for i in range(ids.shape[1]) if i not in gone]]
+    with torch.no_grad():
+        text = clip.get_text_features(input_ids=shorter).pooler_output
+        seen = clip.get_image_features(**model.tensors(picture())).pooler_output
+        return float(clip.logit_scale.exp() * torch.cosine_similarity(text, seen)[0])
+
+
+def test_words_are_taken_from_a_prompt_and_its_likeness_changes(site: Site) -> None:
+    document = image(site, model="scenes-clip", prompt=["a good film", "the bad movie is not good"], side="text")
+    for prompt, target in zip(document["prompts"], document["targets"], strict=True):
+        words = [i for i, token in enumerate(prompt["tokens"]) if not token["special"]]
+        found = perturb(site, document, target=prompt["prompt"], fractions=[0, 0.25, 0.5, 1])
+        assert (found["how"], found["tokens"], found["read"]) == ("removed", len(words), "logit")
+        for one in found["curves"]:
+            maps = (m for m in document["maps"] if m["method"] == one["method"] and m["target"] == prompt["prompt"])
+            scores = np.array(next(maps)["scores"])[words]
+            order = np.argsort(-scores if one["order"] == "most" else scores, kind="stable")
+            expected = [likeness_without(prompt, [words[i] for i in order[:count]]) for count in found["counts"]]
+            assert one["logit"] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert found["curves"][0]["logit"][0] == pytest.approx(target["logit"], rel=1e-4)
+        assert found["curves"][0]["logit"][-1] != pytest.approx(target["logit"], rel=1e-3)
+
+
+def test_a_prompt_that_is_shortened_is_compared_with_the_others_as_they_were(site: Site) -> None:
+    document = image(site, model="scenes-clip", prompt=["a good film", "the bad movie"], side="text")
+    gone = document["prompts"][1]["words"][1]["tokens"]
+    found = perturb(site, document, target="the bad movie", remove=gone)
+    shares = torch.tensor([document["targets"][0]["logit"], likeness_without(document["prompts"][1], gone)]).softmax(0)
+    assert found["probability"] == pytest.approx(float(shares[1]), rel=1e-4)
+    assert {one["label"]: one["probability"] for one in found["top"]} == pytest.approx(
+        dict(zip(["a good film", "the bad movie"], shares.tolist(), strict=True)), rel=1e-4
+    )
+    assert (found["text"], found["removed"]) == ("the bad movie", gone)
+
+
+def test_words_are_not_replaced_in_an_image_nor_in_a_prompt(site: Site, refused: Check) -> None:
     words = image(site, model="scenes-clip", prompt=["a good film"], side="text")
-    refused(site.client.post(f"/api/explanations/{words['id']}/perturbations", json={}), 422, "wrong-side")
+    for document in (image(site), words):
+        answer = site.client.post(f"/api/explanations/{document['id']}/perturbations", json={"replace": {"0": "x"}})
+        refused(answer, 422, "not-a-text")
+    answer = site.client.post(f"/api/explanations/{words['id']}/perturbations", json={"remove": [0]})
+    refused(answer, 422, "no-such-token")
 
 
 def test_the_call_is_documented(site: Site) -> None:
