@@ -20,24 +20,35 @@ const stores = {
 };
 let asked = 0;
 
-/** Each kind of model that is loaded and can run the method: {kind, model, registry, sample, pairs}. */
+/**
+ * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind, reasons}, what the
+ * loaded models say against it. The usual model is asked first, then every other one that is loaded.
+ */
 async function places() {
   const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
-  const found = Object.keys(PAGES).map(async (kind) => {
-    const model = models.find((one) => one.kind === kind && one.default && one.state === "loaded");
-    const sample = samples.find((one) => one.kind === kind && one.model === model?.name);
-    if (!sample) return null;
-    const registry = new Registry(await getJSON(methodsPath(model.name)));
-    const pairs = [...registry.pairs.values()].filter((pair) => pair.readout === readout && !pair.reason);
-    return pairs.length ? { kind, model, registry, sample, pairs } : null;
-  });
-  return (await Promise.all(found)).filter(Boolean);
+  return Promise.all(Object.keys(PAGES).map((kind) => placeOf(kind, models.filter((one) => one.kind === kind), samples.filter((one) => one.kind === kind))));
 }
 
-/** The finished explanation of a sample by one method. */
+async function placeOf(kind, models, samples) {
+  const loaded = models.filter((one) => one.state === "loaded").sort((a, b) => Number(b.default) - Number(a.default));
+  const reasons = new Set();
+  for (const model of loaded) {
+    const registry = new Registry(await getJSON(methodsPath(model.name)));
+    const own = [...registry.pairs.values()].filter((pair) => pair.readout === readout);
+    const pairs = own.filter((pair) => !pair.reason);
+    const sample = samples.find((one) => one.model === model.name) ?? samples[0];
+    if (pairs.length && sample) return { kind, model, registry, sample, pairs };
+    const usual = own.find((pair) => pair.rule === null || pair.rules.includes(pair.rule));
+    if (usual?.reason) reasons.add(usual.reason);
+  }
+  return { kind, reasons: loaded.length ? [...reasons] : ["No model for it is loaded."] };
+}
+
+/** The finished explanation of a sample by one method. Only the model that a sample was made for knows its class. */
 async function explained({ model, sample }, spec) {
   const image = sample.image && (await getBlob(sample.image));
-  const { id } = await createExplanation({ model: model.name, image, text: sample.text, target: sample.target, prompt: sample.prompts?.slice(0, 1), methods: spec });
+  const target = sample.model === model.name ? sample.target : null;
+  const { id } = await createExplanation({ model: model.name, image, text: sample.text, target, prompt: sample.prompts?.slice(0, 1), methods: spec });
   const last = ["done", "failed", "cancelled"];
   await new Promise((resolve, reject) => follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject));
   const found = await getJSON(explanationPath(id));
@@ -80,9 +91,9 @@ async function show(place, spec) {
   }
 }
 
-/** The choices over the example: which input, which rule. */
+/** The choices over the example: which input, which rule; both are in the address. */
 function choices(all) {
-  const [first] = all;
+  const asked = new URLSearchParams(location.search);
   const select = (label, options, run) => {
     const id = `choose-${label.toLowerCase()}`;
     const field = el("select", { id, on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
@@ -91,24 +102,34 @@ function choices(all) {
   const place = () => all[inputs.selectedIndex];
   const rulesOf = ({ pairs }) => pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
   const again = () => show(place(), rules.value);
+  const write = () => history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
+  const changed = () => {
+    write();
+    again();
+  };
   const [inputs, inputRow] = select("Input", all.map(({ kind }) => [kind, NAMES[kind]]), () => {
     const before = rules.value;
     rules.replaceChildren(...rulesOf(place()));
     if (place().pairs.some((pair) => pair.spec === before)) rules.value = before;
-    again();
+    changed();
   });
-  const [rules, ruleRow] = select("Rule", [], again);
-  rules.replaceChildren(...rulesOf(first));
+  const [rules, ruleRow] = select("Rule", [], changed);
+  inputs.selectedIndex = Math.max(0, all.findIndex(({ kind }) => kind === asked.get("input")));
+  rules.replaceChildren(...rulesOf(place()));
+  if (place().pairs.some((pair) => pair.spec === asked.get("rule"))) rules.value = asked.get("rule");
   byId("choice").replaceChildren(inputRow, ruleRow);
-  if (!first.pairs[0].dear) return void again();
+  if (!place().pairs[0].dear) return void again();
   const start = el("button", { type: "button", class: "act plain", on: { click: again } }, "Show it: this takes a while");
   byId("example").replaceChildren(el("div", {}, start));
 }
 
 try {
   const all = await places();
-  if (all.length) choices(all);
+  const able = all.filter(({ pairs }) => pairs);
+  const against = all.filter(({ pairs }) => !pairs).map(({ kind, reasons }) => `Not on ${NAMES[kind]}: ${reasons.join(" ")}`);
+  if (able.length) choices(able);
   else showProblem(byId("problem"), { title: "No example", detail: "None of the loaded models can run this method.", send: "Load another one on the Models page" });
+  byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
 } catch (problem) {
   showProblem(byId("problem"), problem);
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.numbers import shown_range
@@ -62,3 +64,50 @@ def test_a_slow_method_waits_to_be_asked(desk: Visit) -> None:
     assert page.locator(".plate").count() == 0
     start.click()
     expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=120_000)
+
+
+def listed(desk: Visit, **states: str) -> None:
+    """Let the page find only these models, in these states."""
+    models = desk.get("/api/models")
+    models["models"] = [one | {"state": states[one["name"]]} for one in models["models"] if one["name"] in states]
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
+
+
+def test_another_model_takes_the_place_of_one_that_is_not_loaded(desk: Visit) -> None:
+    listed(desk, **{"scenes-vit": "failed", "photos-vit": "loaded"})
+    page = desk.open("/methods/rollout", maps=False)
+    expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
+    one = desk.get("/api/explanations/" + (page.locator("#try a").get_attribute("href") or "").split("id=")[1])
+    assert one["model"] == "photos-vit"
+    assert shown_range(one["maps"][0]) in page.locator(".facts").inner_text()
+    expect(page.locator("#against li")).to_have_text(
+        [re.compile("^Not on a picture and a prompt: No model"), re.compile("^Not on a review: No model")]
+    )
+
+
+def test_a_method_that_no_loaded_model_can_run_says_why(desk: Visit) -> None:
+    reason = "photos-vit has no classification token in its blocks."
+
+    def answer(route: Route) -> None:
+        found = desk.get("/api/methods?model=photos-vit")
+        for method in found["methods"]:
+            for pair in method["pairs"]:
+                pair["reason"] = reason
+        route.fulfill(json=found)
+
+    listed(desk, **{"photos-vit": "loaded"})
+    desk.page.route("**/api/methods?model=photos-vit", answer)
+    page = desk.open("/methods/rollout", maps=False)
+    expect(page.get_by_role("alert")).to_contain_text("None of the loaded models can run this method.")
+    expect(page.locator("#against li").first).to_have_text(f"Not on a picture: {reason}")
+
+
+def test_input_and_rule_are_in_the_address(desk: Visit) -> None:
+    page = desk.open("/methods/input_x_gradient", maps=False)
+    page.get_by_label("Input", exact=True).select_option(label="a review")
+    page.get_by_label("Rule", exact=True).select_option(label="Libra")
+    shown = page.locator(f'{DONE}[data-spec="input_x_gradient:libra"] .reading')
+    expect(shown).to_be_visible(timeout=60_000)
+    assert (desk.query["input"], desk.query["rule"]) == (["text"], ["input_x_gradient:libra"])
+    page.reload()
+    expect(shown).to_be_visible(timeout=60_000)
