@@ -12,6 +12,7 @@ import { ModelChoice } from "./modelchoice.js";
 import { Registry } from "./registry.js";
 import { remember } from "./remember.js";
 import { readAddress, Store, writeAddress } from "./state.js";
+import { Tools } from "./tools.js";
 
 export class Bench {
   #asked = 0;
@@ -32,6 +33,7 @@ export class Bench {
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
     this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
+    this.tools = new Tools(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) => this.change(name));
     this.chooser = new Chooser(byId("chooser"), (specs) => {
       this.methods = specs;
@@ -224,6 +226,6 @@ export class Bench {
   /** Write the state into the address. */
   write() {
     const { at, locked } = this.focus.value;
-    if (this.id) writeAddress({ id: this.id, ...this.also }, { ...this.view.value, ...this.cut.value }, locked ? at : -1);
+    if (this.id) writeAddress({ id: this.id, ...this.also }, { ...this.view.value, ...this.cut.value }, locked ? at : -1, this.tools.entries);
   }
 }

@@ -73,13 +73,17 @@ class Panel {
 }
 
 export class Curves {
-  /** `onPick(spec)` is told which method is singled out, or null. */
-  constructor(root, onPick) {
-    Object.assign(this, { root, onPick, answers: new Map(), panels: [], picked: null, share: 0, first: "most" });
-    this.select = el("select", { "aria-label": "Curves of", on: { change: () => this.#show(this.select.value) } });
+  /** `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is told that too. */
+  constructor(root, tool, onPick) {
+    Object.assign(this, { root, tool, onPick, answers: new Map(), panels: [], share: 0, first: "most" });
+    this.select = el("select", { "aria-label": "Curves of", on: { change: () => tool.set({ target: this.select.value }) } });
     this.body = el("div", { class: "figure" });
     this.root.append(el("div", { class: "over" }, el("h2", {}, "What the model says as tokens go"), this.select), this.body, el("p", { class: "quiet" }, HOW));
     this.clear();
+    tool.follow((now, before) => {
+      if (now.target !== before.target && this.answers.has(now.target)) this.#show(now.target);
+      if (now.picked !== before.picked) this.#pick();
+    });
   }
 
   clear() {
@@ -88,7 +92,6 @@ export class Curves {
     this.select.replaceChildren();
     this.select.hidden = true;
     this.body.replaceChildren(el("p", { class: "quiet" }, "The model is asked when all maps are there."));
-    this.#pick(null);
   }
 
   /** The curves of one more target; `names` says what the methods are called. */
@@ -97,7 +100,9 @@ export class Curves {
     this.answers.set(answer.target, answer);
     this.select.append(el("option", { value: answer.target }, answer.target));
     this.select.hidden = this.answers.size < 2;
-    if (this.answers.size === 1) this.#show(answer.target);
+    if (this.answers.size > 1 && answer.target !== this.tool.value.target) return;
+    this.select.value = answer.target;
+    this.#show(answer.target);
   }
 
   /** Where the slider stands: the share that is gone, in the panel of the order in force. */
@@ -112,7 +117,7 @@ export class Curves {
     this.panels = ["most", "least"].map((order) => [order, new Panel(order, answer, this.names, ends)]);
     this.body.replaceChildren(el("div", { class: "panels" }, this.panels.map(([, panel]) => panel.node)), this.#table(answer));
     this.mark(this.first, this.share);
-    this.#pick(this.picked);
+    this.#pick();
   }
 
   #table(answer) {
@@ -120,7 +125,7 @@ export class Curves {
     const cell = (value) => el("td", { class: "num" }, value);
     const row = ({ method, rank, most, least, gap, control }) => {
       const name = control ? "chance" : (this.names.get(method) ?? method);
-      const pick = el("button", { type: "button", "aria-pressed": "false", data: { spec: method }, on: { click: () => this.#pick(this.picked === method ? null : method) } }, name);
+      const pick = el("button", { type: "button", "aria-pressed": "false", data: { spec: method }, on: { click: () => this.tool.set({ picked: this.tool.value.picked === method ? undefined : method }) } }, name);
       return el(
         "tr", control ? { class: "chance" } : { data: { spec: method } },
         cell(control ? "–" : rank), el("th", { scope: "row" }, control ? `${name} (${answer.random.seeds} draws)` : pick), cell(told(most)), cell(told(least)), cell(number(gap, 2)),
@@ -131,8 +136,8 @@ export class Curves {
     return el("div", { class: "ranks", tabIndex: 0, role: "region", "aria-label": "Areas and ranks" }, el("table", {}, caption, el("thead", {}, el("tr", {}, head)), el("tbody", {}, answer.ranking.map(row))));
   }
 
-  #pick(spec) {
-    this.picked = spec;
+  #pick() {
+    const spec = this.tool.value.picked ?? null;
     for (const [, panel] of this.panels) panel.pick(spec);
     for (const button of this.root.querySelectorAll("button[data-spec]")) button.setAttribute("aria-pressed", String(button.dataset.spec === spec));
     this.onPick?.(spec);

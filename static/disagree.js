@@ -5,13 +5,15 @@ import { ranks, spearman } from "./stats.js";
 import { columnsOf, followGrain } from "./wordtable.js";
 
 const SHOWN = 8; // words in the list
+const NAMES = ["first", "second"];
 
 export const open = (root, bench) => new Disagreement(root, bench);
 
 class Disagreement {
   constructor(root, bench) {
-    Object.assign(this, { bench, chosen: [null, null] });
-    this.selects = ["first", "second"].map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
+    this.tool = bench.tools.of("disagree");
+    Object.assign(this, { bench, chosen: NAMES.map((name) => this.tool.value[name] ?? null) });
+    this.selects = NAMES.map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
     const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));
     this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
@@ -36,6 +38,7 @@ class Disagreement {
 
   #choose(i, key) {
     this.chosen[i] = key;
+    this.tool.set({ [NAMES[i]]: key });
     this.show();
   }
 

@@ -10,7 +10,7 @@ export class Dock {
   scrubber = null; // once it is loaded
 
   constructor(bench) {
-    this.bench = bench;
+    Object.assign(this, { bench, tool: bench.tools.of("test") });
     const { cut } = bench;
     const use = () => this.open();
     this.slider = el("input", { type: "range", min: 0, max: 100, step: 1, id: "gone", on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use } });
@@ -26,12 +26,13 @@ export class Dock {
       this.#show();
       this.open();
     });
-    if (cut.value.gone > 0) this.open();
+    if (cut.value.gone > 0 || cut.value.first !== "most" || this.tool.value.open) this.open();
   }
 
   /** Load what draws and asks, once. */
   open() {
     byId("curves").hidden = false;
+    this.tool.set({ open: true });
     this.#opened ??= import("./scrub.js").then(
       ({ Scrubber }) => (this.scrubber = new Scrubber(this)),
       (problem) => this.bench.report(problem, this.problem),
@@ -42,15 +43,19 @@ export class Dock {
   /** Opens the words for editing. */
   #editing() {
     const place = byId("edits");
-    const open = async () => {
+    const tool = this.bench.tools.of("edits");
+    const open = async (isAsked) => {
+      tool.set({ open: place.hidden || undefined });
       button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
       if (!place.hasChildNodes()) {
         const { Edits } = await import("./edits.js");
         if (!place.hasChildNodes()) new Edits(place, this.bench);
       }
-      if (!place.hidden) place.scrollIntoView({ block: "nearest" });
+      if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });
     };
-    const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": "edits", on: { click: () => open().catch((problem) => this.bench.report(problem, this.problem)) } }, "Take words away");
+    const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": "edits", on: { click: () => toggle(true) } }, "Take words away");
+    const toggle = (isAsked) => open(isAsked).catch((problem) => this.bench.report(problem, this.problem));
+    if (tool.value.open) toggle(false); // as the address says
     return button;
   }
 

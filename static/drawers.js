@@ -19,14 +19,19 @@ class Drawer {
   #feature = null;
 
   constructor({ id, title, says, load }, bench) {
-    Object.assign(this, { id, load, bench });
+    Object.assign(this, { id, load, bench, tool: bench.tools.of(id) });
     this.problem = el("div");
     this.waiting = el("p", { class: "quiet" }, "This opens once the maps above are done.");
     this.body = el("div", { class: "body" });
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
-    this.node = el("details", { class: "drawer", id: `drawer-${id}`, on: { toggle: () => this.#show() } }, name, this.waiting, this.problem, this.body);
+    this.node = el("details", { class: "drawer", id: `drawer-${id}`, open: this.tool.value.open, on: { toggle: () => this.#toggle() } }, name, this.waiting, this.problem, this.body);
     tellIn(this.body, bench.view);
     bench.subject.follow(() => this.#show());
+  }
+
+  #toggle() {
+    this.tool.set({ open: this.node.open || undefined });
+    this.#show();
   }
 
   async #show() {

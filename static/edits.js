@@ -4,15 +4,29 @@ import { explanationPath, sendJSON } from "./api.js";
 import { count, el, percent, showProblem, signedNumber } from "./dom.js";
 
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+const LONGEST = 200; // characters in place of a word
+
+/** The edits that the address names of a text of so many words: {gone, put}. */
+function readEdits({ gone = "", put = "" }, words) {
+  const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
+  const pairs = [...new URLSearchParams(put)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
+  const written = new Map(pairs.filter(([i, word]) => known(i) && word));
+  return { gone: new Set(gone.split(" ").filter(Boolean).map(Number).filter((i) => known(i) && !written.has(i))), put: written };
+}
+
+const writeEdits = ({ gone, put }) => ({
+  gone: [...gone].sort((a, b) => a - b).join(" ") || undefined,
+  put: new URLSearchParams([...put]).toString() || undefined,
+});
 
 export class Edits {
   #asked = null;
   #again = false;
 
   constructor(root, bench) {
-    Object.assign(this, { root, bench, words: [], buttons: [], at: 0, gone: new Set(), put: new Map() });
+    Object.assign(this, { root, bench, tool: bench.tools.of("edits"), id: bench.asked.id, words: [], buttons: [], at: 0, gone: new Set(), put: new Map() });
     this.text = el("div", { class: "reading editing", role: "group", "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk", on: { keydown: (event) => this.#walk(event) } });
-    this.field = el("input", { type: "text", id: "other-word", maxLength: 200, autocomplete: "off" });
+    this.field = el("input", { type: "text", id: "other-word", maxLength: LONGEST, autocomplete: "off" });
     this.label = el("label", { for: "other-word" });
     const replace = el("form", { class: "replace", on: { submit: (event) => this.#replace(event) } }, this.label, this.field, el("button", { type: "submit", class: "act plain" }, "Write it"));
     this.said = el("p", { class: "num", role: "status" });
@@ -33,10 +47,11 @@ export class Edits {
     this.#lay();
   }
 
-  /** Another text: nothing is edited. */
+  /** Another text: nothing is edited, but for what the address says of its own. */
   #lay() {
     this.#asked?.abort();
-    const { input } = this.bench.subject.value.info ?? {};
+    const { id, info } = this.bench.subject.value;
+    const { input } = info ?? {};
     this.words = input?.words ?? [];
     const texts = [input?.text ?? "", input?.text_pair ?? ""];
     const parts = [];
@@ -53,7 +68,10 @@ export class Edits {
       return button;
     });
     this.text.replaceChildren(...parts, texts[part].slice(place));
-    this.#reset();
+    const { gone, put } = id && id === this.id ? readEdits(this.tool.value, this.words.length) : readEdits({}, 0);
+    Object.assign(this, { id: id ?? this.id, gone, put });
+    this.#choose(0);
+    this.#changed();
   }
 
   #reset() {
@@ -101,6 +119,7 @@ export class Edits {
       button.classList.toggle("put", this.put.has(i));
       button.textContent = this.put.get(i) ?? this.words[i].text;
     });
+    if (this.bench.subject.value.id) this.tool.set(writeEdits(this));
     this.#ask();
   }
 

@@ -7,8 +7,8 @@ import { correlation } from "./stats.js";
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
-  { key: "completeness_error", name: "Completeness error", of: (mix) => mix.completeness_error, says: () => "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it." },
-  { key: "deletion", name: "Deletion score", of: (mix) => mix.deletion?.area, says: (mix) => `Mean ${mix.deletion?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.` },
+  { key: "completeness_error", name: "Completeness error", of: (mix) => mix.completeness_error ?? null, says: () => "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it." },
+  { key: "deletion", name: "Deletion score", of: (mix, score) => score?.area, says: (score) => `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.` },
 ];
 
 export async function open(root, bench, report) {
@@ -18,9 +18,11 @@ export async function open(root, bench, report) {
 class Mixer {
   #ticket = 0;
   #answers = new Map();
+  #scores = new WeakMap(); // mix -> its deletion score
+  #scoring = null; // ends the asking for scores that nobody waits for any more
 
   constructor(root, bench, report, { rules, kinds }) {
-    Object.assign(this, { bench, report, kinds, rules: new Map(rules.map((rule) => [rule.name, rule])), subject: null, figures: new Figures(bench) });
+    Object.assign(this, { bench, report, kinds, rules: new Map(rules.map((rule) => [rule.name, rule])), subject: null, figures: new Figures(bench), tool: bench.tools.of("mixer") });
     const changed = () => this.#readoutChanged();
     this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
     this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
@@ -45,26 +47,28 @@ class Mixer {
     this.subject = subject;
     const { registry } = this.bench;
     this.readouts = registry.methods.filter((method) => method.rule && !method.dear && method.pairs.some((pair) => !pair.reason));
-    const before = this.readout.value || FIRST[0];
+    const asked = this.tool.value;
+    const before = this.readout.value || asked.readout;
     this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
-    if (this.readouts.some((method) => method.name === before)) this.readout.value = before;
+    const readout = [before, FIRST[0]].find((name) => this.readouts.some((method) => method.name === name));
+    if (readout) this.readout.value = readout;
     const labels = subject.info.targets.map((target) => target.label);
-    const target = this.target.value;
+    const target = this.target.value || asked.target;
     this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
     if (labels.includes(target)) this.target.value = target;
     this.targetField.hidden = labels.length < 2;
     this.pair.replaceChildren();
-    this.#readoutChanged(this.choices);
+    this.#readoutChanged(this.choices ?? asked);
   }
 
   get method() {
     return this.readouts.find((method) => method.name === this.readout.value);
   }
 
-  /** Another read-out: it may not know the rule that was there. */
+  /** Another read-out: it may not know the rule that was there. `keep` has choices by kind, as values or as texts. */
   #readoutChanged(keep = null) {
     const pairs = this.method.pairs;
-    const before = this.preset.value || FIRST[1];
+    const before = this.preset.value || (this.tool.value.start ?? FIRST[1]);
     const options = pairs.map((pair) => el("option", { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" }, this.rules.get(pair.rule).title));
     this.preset.replaceChildren(...options);
     const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
@@ -76,14 +80,21 @@ class Mixer {
     }
     const [other] = this.refused.keys();
     this.note.textContent = other ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.` : "";
-    const kept = keep && !this.refused.has(this.#carried(keep));
-    if (kept) this.#choices(keep);
+    const kept = keep && this.#known(keep);
+    if (kept && !this.refused.has(this.#carried(kept))) this.#choices(kept);
     else this.#restart();
   }
 
   #choicesOf(name) {
     const rule = this.rules.get(name);
     return Object.fromEntries(this.kinds.map((kind) => [kind.name, rule[kind.name]]));
+  }
+
+  /** Choices as the kinds have them; what is not known is as in the rule that was started from. */
+  #known(wanted) {
+    const from = this.#choicesOf(this.preset.value);
+    const value = ({ name, choices }) => choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];
+    return Object.fromEntries(this.kinds.map((kind) => [kind.name, value(kind)]));
   }
 
   /** "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one of them. */
@@ -114,8 +125,18 @@ class Mixer {
     return this.#answers.get(key);
   }
 
+  /** Write what is asked into the address: of the choices those that were changed. */
+  #note() {
+    const from = this.#choicesOf(this.preset.value);
+    const changed = this.kinds.map(({ name }) => [name, this.choices[name] === from[name] ? undefined : String(this.choices[name])]);
+    const target = this.targetField.hidden ? undefined : this.target.value;
+    this.tool.set({ readout: this.readout.value, target, start: this.preset.value, ...Object.fromEntries(changed) });
+  }
+
   async #run() {
+    this.#note();
     const ticket = ++this.#ticket;
+    this.#scoring?.abort();
     for (const plate of this.pair.children) plate.dataset.state = "stale";
     this.numbers.setAttribute("aria-busy", "true");
     try {
@@ -123,8 +144,25 @@ class Mixer {
       if (ticket !== this.#ticket) return;
       this.report(null);
       this.#draw(from, mixed);
+      await this.#score(from, mixed); // it takes longer, and nothing waits for it
     } catch (problem) {
-      if (ticket === this.#ticket) this.report(problem);
+      if (ticket === this.#ticket && problem.name !== "AbortError") this.report(problem);
+    }
+  }
+
+  /** Ask how well the two maps name what the model needs, one after the other, each once. */
+  async #score(from, mixed) {
+    const { signal } = (this.#scoring = new AbortController());
+    const path = `${explanationPath(this.subject.id)}/deletion`;
+    try {
+      for (const mix of [from, mixed]) {
+        if (!this.#scores.has(mix)) this.#scores.set(mix, await sendJSON(path, { scores: mix.map.scores, target: mix.map.target }, signal));
+        if (signal.aborted) return;
+        this.#tell(from, mixed);
+      }
+    } catch (problem) {
+      if (!signal.aborted) this.#tell(from, mixed, { area: null }); // it will not come
+      throw problem;
     }
   }
 
@@ -137,11 +175,17 @@ class Mixer {
     const read = readFor(this.subject, mixed.map.target);
     const r = correlation(contentOf(from.map.scores, read), contentOf(mixed.map.scores, read));
     this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
+    this.#tell(from, mixed);
+  }
+
+  /** The numbers of both; one that has not come yet is undefined, one that there is not is null. */
+  #tell(from, mixed, missing = undefined) {
     const row = ({ key, name, of, says }) => {
-      const [a, b] = [of(from) ?? null, of(mixed) ?? null];
-      const change = a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
-      const told = [a, b].map((value) => (value === null ? "–" : number(value)));
-      return el("tr", { data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says(mixed))), [...told, change].map((text) => el("td", { class: "num" }, text)));
+      const [a, b] = [from, mixed].map((mix) => of(mix, this.#scores.get(mix) ?? missing));
+      const waits = a === undefined || b === undefined;
+      const change = waits ? "…" : a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
+      const told = [a, b].map((value) => (value === undefined ? "…" : value === null ? "–" : number(value)));
+      return el("tr", { "aria-busy": String(waits), data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says(this.#scores.get(mixed)))), [...told, change].map((text) => el("td", { class: "num" }, text)));
     };
     const head = el("tr", {}, el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`), [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)));
     this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));

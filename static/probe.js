@@ -16,6 +16,7 @@ const SETS = [
 ];
 const USUAL = "input_x_gradient:conservative"; // Conservative LRP, with which the question was first asked
 const GROUPS = 4;
+const LONGEST = 1000; // characters of a sentence
 
 const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
 const shownDifference = (value) => `${value > 0 ? "+" : ""}${number(100 * value, 2)} points`;
@@ -24,9 +25,9 @@ export const open = (root, bench) => new Probe(root, bench);
 
 class Probe {
   constructor(root, bench) {
-    Object.assign(this, { bench, model: null, asked: 0 });
+    Object.assign(this, { bench, model: null, asked: 0, tool: bench.tools.of("probe") });
     const ready = SETS.map(([name], i) => el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name));
-    this.template = el("input", { id: "probe-template", type: "text", maxLength: 1000, spellcheck: false, autocomplete: "off" });
+    this.template = el("input", { id: "probe-template", type: "text", maxLength: LONGEST, spellcheck: false, autocomplete: "off" });
     this.groups = el("div", { class: "groups" });
     this.target = el("select", { id: "probe-target" });
     this.method = el("select", { id: "probe-method" });
@@ -44,7 +45,9 @@ class Probe {
     );
     const hint = el("p", { class: "quiet" }, "Words that should not matter differ a little as well: the set “Control: things” shows how far a difference can mean nothing.");
     root.replaceChildren(form, hint, this.problem, this.status, this.found);
-    this.#fill(0);
+    const { template, lists } = this.tool.value;
+    if (template === undefined) this.#fill(0);
+    else this.#write(template.slice(0, LONGEST), [...new URLSearchParams(lists ?? "")].map(([name, list]) => [name, words(list)]).slice(0, GROUPS));
   }
 
   /** Another model may be on the page. */
@@ -53,18 +56,24 @@ class Probe {
     if (models.current.name === this.model) return;
     this.model = models.current.name;
     const { labels } = await getJSON(`/api/models/${encodeURIComponent(this.model).replaceAll("%2F", "/")}`);
-    const target = classOf(info.targets[0]);
-    const before = this.method.value || USUAL;
+    const asked = this.tool.value;
+    const target = labels.includes(asked.target) ? asked.target : classOf(info.targets[0]);
+    const before = this.method.value || (asked.method ?? USUAL);
     const pairs = [...registry.pairs.values()].filter((pair) => !pair.reason && !pair.dear && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)));
     this.target.replaceChildren(...labels.map((label) => el("option", { value: label, selected: label === target }, label)));
     this.method.replaceChildren(...pairs.map(({ spec, title }) => el("option", { value: spec, selected: spec === before }, title)));
+    if (asked.template !== undefined && !this.asked) this.#ask(); // as the address says
   }
 
   #fill(i) {
     const [, template, lists] = SETS[i];
+    this.#write(template, Object.entries(lists));
+  }
+
+  #write(template, lists) {
     this.template.value = template;
     this.groups.replaceChildren();
-    for (const [name, list] of Object.entries(lists)) this.#add(name, list);
+    for (const [name, list] of lists) this.#add(name, list);
   }
 
   #add(name, list) {
@@ -78,11 +87,14 @@ class Probe {
   async #ask() {
     const ticket = ++this.asked;
     const groups = [...this.groups.children].map(({ children: [name, list] }, i) => ({ name: name.value.trim() || `list ${i + 1}`, words: words(list.value) })).filter((group) => group.words.length);
+    const asked = { template: this.template.value, target: this.target.value, method: this.method.value };
+    const lists = new URLSearchParams(groups.map((group) => [group.name, group.words.join(", ")])).toString();
     this.go.disabled = true;
     this.status.textContent = "asking the model";
     try {
-      const found = await sendJSON("/api/probes", { model: this.model, template: this.template.value, groups, target: this.target.value, method: this.method.value });
+      const found = await sendJSON("/api/probes", { ...asked, model: this.model, groups });
       if (ticket !== this.asked) return;
+      this.tool.set({ ...asked, lists });
       showProblem(this.problem, null);
       this.#show(found);
     } catch (problem) {

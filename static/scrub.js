@@ -4,6 +4,7 @@ import { explanationPath, sendJSON } from "./api.js";
 import { Curves } from "./curves.js";
 import { FIRST } from "./dock.js";
 import { byId, count, el, number, percent, showProblem } from "./dom.js";
+import { readFor } from "./figure.js";
 import { plateName } from "./plate.js";
 
 /** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
@@ -55,7 +56,7 @@ export class Scrubber {
   constructor(dock) {
     const { bench } = dock;
     Object.assign(this, { dock, bench });
-    this.figure = new Curves(byId("curves"), (spec) => this.#pick(spec));
+    this.figure = new Curves(byId("curves"), dock.tool, (spec) => this.#pick(spec));
     bench.cut.follow(() => this.soon());
     bench.subject.follow((now, before) => {
       if (now.id !== before.id) this.#forget();
@@ -81,24 +82,25 @@ export class Scrubber {
     this.paper = getComputedStyle(byId("plates")).getPropertyValue("--paper"); // read once, before anything is written
     for (const plate of this.bench.wall.all) this.#plate(plate, gone / 100, first);
     this.hung.takeRecords(); // what was written here is no reason to draw again
-    const content = this.#content();
-    const tokens = content?.length ?? 0;
-    put(this.dock.output, tokens ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%`);
+    const { targets = [], prompts } = this.bench.subject.value.info ?? {};
+    const sizes = new Set(targets.map(({ label }) => this.#content(label)?.length ?? 0));
+    const [tokens] = sizes.size === 1 ? sizes : [0]; // prompts may be of different lengths
+    put(this.dock.output, tokens ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${prompts ? " of each" : ""}`);
     this.figure.mark(first, gone / 100);
   }
 
-  /** Which scores stand for tokens that can go; null while that is not known. */
-  #content() {
-    const { input, prompts } = this.bench.subject.value.info ?? {};
-    if (prompts) return null; // words of prompts
-    if (input?.tokens) return input.tokens.flatMap((token, i) => (token.special ? [] : [i]));
+  /** Which scores of maps for `target` stand for tokens that can go; null while that is not known. */
+  #content(target) {
+    const { info } = this.bench.subject.value;
+    const read = info && readFor({ info }, target);
+    if (read) return read.tokens.flatMap((token, i) => (token.special ? [] : [i]));
     const map = this.bench.received[0];
     return map ? map.scores.map((_, i) => i) : null;
   }
 
   #order(map, first) {
     const key = `${map.method}\n${map.target}\n${first}`;
-    if (!this.#orders.has(key)) this.#orders.set(key, removalOrder(map.scores, this.#content(), first));
+    if (!this.#orders.has(key)) this.#orders.set(key, removalOrder(map.scores, this.#content(map.target), first));
     return this.#orders.get(key);
   }
 
@@ -107,7 +109,7 @@ export class Scrubber {
     const after = this.#after.get(plate);
     const { map } = plate;
     plate.cut = null;
-    if (!map || !this.#content()) {
+    if (!map || !this.#content(map.target)) {
       put(after.then.value, "–");
       put(after.rank.value, "–");
       return;
@@ -180,7 +182,6 @@ export class Scrubber {
     const { id, info } = this.bench.subject.value;
     if (!id || this.#asked) return;
     const say = (text) => put(this.dock.said, text);
-    if (info.prompts) return void say("This test takes patches away, not the words of a prompt.");
     const asked = (this.#asked = new AbortController());
     say("asking the model…");
     try {
@@ -193,7 +194,8 @@ export class Scrubber {
       }
       const { curves, counts, how } = this.#answers.values().next().value;
       const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
-      say(`${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}`);
+      const words = info.prompts ? "; each prompt loses its own words, and what changes is its likeness to the picture" : "";
+      say(`${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       say("");

@@ -60,14 +60,15 @@ export function readAddress(search = location.search) {
   };
 }
 
-/** Write the state into the address: `asked` is {id} or what was asked for while there is no id yet. */
-export function writeAddress(asked, view, focus) {
+/** Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further [name, value]. */
+export function writeAddress(asked, view, focus, more = []) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(asked)) {
     for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) query.append(name, one);
   }
   for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
   if (focus >= 0) query.set("focus", focus);
+  for (const [name, value] of more) query.append(name, value);
   const text = query.toString();
   history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
 }

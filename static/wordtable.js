@@ -15,6 +15,8 @@ export function columnsOf(wall) {
   }));
 }
 
+const PLACE = "place"; // the order of the text
+
 export const open = (root, bench) => new WordTable(root, bench);
 
 /** Have `update` run when the text is cut in another grain while the drawer of `root` is open. */
@@ -24,7 +26,9 @@ export function followGrain(root, bench, update) {
 
 class WordTable {
   constructor(root, bench) {
-    Object.assign(this, { root, bench, sort: null, down: true, rows: [] });
+    const tool = bench.tools.of("wordtable");
+    const { sort, down } = tool.value;
+    Object.assign(this, { root, bench, tool, sort: sort === PLACE ? null : sort, down: down !== "no", rows: [] });
     this.body = el("tbody");
     this.head = el("thead");
     this.table = el("table", {}, el("caption", { class: "hidden" }, "Scores of every word by every method"), this.head, this.body);
@@ -41,7 +45,7 @@ class WordTable {
   show() {
     this.columns = columnsOf(this.bench.wall).map((column) => ({ ...column, ends: limits([column.values], column.signed) }));
     const { text, units } = this.columns[0]?.base ?? { text: "", units: [] };
-    if (!this.columns.some(({ key }) => key === this.sort)) Object.assign(this, { sort: this.columns[0]?.key ?? null, down: true });
+    if (this.sort !== null && !this.columns.some(({ key }) => key === this.sort)) Object.assign(this, { sort: this.columns[0]?.key ?? null, down: true });
     const words = units.map(({ start, end }) => text.slice(start, end));
     this.rows = words.map((word, i) => this.#row(word, i));
     this.#order();
@@ -72,15 +76,16 @@ class WordTable {
     const own = key === this.sort;
     const places = key === null; // the order of the text begins with the first word
     const largestFirst = own && this.down !== places;
-    const button = el("button", { type: "button", data: { sort: key ?? "place" }, on: { click: () => this.#sortBy(key) } }, title, el("span", { "aria-hidden": "true" }, own ? (largestFirst ? " ↓" : " ↑") : ""));
+    const button = el("button", { type: "button", data: { sort: key ?? PLACE }, on: { click: () => this.#sortBy(key) } }, title, el("span", { "aria-hidden": "true" }, own ? (largestFirst ? " ↓" : " ↑") : ""));
     return el("th", { scope: "col", "aria-sort": own ? (largestFirst ? "descending" : "ascending") : "none" }, button);
   }
 
   #sortBy(key) {
     this.down = this.sort === key ? !this.down : true;
     this.sort = key;
+    this.tool.set({ sort: key ?? PLACE, down: this.down ? undefined : "no" });
     this.#order();
-    this.head.querySelector(`[data-sort="${key ?? "place"}"]`).focus();
+    this.head.querySelector(`[data-sort="${key ?? PLACE}"]`).focus();
   }
 
   #mark() {

@@ -128,6 +128,25 @@ def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
         expect(page.locator(".curves select option")).to_have_text(targets)
 
 
+def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
+    page = desk.open("/prompt?side=text&methods=random&methods=fullgrad_plus:libra")
+    document = desk.document()
+    page.locator("#gone").fill("50")
+    expect(page.locator(".said")).to_contain_text("likeness to the picture", timeout=60_000)
+    expect(page.locator(".panels svg")).to_have_count(2)
+    for prompt in document["prompts"]:
+        found = ask(desk, target=prompt["prompt"])
+        assert found["read"] == "logit"
+        check_after(desk, found, "most", 0.5)
+        single = set(ask(desk, target=prompt["prompt"], method="fullgrad_plus:libra", fraction=0.5)["removed"])
+        plate = page.locator('.plate[data-spec="fullgrad_plus:libra"]').filter(has=page.get_by_text(prompt["prompt"], exact=True)).first
+        states = plate.evaluate("(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')")
+        left = [len(set(word["tokens"]) - single) for word in prompt["words"]]
+        assert states == [
+            "all" if n == 0 else "some" if n < len(word["tokens"]) else "" for n, word in zip(left, prompt["words"], strict=True)
+        ]
+
+
 def test_words_go_with_their_pieces(desk: Visit) -> None:
     page = desk.open("/text")
     page.locator("#text").fill(REVIEW)

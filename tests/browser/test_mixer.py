@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import MINUS, colour_ends, shown, shown_range
@@ -16,12 +16,21 @@ PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
 
 
-def mixed(desk: Visit, rule: dict[str, Any], readout: str = "fullgrad_plus", target: str | None = None) -> Any:
-    """What the API says of a mix for the explanation on show."""
-    body = {"readout": readout, "rule": rule, "target": target}
-    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/mix", json=body, timeout=60)
+def ask(desk: Visit, path: str, **body: Any) -> Any:
+    """What the API says of the explanation on show."""
+    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body, timeout=120)
     answer.raise_for_status()
     return answer.json()
+
+
+def mixed(desk: Visit, rule: dict[str, Any], readout: str = "fullgrad_plus", target: str | None = None) -> Any:
+    return ask(desk, "mix", readout=readout, rule=rule, target=target)
+
+
+def area(desk: Visit, mix: Any) -> float:
+    """The deletion score of a mix."""
+    found: float = ask(desk, "deletion", scores=mix["map"]["scores"], target=mix["map"]["target"])["area"]
+    return found
 
 
 def drawer(desk: Visit, path: str) -> Locator:
@@ -47,8 +56,8 @@ def choices(found: Locator) -> dict[str, str]:
     return dict(checked.evaluate_all("(inputs) => inputs.map((one) => [one.name.replace('mix-', ''), one.value])"))
 
 
-def check(found: Locator, start: Any, mix: Any) -> None:
-    """Both maps and the numbers are those of the API."""
+def check(found: Locator, start: Any, mix: Any, desk: Visit | None = None) -> None:
+    """Both maps and the numbers are those of the API; with ``desk`` also the deletion scores, which take a while."""
     settled(found)
     plates = found.locator(".plate")
     for i, one in enumerate((start, mix)):
@@ -57,12 +66,12 @@ def check(found: Locator, start: Any, mix: Any) -> None:
         words = plate.locator(".ends").inner_text().split()
         if "grid" in one["map"]:
             assert [words[0], words[-1]] == [shown(end, 2) for end in colour_ends(one["map"]["scores"], one["map"]["signed"])]
-    for key, (a, b) in {
-        "completeness_error": (start["completeness_error"], mix["completeness_error"]),
-        "deletion": (start["deletion"]["area"], mix["deletion"]["area"]),
-    }.items():
+    numbers = {"completeness_error": (start["completeness_error"], mix["completeness_error"])}
+    if desk is not None:
+        numbers["deletion"] = (area(desk, start), area(desk, mix))
+    for key, (a, b) in numbers.items():
         told = [shown(a), shown(b), ("+" if b > a else "") + shown(b - a)]
-        expect(found.locator(f"[data-number={key}] td"), key).to_have_text(told)
+        expect(found.locator(f"[data-number={key}] td"), key).to_have_text(told, timeout=PATIENCE)
     expect(found.locator(".numbers thead")).to_contain_text(f"Score {shown(mix['value'], 4)}")
 
 
@@ -91,7 +100,7 @@ def test_an_ablation_by_hand(desk: Visit) -> None:
     without = mixed(desk, LIBRA | {"attention": "jacobian"})
     assert without["rule"]["name"] == "libra-attention"
     assert without["completeness_error"] > 100 * libra["completeness_error"]
-    check(found, libra, without)
+    check(found, libra, without, desk)
     expect(found.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
     expect(found.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
@@ -157,8 +166,46 @@ def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
 def test_the_words_of_a_prompt(desk: Visit) -> None:
     found = drawer(desk, "/prompt?methods=random&side=text")
     own = mixed(desk, LIBRA)
-    expect(found.locator(".plate .facts .range dd").last).to_have_text(shown_range(own["map"]))
+    check(found, own, own, desk)
+    expect(found.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
+
+
+def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
+    desk.open("/image?methods=random")
+    held: list[Route] = []
+    free = False
+    desk.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
+    before, _ = desk.shift()
+    found = desk.page.locator("#drawer-mixer")
+    found.locator("summary").click()
+    libra = mixed(desk, LIBRA)
+    check(found, libra, libra)
+    row = found.locator("[data-number=deletion]")
+    expect(row).to_have_attribute("aria-busy", "true")
+    expect(row.locator("td")).to_have_text(["…", "…", "…"])
+    with desk.page.expect_request("**/deletion"):
+        choose(found, "attention", "derivative")
+    without = mixed(desk, LIBRA | {"attention": "jacobian"})
+    check(found, libra, without)  # nobody waits for the score of the mix before
+    assert len(held) == 2
+    free = True
+    held[-1].continue_()
+    check(found, libra, without, desk)
+    expect(row).to_have_attribute("aria-busy", "false")
+    moved, what = desk.shift()
+    assert moved - before < 0.01, what
+
+
+def test_a_score_that_does_not_come_is_no_reason_to_wait(desk: Visit) -> None:
+    desk.open("/image?methods=random")
+    problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
+    desk.page.route("**/deletion", lambda route: route.fulfill(status=503, content_type="application/problem+json", json=problem))
+    found = desk.page.locator("#drawer-mixer")
+    found.locator("summary").click()
+    expect(found.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
+    desk.complaints.clear()  # Chromium logs the 503
     expect(found.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
+    check(found, mixed(desk, LIBRA), mixed(desk, LIBRA))
 
 
 @pytest.mark.parametrize(("page", "index"), [("text", 0), ("prompt", 1)])
@@ -179,7 +226,7 @@ def test_a_problem_is_said_and_goes_away(desk: Visit) -> None:
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
     desk.page.route("**/mix", lambda route: route.fulfill(status=503, content_type="application/problem+json", json=problem))
     choose(found, "norm", "derivative")
-    expect(found.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.")
+    expect(found.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
     desk.complaints.clear()  # Chromium logs the 503
     desk.page.unroute("**/mix")
     choose(found, "norm", "unchanged")
