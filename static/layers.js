@@ -10,6 +10,7 @@ import { baseOf, contentOf, Figures, readFor } from "./figure.js";
 import { Store } from "./state.js";
 
 const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
+const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const ABOUT = "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
 
@@ -22,10 +23,11 @@ class Layers {
   #answers = new Map();
 
   constructor(root, bench, report, quantities) {
-    Object.assign(this, { bench, report, subject: null, heads: null, parts: null, figures: new Figures(bench) });
+    Object.assign(this, { bench, report, subject: null, heads: null, parts: null, strip: null, inView: new Set(), figures: new Figures(bench), tool: bench.tools.of("layers") });
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
-    this.look = new Store({ quantity: quantities[0].name, from: "answer" });
-    this.chosen = new Store({ part: false, block: -1, head: "mean" }); // block -1: the last one
+    const asked = this.tool.value;
+    this.look = new Store({ quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name, from: asked.from === "held" ? "held" : "answer" });
+    this.chosen = new Store(readChosen(asked));
     const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
     this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
@@ -51,7 +53,12 @@ class Layers {
       if (now.quantity !== before.quantity) this.chosen.set({ part: false });
       this.#run();
     });
-    this.chosen.follow(() => this.#enlarge());
+    this.chosen.follow(() => {
+      this.#note();
+      this.#enlarge();
+      this.#fetch();
+    });
+    this.watcher = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "150px 0px" });
     bench.view.follow(() => this.#thumbs());
     bench.focus.follow((now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run());
   }
@@ -60,11 +67,12 @@ class Layers {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
     const labels = subject.info.targets.map((target) => target.label);
-    refill(this.target, labels.map((label) => [label, label]));
+    const asked = this.tool.value;
+    refill(this.target, labels.map((label) => [label, label]), asked.target);
     this.targetField.hidden = labels.length < 2;
     const { registry } = this.bench;
     const summed = registry.methods.filter((method) => method.summed).flatMap((method) => method.pairs.filter((pair) => !pair.reason));
-    refill(this.method, summed.map((pair) => [pair.spec, pair.title]), "fullgrad_plus:libra");
+    refill(this.method, summed.map((pair) => [pair.spec, pair.title]), asked.method, "fullgrad_plus:libra");
     await this.#run();
     await this.#sum();
   }
@@ -75,6 +83,13 @@ class Layers {
     if (this.look.value.from !== "held" || !locked) return null;
     const units = baseOf(this.bench, this.target.value)?.units;
     return units ? (units[at]?.tokens[0] ?? null) : at;
+  }
+
+  /** Write what is looked at into the address. */
+  #note() {
+    const { quantity, from } = this.look.value;
+    const target = this.targetField.hidden ? undefined : this.target.value;
+    this.tool.set({ show: quantity, from: from === "held" ? "held" : undefined, target, method: this.method.value || undefined, ...writeChosen(this.chosen.value) });
   }
 
   #ask(path, asked) {
@@ -90,22 +105,65 @@ class Layers {
   async #run() {
     const ticket = ++this.#ticket;
     const { quantity } = this.look.value;
+    this.#note();
     this.says.textContent = this.quantities.get(quantity).says;
     this.grid.setAttribute("aria-busy", "true");
     try {
-      const heads = await this.#ask("layers", { quantity, target: this.target.value, token: this.#held() });
+      const strip = await this.#strip({ quantity, target: this.target.value, token: this.#held() });
       if (ticket !== this.#ticket) return;
       this.report(null);
-      this.heads = heads;
+      Object.assign(this, { strip, heads: strip.heads });
       this.origin.textContent = this.#originSaid();
       this.#lay();
       this.#enlarge();
+      this.#fetch();
     } catch (problem) {
       if (ticket === this.#ticket) this.report(problem);
     } finally {
       this.adds.hidden = false; // its place is known now
       if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
     }
+  }
+
+  /** What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its maps}. */
+  async #strip(asked) {
+    const { blocks = 0, heads = 0 } = this.bench.models.current?.details ?? {};
+    const isLarge = blocks * (heads + 1) > LARGE;
+    const answer = await this.#ask("layers", isLarge ? { ...asked, block: [0] } : asked);
+    answer.strip ??= { asked, heads: answer, blocks: new Map(answer.blocks.map((one) => [one.block, one])), isBusy: false };
+    return answer.strip;
+  }
+
+  /** Rows have come into view, or left it. */
+  #seen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.inView.add(Number(target.dataset.row));
+      else this.inView.delete(Number(target.dataset.row));
+    }
+    this.#fetch();
+  }
+
+  /** Ask for the blocks that are in view or large and are not there yet: all of them at once, and one such question at a time. */
+  async #fetch() {
+    const { strip } = this;
+    if (!strip || strip.isBusy) return;
+    const wanted = [...new Set([this.#now().block, ...this.inView])].filter((block) => block < strip.heads.heads.length && !strip.blocks.has(block));
+    if (!wanted.length) return;
+    strip.isBusy = true;
+    try {
+      const answer = await sendJSON(`${explanationPath(this.subject.id)}/layers`, { ...strip.asked, block: wanted.sort((a, b) => a - b) });
+      for (const one of answer.blocks) strip.blocks.set(one.block, one);
+    } catch (problem) {
+      if (strip === this.strip) this.report(problem); // asked again when a row comes into view
+      return;
+    } finally {
+      strip.isBusy = false;
+    }
+    if (strip !== this.strip) return;
+    this.report(null);
+    this.#thumbs();
+    if (wanted.includes(this.#now().block)) this.#enlarge();
+    this.#fetch();
   }
 
   #originSaid() {
@@ -128,23 +186,27 @@ class Layers {
 
   /** One button a head, filled with its map. */
   #lay() {
-    const { blocks } = this.heads;
-    const count = Math.max(...blocks.map((one) => one.heads?.length ?? 0));
+    const { heads } = this.heads;
+    const count = Math.max(...heads.map((own) => own ?? 0));
     const names = [...Array(count).keys(), "mean"];
-    const shape = [blocks.length, count, ...(this.heads.grid ?? [])].join();
+    const shape = [heads.length, count, ...(this.heads.grid ?? [])].join();
     if (this.grid.dataset.shape !== shape) {
       this.grid.dataset.shape = shape;
       const head = [el("span"), ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1))];
-      const row = (one) => [el("span", { class: "axis" }, one.block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block: one.block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
+      const row = (_, block) => [el("span", { class: "axis", data: { row: block } }, block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
       this.grid.style.setProperty("--n", count + 1);
-      this.grid.replaceChildren(...head, ...blocks.flatMap(row));
+      this.grid.replaceChildren(...head, ...heads.flatMap(row));
+      this.watcher.disconnect();
+      this.inView.clear();
+      for (const axis of this.grid.querySelectorAll("[data-row]")) this.watcher.observe(axis);
     }
     this.#thumbs();
   }
 
+  /** The map of a head: null where there is none, undefined while it is not there yet. */
   #cell(block, head) {
-    const one = this.heads.blocks[block];
-    return head === "mean" ? one.mean : (one.heads?.[head] ?? null);
+    const one = this.strip.blocks.get(block);
+    return one && (head === "mean" ? one.mean : (one.heads?.[head] ?? null));
   }
 
   #thumbs() {
@@ -157,12 +219,13 @@ class Layers {
     const shared = view.scale === "shared" ? limits(lists, signed) : null;
     const base = grid ? baseOf(this.bench, this.heads.target) : plain();
     buttons.forEach((button, i) => {
-      button.disabled = !cells[i];
+      button.disabled = cells[i] === null;
+      button.setAttribute("aria-busy", String(cells[i] === undefined));
       const canvas = button.firstChild;
       const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
       if (base) paint(canvas, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
       const best = cells[i] ? strongest(lists[i]) : 0;
-      const where = !cells[i] ? "no attention map" : grid ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}` : `strongest ${number(lists[i][best])}`;
+      const where = cells[i] === undefined ? "not there yet" : cells[i] === null ? "no attention map" : grid ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}` : `strongest ${number(lists[i][best])}`;
       button.setAttribute("aria-label", `${spot(button.dataset)}: ${where}`);
     });
   }
@@ -170,12 +233,14 @@ class Layers {
   /** Block and head that are large now. */
   #now() {
     const { block, head } = this.chosen.value;
-    return { block: block < 0 ? this.heads.blocks.length - 1 : block, head };
+    const { heads } = this.heads;
+    const place = block === null || block < 0 || block >= heads.length ? heads.length - 1 : block;
+    return { block: place, head: head < (heads[place] ?? 0) ? head : "mean" };
   }
 
   #enlarge() {
-    const part = this.chosen.value.part && this.parts;
-    for (const button of this.sums.querySelectorAll("button")) button.setAttribute("aria-pressed", String(Boolean(part) && button.dataset.block === String(this.chosen.value.block)));
+    const part = Boolean(this.chosen.value.part && this.parts && this.#term(this.chosen.value.block));
+    for (const button of this.sums.querySelectorAll("button")) button.setAttribute("aria-pressed", String(part && button.dataset.block === String(this.chosen.value.block)));
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
     for (const button of this.grid.querySelectorAll("button")) {
@@ -183,8 +248,9 @@ class Layers {
       button.setAttribute("aria-pressed", String(on));
       button.tabIndex = on ? 0 : -1;
     }
+    this.large.setAttribute("aria-busy", String(!part && this.#cell(block, head) === undefined));
     if (part) this.#draw(this.parts, this.#term(block), `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`, "");
-    else this.#draw(this.heads, this.#cell(block, head), `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`, this.#outsideSaid(this.#cell(block, head)));
+    else if (this.strip.blocks.has(block)) this.#draw(this.heads, this.#cell(block, head), `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`, this.#outsideSaid(this.#cell(block, head)));
   }
 
   #draw({ grid, signed, target }, cell, caption, outside) {
@@ -213,8 +279,8 @@ class Layers {
     if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
     const [down, right] = STEPS[event.key];
     const { block, head } = this.#now();
-    const names = [...(this.heads.blocks[block].heads ?? []).keys(), "mean"];
-    const next = { block: Math.min(this.heads.blocks.length - 1, Math.max(0, block + down)), head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))] };
+    const names = [...Array(this.heads.heads[block] ?? 0).keys(), "mean"];
+    const next = { block: Math.min(this.heads.heads.length - 1, Math.max(0, block + down)), head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))] };
     event.preventDefault();
     this.chosen.set({ part: false, ...next });
     this.grid.querySelector("[aria-pressed=true]")?.focus();
@@ -227,6 +293,7 @@ class Layers {
   async #sum() {
     const asked = { method: this.method.value, target: this.target.value };
     if (!asked.method) return;
+    this.#note();
     try {
       const parts = await this.#ask("contributions", asked);
       if (asked.method !== this.method.value || asked.target !== this.target.value) return;
@@ -253,9 +320,21 @@ class Layers {
 
 const spot = ({ block, head }) => `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
 
-/** Fill a select anew and keep what was chosen, where it is still there; else `first`, where that is there. */
-function refill(select, options, first = "") {
-  const wanted = [select.value, first].find((value) => options.some(([name]) => name === value));
+/** Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to no block. */
+function readChosen({ block, head, part }) {
+  const number = (text) => (/^\d{1,4}$/.test(text ?? "") ? Number(text) - 1 : null); // counted from 1, as on the page
+  if (part !== undefined) return { part: true, block: part === "rest" ? null : (number(part) ?? 0), head: "mean" };
+  return { part: false, block: number(block) ?? -1, head: number(head) ?? "mean" };
+}
+
+function writeChosen({ part, block, head }) {
+  if (part) return { part: block === null ? "rest" : String(block + 1), block: undefined, head: undefined };
+  return { part: undefined, block: block < 0 ? undefined : String(block + 1), head: head === "mean" ? undefined : String(head + 1) };
+}
+
+/** Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there. */
+function refill(select, options, ...others) {
+  const wanted = [select.value, ...others].find((value) => options.some(([name]) => name === value));
   select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
   if (wanted !== undefined) select.value = wanted;
 }

@@ -191,6 +191,60 @@ def test_the_words_of_a_prompt(desk: Visit) -> None:
     expect(strongest).to_have_attribute("aria-label", re.compile(f"strongest {re.escape(shown(scores[content].max()))}$"))
 
 
+def many_heads(desk: Visit) -> None:
+    """Let the page believe that the model has a great many heads; the server answers as ever."""
+    listed = desk.get("/api/models")
+    for model in listed["models"]:
+        model["details"]["heads"] = 100
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=listed))
+
+
+def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit) -> None:
+    many_heads(desk)
+    desk.page.set_viewport_size({"width": 1440, "height": 400})
+    sent: list[Any] = []
+    desk.page.on("request", lambda request: sent.append(request.post_data_json["block"]) if request.url.endswith("/layers") else None)
+    desk.open("/image?methods=random")
+    summary = desk.page.locator("#drawer-layers summary")
+    summary.evaluate("(node) => node.scrollIntoView({ block: 'end' })")
+    before, _ = desk.shift()
+    summary.click()
+    found = desk.page.locator("#drawer-layers")
+    document = asked(desk, "layers")
+    last = len(document["blocks"]) - 1
+    check_large(found, document["blocks"][last]["mean"]["scores"], False)
+    waiting = found.locator(".heads [aria-busy=true]")
+    expect(waiting.first).to_be_attached()
+    assert sent == [[0], [last]]  # what is large, and nothing out of view
+    room = found.locator(".heads").bounding_box()
+    found.locator(f'.heads button[data-block="{last}"][data-head="mean"]').scroll_into_view_if_needed()
+    found.locator('.heads [data-row="1"]').evaluate("(node) => node.scrollIntoView({ block: 'center' })")
+    expect(waiting).to_have_count(0, timeout=PATIENCE)
+    check_strip(found, document, "all of them")
+    asked_for = [block for some in sent for block in some]
+    assert sorted(asked_for) == list(range(last + 1))  # each once
+    after = found.locator(".heads").bounding_box()
+    assert room is not None
+    assert after is not None
+    assert (after["width"], after["height"]) == (room["width"], room["height"])
+    moved, what = desk.shift()
+    assert moved - before < 0.01, what
+
+
+def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(desk: Visit) -> None:
+    many_heads(desk)
+    desk.open("/text?methods=random")
+    found = opened(desk)
+    found.get_by_role("radio", name="gradient", exact=True).check()
+    document = asked(desk, "layers", quantity="gradient")
+    found.locator('.heads button[data-block="1"][data-head="1"]').click()
+    expect(found.locator(".large .caption")).to_have_text("Block 2, head 2, gradient", timeout=PATIENCE)
+    words = desk.document()["input"]["words"]
+    scores = document["blocks"][1]["heads"][1]["scores"]
+    found.locator(".large .reading [data-w='2']").hover()
+    expect(found.locator(".large .value")).to_have_text(shown_score(sum(scores[i] for i in words[2]["tokens"]), True))
+
+
 @pytest.mark.parametrize("page", ["image", "text"])
 def test_it_fits_a_phone(phone: Visit, page: str) -> None:
     found = drawer(phone, f"/{page}?methods=random")
