@@ -126,6 +126,7 @@ def _drawer(name: str) -> Callable[[Page], Any]:
             found.locator("[data-kind=attention] input").first.check()
             expect(found.locator("fieldset.changed")).to_be_attached()
             expect(found.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=120_000)
+            expect(found.locator("tr[aria-busy=true]")).to_have_count(0, timeout=120_000)
         else:
             expect(found.locator(".sums button").first).to_be_attached(timeout=120_000)
         found.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
@@ -184,6 +185,7 @@ def shots() -> Iterator[Shot]:
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {"compare": ("/image", _compare), "look": ("/image", _look), "history": ("/image", _history)}
     pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
+    pages["deletion-words"] = ("/prompt?side=text", _taken_away)
     pages["method"] = ("/methods/generic_attention", _example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
