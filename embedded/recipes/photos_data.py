@@ -189,3 +189,18 @@ def cut_mix(pixels: Tensor, targets: Tensor, rng: np.random.Generator) -> tuple[
     mixed[:, :, top : top + tall, left : left + wide] = pixels[order, :, top : top + tall, left : left + wide]
     part = tall * wide / (height * width)
     return mixed, targets * (1 - part) + targets[order] * part
+
+
+def transplant(pixels: Tensor, targets: Tensor, boxes: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """What the box (B, 4) of each photo holds, in the same place of another photo: what stands around an object then tells nothing of it.
+
+    Targets (B, K) are those of the object's photo, and of the other as far as its own box is still seen, in proportion of their areas.
+    """
+    height, width = pixels.shape[-2:]
+    rows, columns = torch.arange(height).view(-1, 1), torch.arange(width)
+    x0, y0, x1, y1 = boxes.T[:, :, None, None]
+    inside = ((columns >= x0) & (columns <= x1) & (rows >= y0) & (rows <= y1)).to(pixels.device)
+    order = torch.from_numpy(rng.permutation(len(pixels))).to(pixels.device)
+    own, other = inside.sum((1, 2)), (inside[order] & ~inside).sum((1, 2))
+    share = (own / (own + other).clamp(min=1))[:, None]
+    return torch.where(inside[:, None], pixels, pixels[order]), targets * share + targets[order] * (1 - share)

@@ -33,6 +33,7 @@ from embedded.recipes.photos_data import (
     cut_mix,
     mosaic,
     training_photos,
+    transplant,
     vary,
 )
 from embedded.recipes.training import add_common_arguments, fit, schedule
@@ -103,6 +104,7 @@ def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
     photos, category = training_photos(args.data), categories(class_ids(args.data))
+    boxes = torch.from_numpy(photos.boxes)
     images, classes, known = torch.from_numpy(photos.images), torch.from_numpy(photos.classes), torch.from_numpy(category)
     draw = Draw(category[photos.classes])
     shape = model_args(args.width, args.depth)
@@ -118,12 +120,15 @@ def train(args: argparse.Namespace) -> None:
         rng = np.random.default_rng([args.seed, number])
         late = min(1.0, progress / STAGES[-2][0])
         rows = torch.from_numpy(draw.rows(rng, args.batch, OTHERS * (1 - late)))
-        pixels = vary(tensors(images[rows], args.device), rng)
+        pixels = tensors(images[rows], args.device)
         fine = F.one_hot(classes[rows], len(category)).float()
         coarse = F.one_hot(known[classes[rows]] + 1, len(NAMES) + 1)[:, 1:].float()
         targets = torch.cat([coarse, fine], 1).to(args.device)
-        mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
-        if mixing is not None:
+        mixing = rng.choice([None, transplant, cut_mix, mosaic], p=[0.4, 0.3, 0.15, 0.15])
+        if mixing is transplant:
+            pixels, targets = transplant(pixels, targets, boxes[rows], rng)
+        pixels = vary(pixels, rng)
+        if mixing in (cut_mix, mosaic):
             pixels, targets = mixing(pixels, targets, rng)
         side, shares = next(stage[1:] for stage in STAGES if progress < stage[0])
         pixels, share = F.interpolate(pixels, (side, side), mode="area").contiguous(memory_format=torch.channels_last), rng.choice(shares)

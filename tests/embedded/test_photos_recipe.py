@@ -35,6 +35,7 @@ from embedded.recipes.photos_data import (
     mosaic,
     read,
     training_photos,
+    transplant,
     vary,
 )
 from server.cli import main
@@ -150,6 +151,17 @@ def test_removed_patches_are_grey_and_the_kept_ones_as_they_were() -> None:
     assert seen[:4, :4].all()
     assert seen[4:8, 4:8].all()
     assert seen.sum() == 2 * 16
+
+
+def test_an_object_is_moved_into_another_photo() -> None:
+    pixels, targets = torch.stack([torch.full((3, 10, 10), value) for value in (1.0, 2.0)]), torch.eye(2)
+    boxes = torch.tensor([[0, 0, 4, 1], [0, 0, 1, 9]])  # 10 pixels, and 20 of which the first covers 4
+    seed = next(seed for seed in range(9) if np.random.default_rng(seed).permutation(2)[0] == 1)  # the photos change places
+    mixed, shares = transplant(pixels, targets, boxes, np.random.default_rng(seed))
+    expected = torch.full((10, 10), 2.0)
+    expected[:2, :5] = 1
+    assert torch.equal(mixed[0, 0], expected)
+    torch.testing.assert_close(shares, torch.tensor([[10 / 26, 16 / 26], [6 / 26, 20 / 26]]))
 
 
 def test_smaller_photos_get_resampled_positions() -> None:
