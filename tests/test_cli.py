@@ -105,7 +105,7 @@ def test_prompts_go_to_clip(photo: Path, capsys: pytest.CaptureFixture[str]) -> 
         == 0
     )
     result = json.loads(capsys.readouterr().out)
-    assert result["model"] == "scenes-clip"
+    assert result["model"] == "clip"
     assert [target["prompt"] for target in result["targets"]] == ["a zebra", "an elephant"]
     assert result["targets"][0]["logit"] > result["targets"][1]["logit"]
 
@@ -181,7 +181,7 @@ def test_a_contrast_and_a_probability(capsys: pytest.CaptureFixture[str]) -> Non
         (["explain", "photo.jpg", "--text", "a film"], "more than one thing to explain"),
         (["explain", "--text", "a film", "--model", "scenes-vit"], "looks at images"),
         (["explain", "photo.jpg", "--model", "reviews-bert"], "reads text"),
-        (["explain", "photo.jpg", "--model", "scenes-clip"], "--prompt"),
+        (["explain", "photo.jpg", "--model", "clip"], "--prompt"),
         (["explain", "photo.jpg", "--model", "scenes-vit", "--prompt", "a zebra"], "--target"),
         (["explain", "photo.jpg", "--against", "zebra"], "--target"),
         (["explain", "photo.jpg", "--methods", "rollout?start_layer=99"], "a whole number from -"),

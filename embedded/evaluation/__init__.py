@@ -15,7 +15,6 @@ from typing import Literal
 MODELS = Path(__file__).parent.parent / "models"
 EVALUATIONS = {
     "scenes-vit": "embedded.evaluation.scenes",
-    "scenes-clip": "embedded.evaluation.scenes",
     "photos-vit": "embedded.evaluation.photos",
     "clip": "embedded.evaluation.clip",
     "reviews-bert": "embedded.evaluation.reviews",

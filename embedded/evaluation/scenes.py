@@ -1,4 +1,4 @@
-"""``scenes-vit``, ``scenes-clip`` and ``clip`` on scenes from a seed of their own, which no training uses.
+"""``scenes-vit`` and ``clip`` on scenes from a seed of their own, which no training uses.
 
 The renderer knows which pixels show which object, so a map of each object can be checked against its mask.
 """
@@ -17,13 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
-from transformers import AutoTokenizer
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
 from embedded.recipes.photos_data import SIDE
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
-from embedded.recipes.train_scenes_clip import image_features, text_features
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from embedded.recipes.vits import encode, tensors
 from explainers.metrics.localisation import average_precision, density, energy
@@ -63,14 +61,6 @@ def vit_scores(folder: Path) -> Score:
     return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
 
 
-def clip_scores(folder: Path) -> Score:
-    """The similarities of a ``scenes-clip`` with one prompt for each kind."""
-    clip: Any = explainers.load(folder, device="cpu").module
-    with torch.inference_mode():
-        texts = text_features(clip, AutoTokenizer.from_pretrained(folder), [PROMPT.format(kind) for kind in KINDS])
-    return lambda pixels, kept: image_features(clip, pixels, kept) @ texts.T
-
-
 def dual_scores(folder: Path) -> Score:
     """The similarities of a ``clip`` with one prompt for each kind."""
     model = explainers.load(folder, device="cpu")
@@ -89,7 +79,6 @@ class Case(NamedTuple):
 
 CASES = {
     "scenes-vit": Case(vit_scores, "{}", {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
-    "scenes-clip": Case(clip_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}),
     "clip": Case(dual_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}, (SIDE // PHOTO_PATCH) ** 2),
 }
 

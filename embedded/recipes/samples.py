@@ -124,7 +124,7 @@ def main() -> None:
             {
                 "id": f"{sample.name}-prompts",
                 "kind": "clip",
-                "model": "scenes-clip",
+                "model": "clip",
                 **shown,
                 "prompts": prompts,
                 "sets": sets_of(sample, asked),

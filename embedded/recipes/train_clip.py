@@ -19,7 +19,7 @@ import embedded.architectures  # noqa: F401  (before transformers and timm)
 import argparse
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,6 +119,15 @@ def locked_texts(encoder: Path, classes: list[str], vocabulary: int) -> Texts:
     return Texts(tower, tokenizer, projection, [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)])
 
 
+def image_sides(starts: Sequence[Path]) -> tuple[ImageSide, dict[str, Any]]:
+    """`image_side` of the first, with the mean of all their weights (Wortsman et al., "Model soups", ICML 2022)."""
+    side, model_args = image_side(starts[0])
+    states = [side.state_dict(), *(image_side(start)[0].state_dict() for start in starts[1:])]
+    means = {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+    side.load_state_dict({name: value.to(states[0][name].dtype) for name, value in means.items()})
+    return side, model_args
+
+
 def image_side(start: Path) -> tuple[ImageSide, dict[str, Any]]:
     """The image side of a ``clip``, or one made of a ``photos-vit``, not yet aimed; and the arguments of its architecture."""
     config = json.loads((start / "config.json").read_text("utf-8"))
@@ -209,7 +218,7 @@ def train(args: argparse.Namespace) -> None:
     names = class_names(args.data)
     texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary)
     mixture = Mixture(args.data, len(names), args.batch, args.scenes, args.seed, args.device)
-    side, model_args = image_side(args.start)
+    side, model_args = image_sides(args.start)
     side.to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
     plain_attention(side.vit, args.device)
 
@@ -268,8 +277,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start",
         type=Path,
+        nargs="+",
+        metavar="DIR",
         required=True,
-        help="folder of the photos-vit that the image tower starts as, or of a clip to go on from; give that another --seed",
+        help="folder of the photos-vit that the image tower starts as, or of a clip to go on from (with another --seed), or of several",
     )
     parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin (default 0; 0.8: full size only)")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate (default 1e-3)")

@@ -30,7 +30,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> Non
 
 def schedule(args: argparse.Namespace) -> dict[str, Any]:
     """What :func:`fit` takes of the common arguments: where the checkpoint is, how long to train, and whether to go on."""
-    minutes = None if args.steps else args.minutes
+    minutes = None if args.steps is not None else args.minutes
     return {"checkpoint": args.out / "checkpoint.pt", "steps": args.steps, "minutes": minutes, "resume": args.resume}
 
 
@@ -94,7 +94,7 @@ def fit(
     with tqdm(total=steps, initial=step, unit="step", mininterval=5) as bar:
         for batch in batches(step):
             now = time.monotonic()
-            progress = step / steps if steps else (now - started) / (60 * (minutes or 1))
+            progress = (now - started) / (60 * minutes) if minutes else step / steps if steps else 1.0
             if progress >= 1:
                 break
             for group in itertools.chain(*(optimizer.param_groups for optimizer in optimizers)):

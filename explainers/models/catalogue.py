@@ -38,7 +38,7 @@ def _hub(name: str, kind: Kind, title: str, description: str) -> Entry:
 
 CATALOGUE: list[Entry] = [
     _embedded("scenes-vit", "image", "Scenes ViT", "Names the objects in rendered scenes, 14 x 14 patches."),
-    _embedded("scenes-clip", "clip", "Scenes CLIP", "Matches rendered scenes with captions such as 'a photo of a zebra and a fork'."),
+    _embedded("clip", "clip", "CLIP", "Matches photos and rendered scenes with English prompts such as 'a photo of a puppy'."),
     _embedded(
         "photos-vit",
         "image",

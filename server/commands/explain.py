@@ -114,7 +114,7 @@ def default_model(args: argparse.Namespace) -> str:
     """The embedded model that takes this kind of input."""
     if args.image is None:
         return "reviews-bert"
-    return "scenes-clip" if args.prompt else "scenes-vit"
+    return "clip" if args.prompt else "scenes-vit"
 
 
 def check_kind(args: argparse.Namespace, model: Model) -> None:

@@ -24,7 +24,7 @@ from tests.server.standin import Standin
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("VITRINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-EMBEDDED = {"image": "scenes-vit", "clip": "scenes-clip", "text": "reviews-bert"}
+EMBEDDED = {"image": "scenes-vit", "clip": "clip", "text": "reviews-bert"}
 FOR_PHOTOS = "photos-vit"
 VISITED = "localStorage.setItem('vitrine-visit', 'offered')"  # run in a page, it keeps the guided visit away
 READY = "Vitrine is at "

@@ -92,10 +92,11 @@ def held(page: Page) -> None:
     """Attention from a patch that is held, and what one block adds."""
     drawer(page, "layers")
     found = page.locator("#drawer-layers")
+    expect(found.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
     page.locator(".plate .face, .plate .reading").first.focus()
     page.keyboard.press("Home")
     found.get_by_role("radio", name="the held").check()
-    expect(found.locator(".origin")).to_contain_text("Seen from the", timeout=PATIENCE)
+    expect(found.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)
     found.locator(".sums button").first.click()
     expect(found.locator(".large .caption")).to_contain_text("adds")
 

@@ -23,7 +23,7 @@ from tests.server.standin import METHODS_SHOWN, Standin
 LOST = "Relevance lost its digits: float32 and float64 differ by 0.3 of the largest score."
 ASKED: dict[str, dict[str, Any]] = {
     "image": {"model": "scenes-vit"},
-    "prompt": {"model": "scenes-clip", "prompt": ["a zebra", "an elephant"]},
+    "prompt": {"model": "clip", "prompt": ["a zebra", "an elephant"]},
     "text": {"model": "reviews-bert"},
 }
 

@@ -36,7 +36,7 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/prompt")
     document = desk.document()
-    assert document["model"] == "scenes-clip"
+    assert document["model"] == "clip"
     assert len(document["targets"]) > 1
     assert sum(one["probability"] for one in document["targets"]) == pytest.approx(1, abs=1e-4)
     check_matrix(desk, document)

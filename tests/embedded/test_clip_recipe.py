@@ -9,6 +9,7 @@ import argparse
 import functools
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel
 
@@ -238,3 +240,13 @@ def test_training_goes_on_from_a_clip(trained: Path) -> None:
         theirs = dual.image_features(model, pixels)
     torch.testing.assert_close(ours, theirs * model.details["logit_scale"], atol=1e-4, rtol=1e-3)
     assert arguments == train_photos_vit.model_args(64, 2)
+
+
+def test_several_clips_start_as_their_mean(trained: Path, tmp_path: Path) -> None:
+    weights = load_file(trained / "model.safetensors")
+    name = "vision_model.timm_model.norm.bias"
+    save_file(weights | {name: weights[name] + 2}, shutil.copytree(trained, tmp_path / "other") / "model.safetensors", {"format": "pt"})
+    (one, _), (mean, _) = train_clip.image_sides([trained]), train_clip.image_sides([trained, tmp_path / "other"])
+    torch.testing.assert_close(mean.vit.norm.bias, one.vit.norm.bias + 1, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(mean.projection.weight, one.projection.weight)
+    assert [value.dtype for value in mean.state_dict().values()] == [value.dtype for value in one.state_dict().values()]

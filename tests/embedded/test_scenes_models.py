@@ -1,4 +1,4 @@
-"""The two trained models of scenes, on scenes they have not seen, and the sample scenes of the pages."""
+"""The trained models on scenes they have not seen, and the sample scenes of the pages."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ import timm
 import torch
 from PIL import Image
 from safetensors import safe_open
-from transformers import AutoProcessor, AutoTokenizer, CLIPModel
+from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncoderModel
 
 from embedded.evaluation import MODELS, scenes
-from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP, accuracy, clip_scores, localisation, vit_scores
+from embedded.evaluation.dual import text_features
+from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP, accuracy, dual_scores, localisation, vit_scores
 from embedded.recipes import samples
+from embedded.recipes.prompts import KNOWN
 from embedded.recipes.scenes import KINDS, draw
-from embedded.recipes.train_scenes_clip import text_features
 from embedded.recipes.vits import tensors
 
-SCORES = {"scenes-vit": cache(vit_scores), "scenes-clip": cache(clip_scores)}  # loaded once
-VIT, CLIP = MODELS / "scenes-vit", MODELS / "scenes-clip"
+SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once
+VIT, PHOTOS, CLIP = (MODELS / name for name in ("scenes-vit", "photos-vit", "clip"))
 INDEX = json.loads((samples.OUT / "index.json").read_text("utf-8"))["samples"]
 
 
@@ -44,8 +45,8 @@ def test_scenes_vit_names_what_is_there() -> None:
     assert figures[HALF] >= 0.75
 
 
-def test_scenes_clip_names_what_is_there() -> None:
-    figures = accuracy(SCORES["scenes-clip"](CLIP), 60)
+def test_clip_names_what_is_there() -> None:
+    figures = accuracy(SCORES["clip"](CLIP), 60, scenes.CASES["clip"].patches)
     assert figures[TOP] >= 0.88
     assert figures[SHARE] >= 0.75
     assert figures[HALF] >= 0.75
@@ -74,43 +75,44 @@ def test_scenes_vit_is_an_ordinary_timm_folder() -> None:
     assert torch.isfinite(torch.cat([p.flatten() for p in model.parameters()])).all()
 
 
-@pytest.mark.parametrize("folder", [VIT, CLIP], ids=["vit", "clip"])
-def test_weights_are_stored_small(folder: Path) -> None:
+@pytest.mark.parametrize(("folder", "most"), [(VIT, 6e6), (PHOTOS, 8e6), (CLIP, 30e6)], ids=["vit", "photos", "clip"])
+def test_weights_are_stored_small(folder: Path, most: float) -> None:
     with safe_open(folder / "model.safetensors", "pt") as file:
-        assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118 (not a dict)
-    assert (folder / "model.safetensors").stat().st_size < 10e6
+        stored = {file.get_tensor(name).dtype for name in file.keys()}  # noqa: SIM118 (not a dict)
+    assert stored - {torch.int64} == {torch.float16}  # whole numbers are counters
+    assert (folder / "model.safetensors").stat().st_size < most
 
 
-def test_scenes_clip_is_an_ordinary_transformers_folder() -> None:
-    clip, processor = CLIPModel.from_pretrained(CLIP).eval(), AutoProcessor.from_pretrained(CLIP)
+def test_clip_is_an_ordinary_transformers_folder() -> None:
+    clip = VisionTextDualEncoderModel.from_pretrained(CLIP).eval()
     assert clip.dtype == torch.float32
     picture = Image.open(samples.OUT / "zebra-elephant.png")
-    texts = [PROMPT.format(kind) for kind in ("zebra", "guitar")]
-    inputs = processor(text=texts, images=picture, return_tensors="pt", padding=True)
-    assert inputs["pixel_values"].shape == (1, 3, 112, 112)
+    images = AutoImageProcessor.from_pretrained(CLIP, backend="pil")(picture, return_tensors="pt")
+    assert images["pixel_values"].shape == (1, 3, 64, 64)
+    texts = AutoTokenizer.from_pretrained(CLIP)([PROMPT.format(kind) for kind in ("zebra", "guitar")], return_tensors="pt", padding=True)
     with torch.inference_mode():
-        zebra, guitar = clip(**inputs).logits_per_image[0]
+        zebra, guitar = clip(**texts, **images).logits_per_image[0]
     assert zebra > guitar + 3
 
 
-def test_texts_of_any_kind_are_read() -> None:
-    clip, words = CLIPModel.from_pretrained(CLIP).eval(), AutoTokenizer.from_pretrained(CLIP)
-    with torch.inference_mode():
-        alone = text_features(clip, words, ["A photo of a ZEBRA"])
-        padded = text_features(clip, words, ["a photo of a zebra", "a photo of an elephant next to a spoon and a fork"])
-        torch.testing.assert_close(alone[0], padded[0])
-        strange = text_features(clip, words, ["", "wombat", "zèbre 斑马 🦓", "zebra " * 100])
+def test_prompts_of_any_kind_are_read() -> None:
+    model = explainers.load("clip", "cpu")
+    alone = text_features(model, ["A photo of a ZEBRA"])
+    padded = text_features(model, ["a photo of a zebra", "a photo of an elephant next to a spoon and a fork"])
+    torch.testing.assert_close(alone[0], padded[0])
+    strange = text_features(model, ["wombat", "zèbre 斑马 🦓", "zebra " * 100])
     assert torch.isfinite(strange).all()
 
 
-@pytest.mark.parametrize(("word", "kind"), [("puppy", "dog"), ("kitten", "cat"), ("automobile", "car"), ("plane", "airplane"),
-                                            ("bike", "bicycle"), ("football", "soccer ball")])  # fmt: skip
-def test_synonyms_mean_the_same(word: str, kind: str) -> None:
-    clip, words = CLIPModel.from_pretrained(CLIP).eval(), AutoTokenizer.from_pretrained(CLIP)
-    with torch.inference_mode():
-        kinds = text_features(clip, words, [PROMPT.format(k) for k in KINDS])
-        asked = text_features(clip, words, [PROMPT.format(word)])[0]
-    assert KINDS[int((kinds @ asked).argmax())] == kind
+WORDS = {"puppy": "dog", "kitten": "cat", "automobile": "car", "aircraft": "airplane", "serpent": "snake", "beach": "seashore"}
+
+
+@pytest.mark.parametrize(("word", "name"), WORDS.items())
+def test_words_of_no_prompt_mean_what_they_mean_in_english(word: str, name: str) -> None:
+    model = explainers.load("clip", "cpu")
+    names = text_features(model, [PROMPT.format(one) for one in KNOWN])
+    asked = text_features(model, [PROMPT.format(word)])[0]
+    assert KNOWN[int((names @ asked).argmax())] == name
 
 
 @pytest.mark.parametrize("row", INDEX, ids=[row["id"] for row in INDEX])

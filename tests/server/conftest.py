@@ -19,7 +19,7 @@ from server.app import create_app
 from server.settings import load_settings
 from tests.server.standin import Standin
 
-EMBEDDED = ("scenes-vit", "scenes-clip", "reviews-bert")
+EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
 
 
 def picture(seed: int = 0, size: tuple[int, int] = (60, 40)) -> Image.Image:

@@ -26,12 +26,12 @@ GRID = (2, 3)  # patches: rows, columns
 METHODS_SHOWN = ["rollout", "fullgrad_plus:libra"]
 CATALOGUE = [
     Entry("scenes-vit", "image", "Scenes", "", True, ""),
-    Entry("scenes-clip", "clip", "Prompts", "", True, ""),
+    Entry("clip", "clip", "Prompts", "", True, ""),
     Entry("reviews-bert", "text", "Reviews", "", True, ""),
     Entry("timm/listed", "image", "Listed", "", False, ""),
     Entry("timm/other", "image", "Other", "", False, ""),
 ]
-KINDS = {"scenes-clip": "clip", "reviews-bert": "text"}
+KINDS = {"clip": "clip", "reviews-bert": "text"}
 PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
 
 

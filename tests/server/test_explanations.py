@@ -54,7 +54,7 @@ def test_a_text_is_explained(site: Site) -> None:
 
 
 def test_prompts_are_explained(site: Site) -> None:
-    document = site.ask(png(), model="scenes-clip", prompt=["a zebra", "an elephant"], wait=True).json()
+    document = site.ask(png(), model="clip", prompt=["a zebra", "an elephant"], wait=True).json()
     assert [one["prompt"] for one in document["targets"]] == ["a zebra", "an elephant"]
     assert [(one["target"], one["method"]) for one in document["maps"]] == [
         (target, method) for target in ("a zebra", "an elephant") for method in METHODS_SHOWN
@@ -85,7 +85,7 @@ def test_a_contrast_is_explained(site: Site) -> None:
     ]
     assert document["id"] != site.ask(png(), target=["zebra", "dog"], wait=True).json()["id"]
     assert document["id"] == site.ask(png(), target=["zebra", "dog"], against="elephant", wait=True).json()["id"]
-    prompts = site.ask(png(), model="scenes-clip", prompt="a cat, asleep", against="7", wait=True).json()["targets"]
+    prompts = site.ask(png(), model="clip", prompt="a cat, asleep", against="7", wait=True).json()["targets"]
     assert (prompts[0]["of"], prompts[0]["against"]) == ("a cat, asleep", "7")
 
 
@@ -122,7 +122,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "set against nobody": ({"target": "dog", "against": "cat"}, 422, "unknown-class", "from 0 to 3"),
     "set against two": ({"target": "dog", "against": ["zebra", "elephant"]}, 422, "repeated-field", "once"),
     "probability of the words of a prompt": (
-        {"model": "scenes-clip", "prompt": "a zebra", "side": "text", "read": "probability"},
+        {"model": "clip", "prompt": "a zebra", "side": "text", "read": "probability"},
         422,
         "wrong-target",
         "Leave against and read out",
@@ -134,8 +134,8 @@ BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "unknown rule": ({"methods": "fullgrad:nothing"}, 422, "unknown-method", "GET /api/methods"),
     "unknown option": ({"methods": "rollout?colour=red"}, 422, "unknown-method", "GET /api/methods"),
     "prompt for classes": ({"prompt": "a zebra"}, 422, "wrong-target", "Send target"),
-    "class for prompts": ({"model": "scenes-clip", "target": "zebra"}, 422, "wrong-target", "Send prompt"),
-    "no prompt": ({"model": "scenes-clip"}, 422, "no-prompt", "Send prompt"),
+    "class for prompts": ({"model": "clip", "target": "zebra"}, 422, "wrong-target", "Send prompt"),
+    "no prompt": ({"model": "clip"}, 422, "no-prompt", "Send prompt"),
     "image for text": ({"model": "reviews-bert"}, 422, "wrong-input", "Send text"),
     "image and text": ({"text": "a film"}, 422, "one-input", "Send one of"),
     "unknown field": ({"method": "rollout"}, 422, "unknown-field", "Did you mean methods"),

@@ -32,12 +32,12 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, Any, Any, Any]] = {
         "reviews-bert", TEXT, Contrast("for", "unsure"), "for − unsure", None,
     ),
     "share": (
-        {"image": png(), "model": "scenes-clip", "prompt": PROMPTS, "read": "probability"},
-        "scenes-clip", picture(), Probability(PROMPTS[1]), f"p({PROMPTS[1]})", None,
+        {"image": png(), "model": "clip", "prompt": PROMPTS, "read": "probability"},
+        "clip", picture(), Probability(PROMPTS[1]), f"p({PROMPTS[1]})", None,
     ),
     "words": (
-        {"image": png(), "model": "scenes-clip", "prompt": PROMPTS, "side": "text"},
-        "scenes-clip", picture(), PROMPTS[1], PROMPTS[1], "text",
+        {"image": png(), "model": "clip", "prompt": PROMPTS, "side": "text"},
+        "clip", picture(), PROMPTS[1], PROMPTS[1], "text",
     ),
 }  # fmt: skip
 cases = pytest.mark.parametrize("case", CASES)
@@ -51,7 +51,7 @@ def made(site: Site, case: str) -> str:
 
 def asked_of(case: str) -> dict[str, Any]:
     _, name, source, target, _, side = CASES[case]
-    prompts = PROMPTS if name == "scenes-clip" and side is None else None
+    prompts = PROMPTS if name == "clip" and side is None else None
     return {"model": tiny(name), "inputs": source, "target": target, "side": side, "prompts": prompts}
 
 

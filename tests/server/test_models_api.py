@@ -29,8 +29,8 @@ def load(site: Site, name: str) -> list[str]:
 
 def test_models_are_listed(site: Site) -> None:
     models = site.get("/api/models")["models"]
-    assert [one["name"] for one in models if one["embedded"]] == ["scenes-vit", "scenes-clip", "reviews-bert"]
-    assert [one["name"] for one in models if one["default"]] == ["scenes-vit", "scenes-clip", "reviews-bert"]
+    assert [one["name"] for one in models if one["embedded"]] == ["scenes-vit", "clip", "reviews-bert"]
+    assert [one["name"] for one in models if one["default"]] == ["scenes-vit", "clip", "reviews-bert"]
     assert not any(one["photos"] for one in models)
     assert [one["state"] for one in models] == ["loaded"] * 3 + ["available"] * 2
     assert models[0]["details"] == {"blocks": 3, "heads": 2}
@@ -155,7 +155,7 @@ def test_requests_that_are_wrong(site: Site, refused: Check) -> None:
     refused(site.client.get("/api/methods?model=timm/listed"), 409, "not-loaded")
     refused(site.client.get("/api/methods?model=nothing"), 404, "unknown-model")
     refused(site.client.get("/api/methods?model=scenes-vit&side=text"), 422, "wrong-side")
-    refused(site.client.get("/api/methods?model=scenes-clip&side=back"), 422, "invalid-request")
+    refused(site.client.get("/api/methods?model=clip&side=back"), 422, "invalid-request")
 
 
 def test_methods_are_the_registry(site: Site) -> None:

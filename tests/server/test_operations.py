@@ -13,11 +13,11 @@ from tests.server.standin import Standin
 
 def test_alive_and_ready(sites: Sites, refused: Check) -> None:
     engine = Standin()
-    gate = engine.gate("load scenes-clip")
+    gate = engine.gate("load clip")
     with sites(engine, loaded=False) as site:
         gate.wait()
         assert site.get("/healthz") == {"status": "ok"}
-        assert "scenes-clip is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+        assert "clip is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
         gate.open()
         site.wait_for_models(*EMBEDDED)
         assert site.get("/readyz") == {"status": "ready", "models": dict.fromkeys(EMBEDDED, "loaded")}

@@ -109,7 +109,7 @@ def test_the_ranking_goes_by_the_gap_and_has_chance_in_it(site: Site) -> None:
 
 
 def test_prompts_share_their_probability_and_a_lone_one_is_read_by_its_logit(site: Site) -> None:
-    document = image(site, model="scenes-clip", prompt=["a good film", "the bad movie"])
+    document = image(site, model="clip", prompt=["a good film", "the bad movie"])
     found = perturb(site, document, target="the bad movie", fractions=[0, 0.5])
     target = document["targets"][1]
     assert (found["target"], found["read"]) == ("the bad movie", "probability")
@@ -119,7 +119,7 @@ def test_prompts_share_their_probability_and_a_lone_one_is_read_by_its_logit(sit
         ["a good film", "the bad movie"],
         ["the bad movie", "a good film"],
     )
-    alone = perturb(site, image(site, model="scenes-clip", prompt=["a good film"]), fractions=[0, 0.5])
+    alone = perturb(site, image(site, model="clip", prompt=["a good film"]), fractions=[0, 0.5])
     assert (alone["read"], alone["curves"][0]["probability"]) == ("logit", [1, 1])
 
 
@@ -195,7 +195,7 @@ def test_what_makes_no_sense_is_told(site: Site, refused: Check, body: dict[str,
 
 def likeness_without(prompt: Any, gone: list[int]) -> float:
     """The logit of the tiny CLIP model for a prompt with these tokens left out of the ids, made here from its two towers."""
-    model = tiny("scenes-clip")
+    model = tiny("clip")
     clip: Any = model.module
     assert model.prompt_inputs is not None
     ids = model.prompt_inputs([prompt["prompt"]]).tensors["input_ids"]
@@ -207,7 +207,7 @@ def likeness_without(prompt: Any, gone: list[int]) -> float:
 
 
 def test_words_are_taken_from_a_prompt_and_its_likeness_changes(site: Site) -> None:
-    document = image(site, model="scenes-clip", prompt=["a good film", "the bad movie is not good"], side="text")
+    document = image(site, model="clip", prompt=["a good film", "the bad movie is not good"], side="text")
     for prompt, target in zip(document["prompts"], document["targets"], strict=True):
         words = [i for i, token in enumerate(prompt["tokens"]) if not token["special"]]
         found = perturb(site, document, target=prompt["prompt"], fractions=[0, 0.25, 0.5, 1])
@@ -223,7 +223,7 @@ def test_words_are_taken_from_a_prompt_and_its_likeness_changes(site: Site) -> N
 
 
 def test_a_prompt_that_is_shortened_is_compared_with_the_others_as_they_were(site: Site) -> None:
-    document = image(site, model="scenes-clip", prompt=["a good film", "the bad movie"], side="text")
+    document = image(site, model="clip", prompt=["a good film", "the bad movie"], side="text")
     gone = document["prompts"][1]["words"][1]["tokens"]
     found = perturb(site, document, target="the bad movie", remove=gone)
     shares = torch.tensor([document["targets"][0]["logit"], likeness_without(document["prompts"][1], gone)]).softmax(0)
@@ -235,7 +235,7 @@ def test_a_prompt_that_is_shortened_is_compared_with_the_others_as_they_were(sit
 
 
 def test_words_are_not_replaced_in_an_image_nor_in_a_prompt(site: Site, refused: Check) -> None:
-    words = image(site, model="scenes-clip", prompt=["a good film"], side="text")
+    words = image(site, model="clip", prompt=["a good film"], side="text")
     for document in (image(site), words):
         answer = site.client.post(f"/api/explanations/{document['id']}/perturbations", json={"replace": {"0": "x"}})
         refused(answer, 422, "not-a-text")

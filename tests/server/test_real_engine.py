@@ -42,7 +42,7 @@ def tiny(name: str, device: str | None = None) -> explainers.Model:
         return explainers.wrap(
             FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(), labels=["against", "for", "unsure"], device=device
         )
-    if name == "scenes-clip":
+    if name == "clip":
         square = Preprocessing(resize=(32, 32), crop=(32, 32))
         return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
     return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)), device=device)
@@ -51,7 +51,7 @@ def tiny(name: str, device: str | None = None) -> explainers.Model:
 @contextmanager
 def tiny_site(home: Path) -> Iterator[Site]:
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
-    names = {"scenes-vit": "image", "scenes-clip": "clip", "reviews-bert": "text"}
+    names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
     engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
     settings = load_settings({"home": home, "device": "cpu"})
@@ -108,18 +108,18 @@ def test_a_text(site: Site) -> None:
 
 def test_prompts(site: Site) -> None:
     prompts = ["a good film", "the bad movie"]
-    document = site.ask(png(), model="scenes-clip", prompt=prompts, methods=SOME, wait=True).json()
-    assert plain(document) == plain(expected("scenes-clip", picture(), target=prompts, methods=SOME).to_json())
+    document = site.ask(png(), model="clip", prompt=prompts, methods=SOME, wait=True).json()
+    assert plain(document) == plain(expected("clip", picture(), target=prompts, methods=SOME).to_json())
     assert [one["prompt"] for one in document["targets"]] == prompts
 
 
 def test_the_words_of_prompts(site: Site) -> None:
     prompts = ["a good film", "the bad movie"]
-    document = site.ask(png(), model="scenes-clip", prompt=prompts, side="text", methods=SOME, wait=True).json()
-    result = expected("scenes-clip", picture(), target=prompts, methods=SOME, side="text")
+    document = site.ask(png(), model="clip", prompt=prompts, side="text", methods=SOME, wait=True).json()
+    result = expected("clip", picture(), target=prompts, methods=SOME, side="text")
     assert plain(document) == plain(result.to_json())
     assert document["prompts"] == result.to_json()["prompts"]
-    other = site.ask(png(), model="scenes-clip", prompt=prompts, side="image", methods=SOME, wait=True).json()
+    other = site.ask(png(), model="clip", prompt=prompts, side="image", methods=SOME, wait=True).json()
     assert other["id"] != document["id"]
     assert "prompts" not in other
     where = f"/api/explanations/{document['id']}/maps/rollout"
@@ -127,8 +127,8 @@ def test_the_words_of_prompts(site: Site) -> None:
     assert shown.tobytes() == render_overlay(result, result["rollout", prompts[1]]).tobytes()
     values = np.load(io.BytesIO(site.client.get(f"{where}.npy", params={"target": prompts[1]}).content))
     assert torch.equal(torch.from_numpy(values), result["rollout", prompts[1]].scores)
-    assert [one["method"] for one in site.ask(png(1), model="scenes-clip", prompt="a", side="text", wait=True).json()["maps"]] == (
-        explainers.default_methods(tiny("scenes-clip").seen_from("text"))
+    assert [one["method"] for one in site.ask(png(1), model="clip", prompt="a", side="text", wait=True).json()["maps"]] == (
+        explainers.default_methods(tiny("clip").seen_from("text"))
     )
 
 
@@ -148,8 +148,8 @@ def test_two_texts(site: Site) -> None:
     [
         {"image": png(3, (30, 40)), "target": ["1", "0"]},
         {"image": png(3), "target": "2", "against": "0"},
-        {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"]},
-        {"image": png(3), "model": "scenes-clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
+        {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"]},
+        {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
         {"model": "reviews-bert", "text": TEXT, "text_pair": 'a "bad"\nfilm'},
         {"model": "reviews-bert", "text": TEXT, "target": "for", "read": "probability", "methods": ["input_x_gradient:libra"]},
     ],
@@ -203,10 +203,10 @@ def test_the_default_methods_are_the_models(site: Site) -> None:
 
 
 def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
-    model = tiny("scenes-clip")
+    model = tiny("clip")
     for side, path in (("image", ""), ("text", "&side=text")):
         seen = model.seen_from(side)
-        listed = site.get(f"/api/methods?model=scenes-clip{path}")
+        listed = site.get(f"/api/methods?model=clip{path}")
         assert listed == json.loads(json.dumps({"methods": explaining.methods(seen), "variants": listed["variants"]}))
         assert [one["reason"] for one in listed["variants"]] == [one.reason for one in explainers.variants(seen)]
         start = next(one for one in listed["methods"] if one["name"] == "rollout")["options"][0]

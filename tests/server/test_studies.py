@@ -63,7 +63,7 @@ def test_it_outlives_the_process(sites: Sites) -> None:
 
 
 def test_the_labels_of_prompts_are_the_prompts(site: Site) -> None:
-    document = site.ask(png(), model="scenes-clip", prompt=["a zebra", "a dog"], against="an elephant", wait=True).json()
+    document = site.ask(png(), model="clip", prompt=["a zebra", "a dog"], against="an elephant", wait=True).json()
     answer = site.client.post(f"/api/explanations/{document['id']}/{probe(site, total)}").json()
     assert answer["labels"] == ["a zebra", "an elephant", "a dog"]
 

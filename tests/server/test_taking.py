@@ -41,8 +41,8 @@ def code_of(site: Site, one: str) -> dict[str, str]:
         {"model": "reviews-bert", "text": TEXT, "read": "probability", "methods": ["fullgrad_plus:libra"]},
         {"image": PICTURE, "target": ["zebra", "7"], "methods": ["random", "rollout?start_layer=1"]},
         {"image": PICTURE, "target": "zebra", "against": "dog"},
-        {"image": PICTURE, "model": "scenes-clip", "prompt": ["a 'zebra'", "12"]},
-        {"image": PICTURE, "model": "scenes-clip", "prompt": ["a zebra"], "against": "a dog"},
+        {"image": PICTURE, "model": "clip", "prompt": ["a 'zebra'", "12"]},
+        {"image": PICTURE, "model": "clip", "prompt": ["a zebra"], "against": "a dog"},
     ],
     ids=lambda fields: " ".join(name for name in fields),
 )
@@ -123,7 +123,7 @@ def test_a_summary_says_what_a_list_shows(site: Site, refused: Check) -> None:
     assert short["excerpt"].startswith("word word")
     assert len(short["excerpt"]) <= 120
     refused(site.client.get(f"/api/explanations/{text['id']}/thumbnail.jpg"), 404, "no-such-picture")
-    prompted = site.ask(png(), model="scenes-clip", prompt=["a", "b"], wait=True).json()
+    prompted = site.ask(png(), model="clip", prompt=["a", "b"], wait=True).json()
     assert site.get(f"/api/explanations/{prompted['id']}/summary")["page"] == "/prompt"
     refused(site.client.get("/api/explanations/nothing/summary"), 404, "no-such-explanation")
 
