@@ -25,20 +25,21 @@ SIDE = 512  # of the pictures, pixels
 CURVES = 10  # methods
 SWEEP = 100  # positions of the slider
 
-# Milliseconds from the choice of a file to the first plate that is drawn with another explanation, and to the last.
+# Milliseconds from the choice of a file to the first plate that is drawn anew, and to the last.
 DROP = """
 () => new Promise((resolve) => {
-  const before = new URLSearchParams(location.search).get("id");
-  const input = document.querySelector("input[type=file]");
-  let start, first;
-  input.addEventListener("change", () => { start = performance.now(); }, { once: true, capture: true });
   const plates = () => [...document.querySelectorAll(".plate")];
+  const old = new Set(plates()); // those of the picture before, until they wait again
+  let start, first;
+  const input = document.querySelector("input[type=file]");
+  input.addEventListener("change", () => { start = performance.now(); }, { once: true, capture: true });
   const look = () => {
     if (start !== undefined) {
-      const fresh = plates().filter((plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true]"));
-      const id = new URLSearchParams(location.search).get("id");
-      if (id !== before && fresh.length) first ??= performance.now() - start;
-      if (first !== undefined && fresh.length === plates().length) return resolve([first, performance.now() - start]);
+      for (const plate of old) if (!plate.isConnected || plate.dataset.state !== "done") old.delete(plate);
+      const isDrawn = (plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true]");
+      const drawn = plates().filter((plate) => !old.has(plate) && isDrawn(plate));
+      if (drawn.length) first ??= performance.now() - start;
+      if (drawn.length && drawn.length === plates().length) return resolve([first, performance.now() - start]);
     }
     requestAnimationFrame(look);
   };

@@ -180,7 +180,7 @@ def test_the_words_of_a_prompt(desk: Visit) -> None:
     prompt = desk.document()["prompts"][1]
     found.get_by_label("Target").select_option(prompt["prompt"])
     document = asked(desk, "layers", target=prompt["prompt"])
-    expect(found.locator(".origin")).to_contain_text("the token that the answer is read from", timeout=PATIENCE)
+    expect(found.locator(".origin")).to_contain_text("[CLS], which the answer is read from", timeout=PATIENCE)
     content = [not token["special"] for token in prompt["tokens"]]
     scores = np.array(document["blocks"][-1]["mean"]["scores"])
     expect(found.locator(".large .reading")).to_have_text(prompt["text"], timeout=PATIENCE)
