@@ -147,6 +147,9 @@ def _look(page: Page) -> None:
 
 def _compare(page: Page) -> None:
     """The same picture through a second model, which knows other classes."""
+    more = page.get_by_role("button", name="Ask more")
+    if more.is_visible():
+        more.click()
     page.get_by_label("Compare with").select_option("photos-vit")
     page.wait_for_function("() => new URLSearchParams(location.search).has('compare')")
     wait_for_maps(page)
