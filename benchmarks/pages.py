@@ -29,21 +29,17 @@ SWEEP = 100  # positions of the slider
 DROP = """
 () => new Promise((resolve) => {
   const plates = () => [...document.querySelectorAll(".plate")];
-  const old = new Set(plates()); // those of the picture before, until they wait again
+  const fresh = new Set(); // plates that were done since
   let start, first;
   const input = document.querySelector("input[type=file]");
   input.addEventListener("change", () => { start = performance.now(); }, { once: true, capture: true });
-  const look = () => {
-    if (start !== undefined) {
-      for (const plate of old) if (!plate.isConnected || plate.dataset.state !== "done") old.delete(plate);
-      const isDrawn = (plate) => plate.dataset.state === "done" && plate.querySelector("[data-drawn=true]");
-      const drawn = plates().filter((plate) => !old.has(plate) && isDrawn(plate));
-      if (drawn.length) first ??= performance.now() - start;
-      if (drawn.length && drawn.length === plates().length) return resolve([first, performance.now() - start]);
-    }
-    requestAnimationFrame(look);
-  };
-  look();
+  new MutationObserver((records, observer) => {
+    for (const { target } of records) if (start !== undefined && target.dataset.state === "done") fresh.add(target);
+    if (fresh.size) first ??= performance.now() - start;
+    if (!fresh.size || plates().some((plate) => !fresh.has(plate))) return;
+    observer.disconnect();
+    resolve([first, performance.now() - start]);
+  }).observe(document.getElementById("plates"), { attributeFilter: ["data-state"], subtree: true });
 })
 """
 # Seconds that the page takes to draw every position of the slider, each in a frame of its own.
