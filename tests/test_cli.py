@@ -28,9 +28,7 @@ def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from embedded.recipes.scenes import render
 
     rng = np.random.default_rng(7)
-    scene = next(
-        scene for scene in (render(rng, 224) for _ in range(1000)) if "zebra" in [one.kind for one in scene.objects]
-    )
+    scene = next(scene for scene in (render(rng, 224) for _ in range(1000)) if "zebra" in [one.kind for one in scene.objects])
     path = tmp_path_factory.mktemp("photo") / "photo.jpg"
     scene.image.save(path, quality=95)
     return path
@@ -98,12 +96,7 @@ def test_several_targets_get_a_folder_each(photo: Path, tmp_path: Path) -> None:
 
 
 def test_prompts_go_to_clip(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(
-            ["explain", str(photo), "--prompt", "a zebra", "--prompt", "an elephant", "--methods", "rollout", "--json"]
-        )
-        == 0
-    )
+    assert main(["explain", str(photo), "--prompt", "a zebra", "--prompt", "an elephant", "--methods", "rollout", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["model"] == "clip"
     assert [target["prompt"] for target in result["targets"]] == ["a zebra", "an elephant"]
@@ -134,10 +127,7 @@ def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsy
 def test_a_text_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "review.txt"
     path.write_text(REVIEW, "utf-8")
-    assert (
-        main(["explain", "--model", "reviews-bert", "--text-file", str(path), "--methods", "input_x_gradient:libra"])
-        == 0
-    )
+    assert main(["explain", "--model", "reviews-bert", "--text-file", str(path), "--methods", "input_x_gradient:libra"]) == 0
     printed = capsys.readouterr().out
     expected = explainers.explain(explainers.load("reviews-bert"), REVIEW, methods=["input_x_gradient:libra"])
     strongest = max(expected.maps[0].words(), key=lambda word: abs(word.score))

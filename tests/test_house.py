@@ -47,11 +47,7 @@ def imported(name: str, at_load: bool = False) -> set[str]:
 @pytest.mark.parametrize("package", ["explainers", "embedded"])
 def test_only_the_server_knows_the_server(package: str) -> None:
     wrong = {
-        name: other
-        for name in MODULES
-        if name.split(".")[0] == package
-        for other in imported(name)
-        if other.split(".")[0] == "server"
+        name: other for name in MODULES if name.split(".")[0] == package for other in imported(name) if other.split(".")[0] == "server"
     }
     assert not wrong
 
@@ -69,9 +65,7 @@ def test_the_engine_does_not_import_what_is_embedded() -> None:
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     """A package's own ``__init__`` may gather what its modules define, so imports of it from below do not count."""
-    graph = {
-        name: {other for other in imported(name, at_load=True) if not name.startswith(f"{other}.")} for name in MODULES
-    }
+    graph = {name: {other for other in imported(name, at_load=True) if not name.startswith(f"{other}.")} for name in MODULES}
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the modules
 
 
