@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import statistics
 import tempfile
 import time
@@ -67,10 +68,10 @@ def pictures() -> Iterator[bytes]:
         yield buffer.getvalue()
 
 
-def seconds(act: Callable[[], object]) -> float:
-    """How long a call takes."""
+def seconds(act: Callable[..., object], *given: object) -> float:
+    """How long ``act(*given)`` takes."""
     start = time.perf_counter()
-    act()
+    act(*given)
     return time.perf_counter() - start
 
 
@@ -81,6 +82,11 @@ def asked(address: str, picture: bytes, methods: list[str]) -> str:
     answer = httpx.post(f"{address}/api/explanations", params={"wait": 1}, data=form, files=files, timeout=300)
     answer.raise_for_status()
     return str(answer.json()["id"])
+
+
+def perturbed(address: str, name: str) -> None:
+    """Ask for the deletion curves of an explanation."""
+    httpx.post(f"{address}/api/explanations/{name}/perturbations", json={}, timeout=300).raise_for_status()
 
 
 def dropped(page: Page, picture: bytes) -> tuple[float, float]:
@@ -99,15 +105,14 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
     page.goto(f"{address}/image")
     wait_for_maps(page)
     for _ in range(times):
-        plain = seconds(lambda: asked(address, next(fresh), ["random"]))
-        first, last = dropped(page, next(fresh))
+        one, two, three = itertools.islice(fresh, 3)
+        plain = seconds(asked, address, one, ["random"])
+        first, last = dropped(page, two)
         page.locator("#gone").fill("5")
         page.locator(".said").filter(has_text="asked at").wait_for()
         updates = SWEEP / page.evaluate(DRAG, SWEEP)
         specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]
-        one = asked(address, next(fresh), specs)
-        path = f"{address}/api/explanations/{one}/perturbations"
-        curve = seconds(lambda path=path: httpx.post(path, json={}, timeout=300).raise_for_status())  # type: ignore[misc]
+        curve = seconds(perturbed, address, asked(address, three, specs))
         row = {
             "answer without maps": plain,
             "first map after a picture is chosen": first,
