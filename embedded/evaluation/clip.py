@@ -5,8 +5,6 @@ from __future__ import annotations
 import explainers  # before timm and transformers
 
 # isort: split
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,13 +24,6 @@ DRAWN = 4  # scenes of each kind that the words are tried on
 ZERO_SHOT = "zero-shot {} of the photos by category name"
 WORDS = f"words never trained on, right picture first of {AMONG}"
 BARS = {ZERO_SHOT.format("top-1"): 0.55, on_photos.ROBUST: 0.9, WORDS: 0.7}
-
-
-def photo_scores(folder: Path) -> on_photos.Score:
-    """The similarities of a ``clip`` with one prompt for each category."""
-    model = explainers.load(folder, device="cpu")
-    texts = text_features(model, [on_scenes.PROMPT.format(name) for name in NAMES])
-    return lambda pixels, kept: image_features(model, pixels, kept) @ texts.T
 
 
 def drawn() -> tuple[Tensor, list[str]]:
@@ -62,7 +53,7 @@ def measure(name: str, setting: Setting) -> Report:
     else:
         assert setting.data is not None
         photos, labels = on_photos.sample(*held_out_photos(setting.data), setting.limit)
-        answers = on_photos.named(photo_scores(setting.folder), photos, labels)
+        answers = on_photos.named(on_scenes.dual_scores(setting.folder, NAMES), photos, labels)
         values = answers.figures()
         note = f"{len(labels):,} photos, '{on_scenes.PROMPT}'"
         for what, key in ((ZERO_SHOT.format("top-1"), on_photos.TOP), (ZERO_SHOT.format("top-5"), on_photos.TOP_5)):

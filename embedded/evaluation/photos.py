@@ -32,7 +32,7 @@ TOP, TOP_5, HALF, ROBUST = "top-1", "top-5", "top-1, half the patches removed", 
 ENERGY, POINTING = "energy in the object's box", "grid pointing, positive evidence in the right of 4 cells"
 BARS = {TOP: 0.65, TOP_5: 0.9, ROBUST: 0.9, ENERGY: 1.35, POINTING: 0.6}
 
-Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches or None -> (B, categories)
+Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches (B, n) or None -> (B, names)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
+from embedded.evaluation.photos import Score
 from embedded.recipes.photos_data import SIDE
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
@@ -52,19 +53,16 @@ def half(number: int, patches: int) -> Tensor:
     return torch.from_numpy(np.random.default_rng(SEED).random((number, patches))).argsort(1)[:, : patches // 2]
 
 
-Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches or None -> (B, kinds)
-
-
 def vit_scores(folder: Path) -> Score:
     """The logits of a ``scenes-vit``."""
     vit: Any = explainers.load(folder, device="cpu").module
     return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
 
 
-def dual_scores(folder: Path) -> Score:
-    """The similarities of a ``clip`` with one prompt for each kind."""
+def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
+    """The similarities of a ``clip`` with one prompt for each name."""
     model = explainers.load(folder, device="cpu")
-    texts = dual.text_features(model, [PROMPT.format(kind) for kind in KINDS])
+    texts = dual.text_features(model, [PROMPT.format(name) for name in names])
     return lambda pixels, kept: dual.image_features(model, pixels, kept) @ texts.T
 
 
