@@ -70,6 +70,7 @@ def fit(
     """
     if (minutes is None) == (steps is None):
         raise ValueError("give minutes or steps, one of the two")
+    limit = 60 * minutes if minutes is not None else steps
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for name, value in model.named_parameters():
         decayed = weight_decay if value.ndim > 1 else 0.0
@@ -94,7 +95,7 @@ def fit(
     with tqdm(total=steps, initial=step, unit="step", mininterval=5) as bar:
         for batch in batches(step):
             now = time.monotonic()
-            progress = (now - started) / (60 * minutes) if minutes else step / steps if steps else 1.0
+            progress = (now - started if steps is None else step) / limit if limit else 1.0
             if progress >= 1:
                 break
             for group in itertools.chain(*(optimizer.param_groups for optimizer in optimizers)):

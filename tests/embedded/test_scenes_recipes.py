@@ -94,6 +94,12 @@ def test_a_share_of_nothing_leaves_a_parameter_alone(tmp_path: Path) -> None:
     assert (after.weight - before.weight).abs().max() > 0.1
 
 
+def test_a_run_of_no_steps_returns_what_it_was_given(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    before = nn.Linear(3, 1)
+    torch.testing.assert_close(fit_line(tmp_path, steps=0).state_dict(), before.state_dict(), atol=0, rtol=0)
+
+
 def test_a_run_needs_one_length(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give minutes or steps"):
         fit_line(tmp_path, minutes=1.0)
