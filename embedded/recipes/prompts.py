@@ -1,7 +1,7 @@
 """What ``clip`` is told about pictures: names of what scenes and photos show, worded in many ways.
 
-Only plain names are used, never the synonyms and wider words of ``kinds.toml``: with those the evaluation asks whether the model
-understands words that it was not trained on.
+Only plain names are used, never the synonyms and wider words of ``embedded/evaluation/synonyms.py``: with those the evaluation
+asks whether the model understands words that it was not trained on.
 """
 
 from __future__ import annotations

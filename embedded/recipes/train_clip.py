@@ -43,10 +43,10 @@ from embedded.recipes.photos_data import SIDE, cut_mix, mosaic
 from embedded.recipes.prompts import KNOWN, class_names, groups, worded
 from embedded.recipes.scenes import KINDS
 from embedded.recipes.text_tower import VOCABULARY, centre_, directions, new_tower, read
-from embedded.recipes.train_photos_vit import CALIBRATION, PATCH, recalibrate, removed, soft_loss
+from embedded.recipes.train_photos_vit import CALIBRATION, PATCH, recalibrate, soft_loss
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule
-from embedded.recipes.vits import encode, halved, load, plain_attention
+from embedded.recipes.vits import encode, halved, load, plain_attention, removed
 
 SHARED = 128  # numbers of the space in which pictures and prompts are compared
 WORDINGS = (8, 8, 2, 8)  # of each prompt of `prompts.groups`
@@ -222,15 +222,12 @@ def train(args: argparse.Namespace) -> None:
     side.to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
     plain_attention(side.vit, args.device)
 
-    def count() -> None:
-        recalibrate(side.vit, (pixels for pixels, _ in mixture.plain(CALIBRATION)))
-
     def loss(scenes: Scenes, done: float, step: int) -> tuple[Tensor, float]:
         progress = args.begin + (1 - args.begin) * done
         rng = np.random.default_rng([args.seed, 6, step])
         late = progress >= STAGES[-2][0]
         if late and side.vit.training:
-            count()
+            recalibrate(side.vit, (pixels for pixels, _ in mixture.plain(CALIBRATION)))
         pixels, targets = mixture.complete(scenes, rng, varied=not late or rng.random() < 0.5)
         mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
         if mixing is not None:
@@ -241,7 +238,7 @@ def train(args: argparse.Namespace) -> None:
         kept = torch.from_numpy(rng.random((len(pixels), grid**2))).argsort(1)[:, : round(grid**2 * share)].to(args.device)
         grey = width == SIDE and share < 1 and rng.random() < GREY_SHARE
         if grey:
-            pixels = removed(pixels, kept)
+            pixels = removed(pixels, kept, PATCH)
         with torch.autocast(kind, torch.bfloat16):
             embeddings, patches = side(pixels, None if grey or share == 1 else kept)
         logits = embeddings @ texts.pick(rng).to(args.device).T
@@ -254,19 +251,22 @@ def train(args: argparse.Namespace) -> None:
             value = value + labelling * F.cross_entropy(asked.flatten(0, 1), labels.flatten())
         return value, right
 
-    aim(side, texts, mixture.plain(CALIBRATION))
+    length = schedule(args)
+    if args.steps != 0 and not (args.resume and length["checkpoint"].exists()):
+        aim(side, texts, mixture.plain(CALIBRATION))
     fit(
         side,
         mixture.batches,
         loss,
-        **schedule(args),
+        **length,
         rate=args.rate,
         warm_up=50,
         decay=0.99,
         muon=lambda name: ".blocks." in name,
     )
-    count()  # again, with the averaged weights
-    aim(side, texts, mixture.plain(CALIBRATION))
+    pictures = list(mixture.plain(CALIBRATION))
+    recalibrate(side.vit, (pixels for pixels, _ in pictures))  # again, with the averaged weights
+    aim(side, texts, pictures)
     save(side, texts, model_args, args.out)
 
 

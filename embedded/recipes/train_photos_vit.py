@@ -37,7 +37,7 @@ from embedded.recipes.photos_data import (
     vary,
 )
 from embedded.recipes.training import add_common_arguments, fit, schedule
-from embedded.recipes.vits import create, encode, load, plain_attention, save, tensors
+from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
 
 ARCHITECTURE = "vitrine_hybrid"
 STEM = {"stem_widths": [64, 128], "stem_depths": [1, 2]}
@@ -75,13 +75,6 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     total = targets.sum(1, keepdim=True)
     smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
     return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
-
-
-def removed(pixels: Tensor, kept: Tensor) -> Tensor:
-    """``pixels`` (B, 3, H, W) with all patches but ``kept`` (B, n) painted grey."""
-    grid = SIDE // PATCH
-    mask = torch.zeros(len(pixels), grid * grid, device=pixels.device).scatter_(1, kept, 1.0)
-    return pixels * F.interpolate(mask.view(-1, 1, grid, grid), scale_factor=PATCH)
 
 
 @torch.inference_mode()
@@ -135,7 +128,7 @@ def train(args: argparse.Namespace) -> None:
         order = torch.from_numpy(rng.random((args.batch, (side // PATCH) ** 2))).argsort(1).to(args.device)
         kept = order[:, : round(order.shape[1] * share)] if share < 1 else None
         if kept is not None and late == 1 and rng.random() < GREY_SHARE:
-            pixels, kept = removed(pixels, kept), None
+            pixels, kept = removed(pixels, kept, PATCH), None
         with torch.autocast(kind, torch.bfloat16):
             x = encode(both.vit, pixels, kept)[:, 0]
             logits, others = both.vit.head(x), both.class_head(x)

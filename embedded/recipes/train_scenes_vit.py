@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.scenes import KINDS, patch_labels, render
 from embedded.recipes.training import add_common_arguments, fit, schedule
-from embedded.recipes.vits import create, encode, load, save, tensors
+from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
 ARCHITECTURE = "vit_tiny_patch16_224"  # timm's nearest name; the rest of the shape is MODEL_ARGS
@@ -39,7 +39,9 @@ MODEL_ARGS: dict[str, Any] = {
     "num_heads": 3,
     "pre_norm": True,
 }
-LABELLING_UNTIL = 0.6  # of the training: patch tokens are asked what they show, less and less
+LABELLING_UNTIL = 0.8  # of the training: patch tokens are asked what they show, less and less
+COUNT_SHARES = (0.15, 0.25, 0.3, 0.3)  # of scenes with one, two, three, four objects: more of them than a test has teach more
+REMOVED = (0.0, 0.0, 0.25, 0.5, 0.75)  # of the patches, at random, in the second half of the training
 GREY_SHARE = 0.2  # of batches: patches are painted grey instead of removed
 
 
@@ -62,7 +64,8 @@ class SceneBatches(Dataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         rng = np.random.default_rng([self.seed, self.first + index])
-        scenes = [render(rng, SIZE) for _ in range(self.batch)]
+        counts = rng.choice(len(COUNT_SHARES), self.batch, p=COUNT_SHARES) + 1
+        scenes = [render(rng, SIZE, count=int(count)) for count in counts]
         targets = torch.zeros(self.batch, len(KINDS))
         for row, scene in zip(targets, scenes, strict=True):
             for item in scene.objects:
@@ -97,19 +100,18 @@ def train(args: argparse.Namespace) -> None:
     both = _Labelled().to(args.device)
     if args.start is not None:
         both.vit.load_state_dict(load(args.start).state_dict())
+    plain_attention(both.vit, args.device)
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
         rng = np.random.default_rng([args.seed, 1, step])
-        share = 0.5 if progress < 0.5 else float(rng.choice([0.0, 0.25, 0.5, 0.75]))
+        share = 0.5 if progress < 0.5 else float(rng.choice(REMOVED))
         grey = share > 0 and rng.random() < GREY_SHARE
         pixels, targets = tensors(batch.images, args.device), batch.targets.to(args.device)
         labels = batch.patches.to(args.device)
-        total, grid = labels.shape[1], SIZE // PATCH
         order = torch.from_numpy(rng.random(labels.shape)).argsort(1).to(args.device)
-        kept = order[:, : round(total * (1 - share))]
+        kept = order[:, : round(labels.shape[1] * (1 - share))]
         if grey:
-            mask = torch.zeros(labels.shape, device=args.device).scatter_(1, kept, 1.0)
-            pixels = pixels * F.interpolate(mask.view(-1, 1, grid, grid), scale_factor=PATCH)
+            pixels = removed(pixels, kept, PATCH)
         elif share:
             labels = labels.gather(1, kept)
         with torch.autocast(args.device.split(":")[0], torch.bfloat16):

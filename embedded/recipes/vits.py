@@ -19,6 +19,8 @@ from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
+from explainers.keeping import painted
+
 
 def tensors(images: Tensor, device: str) -> Tensor:
     """uint8 (B, H, W, 3) to float (B, 3, H, W) from -1 to 1."""
@@ -40,6 +42,12 @@ def encode(model: VisionTransformer, pixels: Tensor, kept: Tensor | None = None)
         patches = x[:, 1:].gather(1, kept[..., None].expand(-1, -1, x.shape[-1]))
         x = torch.cat([x[:, :1], patches], 1)
     return model.norm(model.blocks(model.norm_pre(x)))  # type: ignore[no-any-return]
+
+
+def removed(pixels: Tensor, kept: Tensor, patch: int) -> Tensor:
+    """``pixels`` (B, 3, H, W) with all patches, ``patch`` pixels wide, but ``kept`` (B, n) painted grey."""
+    grid = pixels.shape[-2] // patch, pixels.shape[-1] // patch
+    return painted(pixels, torch.zeros(len(pixels), math.prod(grid), device=pixels.device).scatter_(1, kept, 1.0), grid)
 
 
 def plain_attention(model: VisionTransformer, device: str) -> None:

@@ -147,7 +147,7 @@ def test_a_row_without_a_target_counts_for_nothing() -> None:
 
 def test_removed_patches_are_grey_and_the_kept_ones_as_they_were() -> None:
     pixels, kept = torch.ones(1, 3, SIDE, SIDE), torch.tensor([[0, 17]])
-    seen = train_photos_vit.removed(pixels, kept)[0, 0]
+    seen = vits.removed(pixels, kept, train_photos_vit.PATCH)[0, 0]
     assert seen[:4, :4].all()
     assert seen[4:8, 4:8].all()
     assert seen.sum() == 2 * 16
