@@ -32,6 +32,7 @@ export class Bench {
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
+    this.rival = new Store({ id: null, model: null, info: null, done: false }); // that of another model beside it, see Compare
     this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
     this.tools = new Tools(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) => this.change(name));

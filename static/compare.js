@@ -24,7 +24,10 @@ export class Compare {
       queued: () => {},
       started: (info, job) => this.#started(info, job),
       method: (map, job) => this.wall.receiveFor(1, map, job.id),
-      done: () => this.wall.closeSide(1),
+      done: () => {
+        this.wall.closeSide(1);
+        bench.rival.set({ done: true });
+      },
       failed: (problem) => this.#failed(problem),
       lost: (problem) => this.#failed(problem),
     });
@@ -85,6 +88,7 @@ export class Compare {
     Object.assign(this, { name: null, id: null, resumed: null });
     this.select.value = "";
     this.bench.also = {};
+    this.bench.rival.set({ id: null, model: null, info: null, done: false });
     if (this.bench.wall === this.wall) this.bench.hangOn(this.single);
     this.bench.write();
   }
@@ -134,6 +138,7 @@ export class Compare {
 
   async #started(info, job) {
     this.wall.setInfo(1, info);
+    this.bench.rival.set({ id: job.id, model: this.name, info, done: false });
     const base = await this.baseOf(job.id, info);
     if (this.id === job.id && base) this.wall.setSideBase(1, base);
   }

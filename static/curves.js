@@ -73,36 +73,30 @@ class Panel {
 }
 
 export class Curves {
+  entries = [];
+  shown = null; // the entry that is drawn
+  panels = [];
+  share = 0;
+  first = "most";
+
   /** `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is told that too. */
   constructor(root, tool, onPick) {
-    Object.assign(this, { root, tool, onPick, answers: new Map(), panels: [], share: 0, first: "most" });
+    Object.assign(this, { root, tool, onPick });
     this.select = el("select", { "aria-label": "Curves of", on: { change: () => tool.set({ target: this.select.value }) } });
     this.body = el("div", { class: "figure" });
     this.root.append(el("div", { class: "over" }, el("h2", {}, "What the model says as tokens go"), this.select), this.body, el("p", { class: "quiet" }, HOW));
-    this.clear();
     tool.follow((now, before) => {
-      if (now.target !== before.target && this.answers.has(now.target)) this.#show(now.target);
+      if (now.target !== before.target) this.#draw();
       if (now.picked !== before.picked) this.#pick();
     });
   }
 
-  clear() {
-    this.answers.clear();
-    this.panels = [];
-    this.select.replaceChildren();
-    this.select.hidden = true;
-    this.body.replaceChildren(el("p", { class: "quiet" }, "The model is asked when all maps are there."));
-  }
-
-  /** The curves of one more target; `names` says what the methods are called. */
-  add(answer, names) {
-    this.names = names;
-    this.answers.set(answer.target, answer);
-    this.select.append(el("option", { value: answer.target }, answer.target));
-    this.select.hidden = this.answers.size < 2;
-    if (this.answers.size > 1 && answer.target !== this.tool.value.target) return;
-    this.select.value = answer.target;
-    this.#show(answer.target);
+  /** The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says what methods are called. */
+  show(entries) {
+    this.entries = entries;
+    this.select.replaceChildren(...entries.map(({ name }) => el("option", { value: name }, name)));
+    this.select.hidden = entries.length < 2;
+    this.#draw();
   }
 
   /** Where the slider stands: the share that is gone, in the panel of the order in force. */
@@ -111,10 +105,19 @@ export class Curves {
     for (const [order, panel] of this.panels) panel.mark(order === first && share > 0 ? share : null);
   }
 
-  #show(target) {
-    const answer = this.answers.get(target);
+  #draw() {
+    const before = this.shown;
+    this.shown = this.entries.find(({ name }) => name === this.tool.value.target) ?? this.entries[0] ?? null;
+    if (!this.shown) {
+      this.panels = [];
+      this.body.replaceChildren(el("p", { class: "quiet" }, "The model is asked when all maps are there."));
+      return;
+    }
+    const { answer, name } = this.shown;
+    this.select.value = name;
+    if (before?.answer === answer) return;
     const ends = endsOf(answer);
-    this.panels = ["most", "least"].map((order) => [order, new Panel(order, answer, this.names, ends)]);
+    this.panels = ["most", "least"].map((order) => [order, new Panel(order, answer, this.shown.names, ends)]);
     this.body.replaceChildren(el("div", { class: "panels" }, this.panels.map(([, panel]) => panel.node)), this.#table(answer));
     this.mark(this.first, this.share);
     this.#pick();
@@ -124,7 +127,7 @@ export class Curves {
     const told = answer.read === "probability" ? percent : number;
     const cell = (value) => el("td", { class: "num" }, value);
     const row = ({ method, rank, most, least, gap, control }) => {
-      const name = control ? "chance" : (this.names.get(method) ?? method);
+      const name = control ? "chance" : (this.shown.names.get(method) ?? method);
       const pick = el("button", { type: "button", "aria-pressed": "false", data: { spec: method }, on: { click: () => this.tool.set({ picked: this.tool.value.picked === method ? undefined : method }) } }, name);
       return el(
         "tr", control ? { class: "chance" } : { data: { spec: method } },

@@ -198,9 +198,11 @@ export function heading(explanations, choices, width, more = "") {
 }
 
 /** What the dock has taken away from the plates; empty where it is nothing. */
-function takenAway(plates, [{ model }, ...others]) {
-  const cut = plates.find((plate) => plate.cut?.gone.size)?.cut;
-  return cut ? `Taken away: the ${cut.which} tokens of each map${others.length ? ` of ${model}` : ""}, ${cut.gone.size} of ${cut.of}.` : "";
+function takenAway(plates, explanations) {
+  const cuts = explanations.map(({ id, model }) => ({ model, ...plates.find((plate) => plate.take.id === id && plate.cut?.gone.size)?.cut }));
+  const some = cuts.filter(({ gone }) => gone);
+  const counts = some.map(({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`);
+  return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }
 
 /** A drawing on its paper: {svg, width, height}. */

@@ -21,7 +21,7 @@ async function savePicture(plates, format, view, id, columns, name) {
 }
 
 /** Save the curves of the deletion test as a picture. */
-async function saveCurves(curves, format, id) {
+async function saveCurves({ id, ...curves }, format) {
   const { curveFigure } = await import("./curvefigure.js");
   return saveDrawn(curveFigure({ ...curves, explanation: await getJSON(explanationPath(id)) }), format, stem(id, "curves", curves.answer.target));
 }
@@ -84,7 +84,7 @@ export function figureMenu(bench) {
   const columns = () => bench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
   const draw = (format) => tell(() => savePicture(plates(), format, bench.view.value, bench.id, columns(), stem(bench.id)), "saved");
   const curves = () => bench.dock.scrubber?.curves;
-  const curvesAs = (format) => ({ text: `${format.toUpperCase()} of the deletion curves`, run: tell(() => saveCurves(curves(), format, bench.id), "saved") });
+  const curvesAs = (format) => ({ text: `${format.toUpperCase()} of the deletion curves`, run: tell(() => saveCurves(curves(), format), "saved") });
   const code = (kind, title) => tell(async () => copy((await getJSON(`${explanationPath(bench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
     !bench.id || !plates().length

@@ -111,6 +111,10 @@ export class Pairs extends Matrix {
     return [...this.plates.values()];
   }
 
+  get tested() {
+    return this.hung;
+  }
+
   receive(map, id) {
     this.receiveFor(0, map, id);
   }

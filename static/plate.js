@@ -96,6 +96,11 @@ export class Wall {
     return [...this.plates.values()];
   }
 
+  /** The plates that lose tokens in the deletion test. */
+  get tested() {
+    return this.all;
+  }
+
   /** Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps. */
   get hung() {
     return this.all;

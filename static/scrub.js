@@ -1,29 +1,10 @@
 // The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without them.
 
-import { explanationPath, sendJSON } from "./api.js";
 import { Curves } from "./curves.js";
 import { FIRST } from "./dock.js";
-import { byId, count, el, number, percent, showProblem } from "./dom.js";
-import { readFor } from "./figure.js";
+import { byId, el, number, percent, showProblem } from "./dom.js";
 import { plateName } from "./plate.js";
-
-/** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
-export function removalOrder(scores, content, first) {
-  const sign = first === "most" ? -1 : 1;
-  return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
-}
-
-/** How many of `tokens` are gone at a share; a half is rounded up, as on the server. */
-export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
-
-/** The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it. */
-export function valueAt(counts, values, gone) {
-  const right = counts.findIndex((at) => at >= gone);
-  if (right < 0) return { value: values.at(-1), computed: false };
-  if (counts[right] === gone) return { value: values[right], computed: true };
-  const t = (gone - counts[right - 1]) / (counts[right] - counts[right - 1]);
-  return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
-}
+import { countAt, Trial, valueAt } from "./trial.js";
 
 /** A number of the target as it is read: a probability or a logit. */
 export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
@@ -46,9 +27,7 @@ class After {
 const put = (node, text) => node.textContent !== text && (node.textContent = text);
 
 export class Scrubber {
-  #asked = null; // ends the asking for an explanation that is not shown any more
-  #answers = new Map(); // label of a target -> curves
-  #orders = new Map();
+  #trials = new Map(); // id of an explanation on show -> Trial; two of them where two models are compared
   #after = new WeakMap(); // plate -> After
   #covers = new WeakMap(); // plate -> canvas
   #waiting = 0;
@@ -58,15 +37,22 @@ export class Scrubber {
     Object.assign(this, { dock, bench });
     this.figure = new Curves(byId("curves"), dock.tool, (spec) => this.#pick(spec));
     bench.cut.follow(() => this.soon());
-    bench.subject.follow((now, before) => {
-      if (now.id !== before.id) this.#forget();
-      if (now.done) this.#ask();
-    });
+    for (const subject of this.#subjects) {
+      subject.follow((now, before) => {
+        if (now.id !== before.id) this.#begin();
+        if (now.done) this.#ask(now);
+      });
+    }
     // plates that are hung later, and texts that are cut anew, lose their tokens too
     this.hung = new MutationObserver(() => this.soon());
     this.hung.observe(byId("plates"), { childList: true, subtree: true });
-    this.#forget();
-    if (bench.subject.value.done) this.#ask();
+    this.#begin();
+    for (const { value } of this.#subjects) if (value.done) this.#ask(value);
+  }
+
+  /** The explanations on show: the page's own, and that of another model beside it. */
+  get #subjects() {
+    return [this.bench.subject, this.bench.rival];
   }
 
   /** Draw once before the next frame. */
@@ -80,42 +66,28 @@ export class Scrubber {
   draw() {
     const { gone, first } = this.bench.cut.value;
     this.paper = getComputedStyle(byId("plates")).getPropertyValue("--paper"); // read once, before anything is written
-    for (const plate of this.bench.wall.all) this.#plate(plate, gone / 100, first);
+    const sizes = new Set(this.bench.wall.tested.map((plate) => this.#plate(plate, gone / 100, first)).filter((tokens) => tokens !== null));
     this.hung.takeRecords(); // what was written here is no reason to draw again
-    const { targets = [], prompts } = this.bench.subject.value.info ?? {};
-    const sizes = new Set(targets.map(({ label }) => this.#content(label)?.length ?? 0));
-    const [tokens] = sizes.size === 1 ? sizes : [0]; // prompts may be of different lengths
-    put(this.dock.output, tokens ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${prompts ? " of each" : ""}`);
+    const [tokens] = sizes;
+    const many = sizes.size > 1 ? " of each" : ""; // prompts may be of different lengths, and models may cut in different ways
+    put(this.dock.output, sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`);
     this.figure.mark(first, gone / 100);
   }
 
-  /** Which scores of maps for `target` stand for tokens that can go; null while that is not known. */
-  #content(target) {
-    const { info } = this.bench.subject.value;
-    const read = info && readFor({ info }, target);
-    if (read) return read.tokens.flatMap((token, i) => (token.special ? [] : [i]));
-    const map = this.bench.received[0];
-    return map ? map.scores.map((_, i) => i) : null;
-  }
-
-  #order(map, first) {
-    const key = `${map.method}\n${map.target}\n${first}`;
-    if (!this.#orders.has(key)) this.#orders.set(key, removalOrder(map.scores, this.#content(map.target), first));
-    return this.#orders.get(key);
-  }
-
+  /** Take tokens away from a plate; gives how many it has, null where it shows no map of an explanation on show. */
   #plate(plate, share, first) {
     if (!this.#after.has(plate)) this.#after.set(plate, new After(plate.take.node));
     const after = this.#after.get(plate);
     const { map } = plate;
+    const trial = map && this.#trials.get(plate.take.id);
     plate.cut = null;
-    if (!map || !this.#content(map.target)) {
+    if (!trial) {
       put(after.then.value, "–");
       put(after.rank.value, "–");
-      return;
+      return null;
     }
-    const order = this.#order(map, first);
-    const answer = this.#answers.get(map.target);
+    const order = trial.order(map, first);
+    const answer = trial.answers.get(map.target);
     const most = Math.min(countAt(share, order.length), answer?.counts.at(-1) ?? order.length);
     if (plate.face) this.#cover(plate, order, most);
     else this.#strike(plate, order, most);
@@ -135,6 +107,7 @@ export class Scrubber {
       put(after.then.value, "–");
       put(after.rank.value, "–");
     }
+    return order.length;
   }
 
   /** Cover the patches that are gone with the colour of the paper. */
@@ -167,54 +140,48 @@ export class Scrubber {
     });
   }
 
-  #forget() {
-    this.#asked?.abort();
-    this.#asked = null;
-    this.#answers.clear();
-    this.#orders.clear();
+  /** Another explanation is on show, or another beside it. */
+  #begin() {
+    const before = this.#trials;
+    const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
+    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new Trial(subject)]));
+    for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
     showProblem(this.dock.problem, null);
-    this.figure.clear();
+    this.#tell();
     this.soon();
   }
 
-  /** The curves of every target, the first one first. */
-  async #ask() {
-    const { id, info } = this.bench.subject.value;
-    if (!id || this.#asked) return;
-    const say = (text) => put(this.dock.said, text);
-    const asked = (this.#asked = new AbortController());
-    say("asking the model…");
-    try {
-      for (const { label } of info.targets) {
-        const answer = await sendJSON(`${explanationPath(id)}/perturbations`, { target: label }, asked.signal);
-        if (asked.signal.aborted) return;
-        this.#answers.set(label, answer);
-        this.figure.add(answer, this.#names());
-        this.draw();
-      }
-      const { curves, counts, how } = this.#answers.values().next().value;
-      const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
-      const words = info.prompts ? "; each prompt loses its own words, and what changes is its likeness to the picture" : "";
-      say(`${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`);
-    } catch (problem) {
-      if (problem.name === "AbortError") return;
-      say("");
-      this.bench.report(problem, this.dock.problem);
-    }
+  /** Ask for the curves of an explanation that is done. */
+  #ask({ id }) {
+    const heard = () => {
+      this.#tell();
+      this.draw();
+    };
+    this.#trials.get(id).ask(heard).catch((problem) => this.bench.report(problem, this.dock.problem));
   }
 
-  /** The curves on show: {answer, names}; null while there are none. */
+  /** The name of a model, where there are two. */
+  #of(trial) {
+    if (this.#trials.size < 2) return null;
+    return trial.id === this.bench.rival.value.id ? this.bench.rival.value.model : this.bench.models.current.name;
+  }
+
+  /** Lay the figure of curves anew, and say what was asked. */
+  #tell() {
+    const trials = [...this.#trials.values()];
+    const names = new Map(this.bench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const entries = trials.flatMap((trial) => [...trial.answers.values()].map((answer) => ({ id: trial.id, name: [this.#of(trial), answer.target].filter(Boolean).join(" · "), answer, names })));
+    this.figure.show(entries);
+    const told = trials.map((trial) => trial.told && [this.#of(trial), trial.told].filter(Boolean).join(": "));
+    put(this.dock.said, trials.some((trial) => trial.isAsking) ? "asking the model…" : told.filter(Boolean).join(" · "));
+  }
+
+  /** The curves on show: {id, answer, names}; null while there are none. */
   get curves() {
-    const answer = this.#answers.get(this.figure.select.value);
-    return answer ? { answer, names: this.figure.names } : null;
-  }
-
-  /** What the methods are called. */
-  #names() {
-    return new Map(this.bench.wall.all.map(({ variant }) => [variant.spec, plateName(variant)]));
+    return this.figure.shown;
   }
 
   #pick(spec) {
-    for (const plate of this.bench.wall.all) plate.node.classList.toggle("picked", plate.variant.spec === spec);
+    for (const plate of this.bench.wall.tested) plate.node.classList.toggle("picked", plate.variant.spec === spec);
   }
 }

@@ -24,8 +24,9 @@ COVERED = """
 REVIEW = "A dull, lifeless film. The plot is thin, and yet I loved the music and the warm ending."
 
 
-def ask(visit: Visit, **body: Any) -> Any:
-    answer = httpx.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body, timeout=60)
+def ask(visit: Visit, name: str | None = None, **body: Any) -> Any:
+    """The deletion test of the explanation of this id, without one of the page's own."""
+    answer = httpx.post(f"{visit.address}/api/explanations/{name or visit.id}/perturbations", json=body, timeout=60)
     answer.raise_for_status()
     return answer.json()
 
@@ -39,14 +40,14 @@ def use(page: Page, share: int) -> None:
     page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
-def check_after(visit: Visit, found: Any, first: str, share: float) -> None:
-    """Under each plate of a target stands what the model says there, and the rank."""
+def check_after(visit: Visit, found: Any, first: str, share: float, caption: str | None = None) -> None:
+    """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
     ranks = {row["method"]: row["rank"] for row in found["ranking"] if "control" not in row}
     gone = int(share * found["tokens"] + 0.5)
     for curve in found["curves"]:
         if curve["order"] != first:
             continue
-        plate = visit.page.locator(f'.plate[data-spec="{curve["method"]}"]').filter(has_text=visit_caption(visit, found))
+        plate = visit.page.locator(f'.plate[data-spec="{curve["method"]}"]').filter(has_text=caption or visit_caption(visit, found))
         lines = plate.locator(".after dd").all_inner_texts()
         value = float(np.interp(gone, found["counts"], curve[found["read"]]))
         told = percent(value) if found["read"] == "probability" else shown(value)
@@ -145,6 +146,37 @@ def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
         assert states == [
             "all" if n == 0 else "some" if n < len(word["tokens"]) else "" for n, word in zip(left, prompt["words"], strict=True)
         ]
+
+
+def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout&methods=fullgrad_plus:libra")
+    first = desk.document()
+    other = "photos-vit" if first["model"] == "scenes-vit" else "scenes-vit"
+    use(page, 20)  # before there is another model
+    page.get_by_label("Compare with").select_option(other)
+    page.wait_for_function("() => new URLSearchParams(location.search).has('compare')")
+    desk.maps()
+    second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
+    expect(page.locator(".said")).to_contain_text(f"{other}: 2 methods, asked at", timeout=60_000)
+    page.locator("#gone").fill("30")
+    expect(page.locator(".dock output")).to_have_text("30\u2009% of each")
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    names = []
+    for side, document in enumerate((first, second)):
+        found = ask(desk, document["id"])
+        check_after(desk, found, "most", 0.3, document["model"])
+        names.append(f"{document['model']} · {found['target']}")
+        single = ask(desk, document["id"], method="rollout", fraction=0.3)
+        assert desk.plate("rollout").nth(side).evaluate(COVERED) == single["removed"]
+    assert len({len(document["maps"][0]["scores"]) for document in (first, second)}) == 2  # so each takes a number of its own
+    choice = page.get_by_label("Curves of")
+    expect(choice.locator("option")).to_have_text(names)
+    choice.select_option(names[1])
+    area = next(row for row in ask(desk, second["id"])["ranking"] if row["method"] == "rollout")["most"]
+    expect(page.locator('.ranks tr[data-spec="rollout"] td').nth(1)).to_have_text(percent(area))
+    page.get_by_label("Compare with").select_option("")
+    expect(page.locator(".said")).not_to_contain_text(other)
+    expect(choice).to_be_hidden()
 
 
 def test_words_go_with_their_pieces(desk: Visit) -> None:

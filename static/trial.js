@@ -1,0 +1,82 @@
+// One explanation under the deletion test: in which order the tokens of its maps go, and what its model says then.
+
+import { explanationPath, sendJSON } from "./api.js";
+import { count } from "./dom.js";
+import { readFor } from "./figure.js";
+
+/** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
+export function removalOrder(scores, content, first) {
+  const sign = first === "most" ? -1 : 1;
+  return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
+}
+
+/** How many of `tokens` are gone at a share; a half is rounded up, as on the server. */
+export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
+
+/** The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it. */
+export function valueAt(counts, values, gone) {
+  const right = counts.findIndex((at) => at >= gone);
+  if (right < 0) return { value: values.at(-1), computed: false };
+  if (counts[right] === gone) return { value: values[right], computed: true };
+  const t = (gone - counts[right - 1]) / (counts[right] - counts[right - 1]);
+  return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
+}
+
+export class Trial {
+  answers = new Map(); // label of a target -> curves, as the API gives them
+  isAsking = false;
+  #orders = new Map();
+  #asked = null;
+
+  /** `subject` is {id, info}: the explanation, and what its model said when it began. */
+  constructor({ id, info }) {
+    Object.assign(this, { id, info });
+  }
+
+  /** The tokens that a map's order can take away, in its order. */
+  order(map, first) {
+    const key = `${map.method}\n${map.target}\n${first}`;
+    if (!this.#orders.has(key)) {
+      const read = readFor(this, map.target);
+      const content = read ? read.tokens.flatMap((token, i) => (token.special ? [] : [i])) : [...map.scores.keys()];
+      this.#orders.set(key, removalOrder(map.scores, content, first));
+    }
+    return this.#orders.get(key);
+  }
+
+  /** Ask for the curves of every target, once, the first one first; `heard` is called after each. Rejects with the Problem. */
+  async ask(heard) {
+    if (this.#asked) return;
+    const { signal } = (this.#asked = new AbortController());
+    this.isAsking = true;
+    heard();
+    try {
+      for (const { label } of this.info.targets) {
+        const answer = await sendJSON(`${explanationPath(this.id)}/perturbations`, { target: label }, signal);
+        if (signal.aborted) return;
+        this.answers.set(label, answer);
+        if (this.answers.size < this.info.targets.length) heard();
+      }
+    } catch (problem) {
+      if (problem.name !== "AbortError") throw problem;
+    } finally {
+      this.isAsking = false;
+      if (!signal.aborted) heard();
+    }
+  }
+
+  /** Nobody wants to know any more. */
+  drop() {
+    this.#asked ??= new AbortController();
+    this.#asked.abort();
+  }
+
+  /** What was asked, in a line; empty while the answers are not all there. */
+  get told() {
+    if (this.isAsking || !this.answers.size) return "";
+    const { curves, counts, how } = this.answers.values().next().value;
+    const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
+    const words = this.info.prompts ? "; each prompt loses its own words, and what changes is its likeness to the picture" : "";
+    return `${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`;
+  }
+}
