@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from server.problems import Problem
 
 SCHEMA_VERSION = 1
@@ -43,16 +45,21 @@ class Store:
     def __init__(self, home: Path, keep: int) -> None:
         """Open or create ``home/vitrine.sqlite``; explanations that a crash left unfinished become failed ones.
 
-        Raises StoreError where the folder cannot be written or the file is not a store of this version.
+        Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
         """
         self.path = home / "vitrine.sqlite"
         self._keep = keep
         self._lock = threading.RLock()
+        self._owner = FileLock(home / "vitrine.lock", thread_local=False)  # or two servers would fail each other's explanations
         try:
             home.mkdir(parents=True, exist_ok=True)
+            self._owner.acquire(blocking=False)
             self._db = sqlite3.connect(self.path, check_same_thread=False)
             self._open()
+        except Timeout as error:
+            raise StoreError(f"another server that is running has {home}; set VITRINE_HOME to another folder, or stop it first") from error
         except (OSError, sqlite3.Error) as error:
+            self._owner.release()
             raise StoreError(f"the store {self.path} cannot be opened ({error}); set VITRINE_HOME to another folder") from error
 
     def _open(self) -> None:
@@ -123,6 +130,7 @@ class Store:
         """Close the file."""
         with self._lock:
             self._db.close()
+        self._owner.release()
 
     def _one(self, query: str, *values: str) -> Any:
         with self._lock:

@@ -469,6 +469,16 @@ def test_the_oldest_make_room(sites: Sites) -> None:
         assert [site.client.get(f"/api/explanations/{one}").status_code for one in ids] == [404, 404, 200, 200]
 
 
+def test_a_second_server_on_the_same_home_is_refused(sites: Sites) -> None:
+    with sites() as site:
+        one = site.ask(png(1), wait=True).json()["id"]
+        with pytest.raises(StoreError, match="another server that is running has .*VITRINE_HOME"), sites():
+            pass
+        assert site.get(f"/api/explanations/{one}")["state"] == "done"
+    with sites() as site:  # it is free again
+        assert site.get(f"/api/explanations/{one}")["state"] == "done"
+
+
 def test_a_store_of_another_version_is_left_alone(sites: Sites) -> None:
     Store(sites.home, 10).close()
     with sqlite3.connect(sites.home / "vitrine.sqlite") as db:
