@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -13,10 +14,13 @@ from explainers.methods import METHODS
 from explainers.models.base import Model
 from explainers.recording import Recording
 from explainers.rules import RULES
+from explainers.signals import Signals
 from explainers.targets import Chosen, choose
 from explainers.trace import Trace
 from tests.engine.double import in_double
 from tests.families import FAMILIES
+
+every_family = pytest.mark.parametrize("name", list(FAMILIES))
 
 
 @cache
@@ -33,6 +37,15 @@ def inputs(name: str, batch: int = 2, dtype: torch.dtype = torch.float64, seed: 
 
 def chosen(recording: Recording, target: int = 1) -> Chosen:
     return choose(target, [str(i) for i in range(recording.logits.shape[1])], recording.logits)
+
+
+def one_hot(recording: Recording, target: int = 1) -> Tensor:
+    return chosen(recording, target).seed(recording.logits, RULES["gradient"])
+
+
+def all_signals(signals: Signals) -> list[Tensor]:
+    maps = [a for a in signals.attentions if a is not None]
+    return [*signals.block_inputs, *signals.block_outputs, *maps, signals.bias, signals.unplaced]
 
 
 def trace_of(recording: Recording, rule: str | None, target: int = 1) -> Trace:

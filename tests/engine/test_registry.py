@@ -11,7 +11,7 @@ import explainers
 from explainers import METHODS, RULES, ExplainerError, Probability, Rule, explain
 from explainers.methods import parse
 from explainers.specs import Option
-from tests.engine.test_explain import image_model, picture
+from tests.engine.explained import image_model, picture
 
 #: Options that the sources of a method speak of, and so have to be there.
 EXPECTED = {
