@@ -10,7 +10,7 @@ import explainers  # before transformers
 
 # isort: split
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -59,6 +59,12 @@ def accuracy(reviews: Sequence[Review], answers: Sequence[int]) -> float:
     return sum(review.label == answer for review, answer in zip(reviews, answers, strict=True)) / len(reviews)
 
 
+def share_right(reviews: Sequence[Review], answers: Sequence[int], label: int) -> float:
+    """The share of right answers among the reviews of this label; 0 where there are none."""
+    told = [answer == label for review, answer in zip(reviews, answers, strict=True) if review.label == label]
+    return sum(told) / len(told) if told else 0.0
+
+
 def sample(reviews: list[Review], most: int) -> list[Review]:
     """A random ``most`` of the reviews, always the same; all where there are no more."""
     if len(reviews) <= most:
@@ -66,17 +72,21 @@ def sample(reviews: list[Review], most: int) -> list[Review]:
     return [reviews[row] for row in np.random.default_rng(SEED).choice(len(reviews), most, replace=False)]
 
 
-def accuracies(name: str, setting: Setting, data: Path) -> Iterator[Figure]:
-    """For each held-out set the accuracy on the texts as they are and with half the words masked."""
+def accuracies(name: str, setting: Setting, data: Path) -> Report:
+    """For each held-out set the accuracy on the texts as they are and with half the words masked; and by what the texts really are."""
     model = explainers.load(setting.folder).module
     tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
+    figures, by_class = [], {}
     for title, (source, split) in HELD_OUT.items():
         every = read(data, source, [split])
         reviews = sample(every, setting.limited(MOST))
         note = f"{len(reviews):,} reviews" + (", random sample" if len(reviews) < len(every) else "")
         for masked, about, bar in ((0.0, "", BARS.get(title)), (0.5, ", half the words masked", None)):
-            right = accuracy(reviews, predictions(model, tokenizer, reviews, masked))
-            yield Figure(name, f"accuracy on {title}{about}", right, bar, note=note)
+            answers = predictions(model, tokenizer, reviews, masked)
+            figures.append(Figure(name, f"accuracy on {title}{about}", accuracy(reviews, answers), bar, note=note))
+            if not masked:
+                by_class[title] = {label: share_right(reviews, answers, index) for index, label in model.config.id2label.items()}
+    return Report(figures, {f"What {name} gets right of negative and of positive reviews": by_class})
 
 
 @dataclass(frozen=True)
@@ -157,9 +167,8 @@ def measure(name: str, setting: Setting) -> Report:
     if setting.data is not None:
         missing = [file for file in FILES.values() if not (setting.data / file).is_file()]
         if not missing:
-            right = list(accuracies(name, setting, setting.data))
-            people = against_people(name, setting, setting.data)
-            return Report(right + people.figures, people.tables)
+            right, people = accuracies(name, setting, setting.data), against_people(name, setting, setting.data)
+            return Report([*right.figures, *people.figures], right.tables | people.tables)
         why = f"{setting.data} lacks {', '.join(missing)}"
     skipped = [Figure(name, f"accuracy on {title}", None, BARS.get(title), note=why) for title in HELD_OUT]
     return Report([*skipped, Figure(name, f"token-F1 over that of {CONTROL}", None, TWICE, "times", note=why)])

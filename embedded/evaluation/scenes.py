@@ -9,7 +9,9 @@ import explainers  # before timm and transformers
 
 # isort: split
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
-from embedded.evaluation.photos import Score
+from embedded.evaluation.photos import WORST, Score
 from embedded.recipes.photos_data import SIDE
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
@@ -81,31 +83,56 @@ CASES = {
 }
 
 
-def accuracy(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> dict[str, float]:
-    """How often the top kind is in the scene, whole or with half its patches removed; how many objects rank first."""
+@dataclass(frozen=True)
+class Named:
+    """What a model made of scenes: the kinds in each, all kinds in its order, and the first with half the patches removed."""
+
+    kinds: list[set[int]]
+    orders: list[list[int]]
+    halved: list[int]
+
+    def first(self, row: int) -> set[int]:
+        """Of a scene of k objects the first k kinds."""
+        return set(self.orders[row][: len(self.kinds[row])])
+
+    def figures(self) -> dict[str, float]:
+        """How often the top kind is in the scene, whole or with half its patches removed; how many objects rank first."""
+        tops = np.array([order[0] in kinds for kinds, order in zip(self.kinds, self.orders, strict=True)])
+        counts = np.array([len(kinds) for kinds in self.kinds])
+        ranked = np.array([len(kinds & self.first(row)) / len(kinds) for row, kinds in enumerate(self.kinds)])
+        figures = {TOP: float(tops.mean())}
+        for count in np.unique(counts):
+            figures[f"{TOP}, of the {(counts == count).sum()} of {count}"] = float(tops[counts == count].mean())
+        figures[EVERY] = float((ranked == 1).mean())
+        figures[SHARE] = float(ranked.mean())
+        figures[HALF] = float(np.mean([one in kinds for one, kinds in zip(self.halved, self.kinds, strict=True)]))
+        return figures
+
+    def worst(self, number: int) -> Table:
+        """The kinds most often not among the first k of k, and which kind that is not there most often is instead."""
+        rows: list[tuple[str, dict[str, float]]] = []
+        for place in sorted(set().union(*self.kinds)):
+            there = [row for row, kinds in enumerate(self.kinds) if place in kinds]
+            missed = [row for row in there if place not in self.first(row)]
+            instead = Counter(other for row in missed for other in sorted(self.first(row) - self.kinds[row])).most_common(1)
+            (other, times) = instead[0] if instead else (place, 0)
+            taken = f", most often missed for {KINDS[other]}" if times else ""
+            rows.append((f"{KINDS[place]}{taken}", {"found": 1 - len(missed) / len(there), "missed for it": times / len(there)}))
+        return dict(sorted(rows, key=lambda row: row[1]["found"])[:number])
+
+
+def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> Named:
+    """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
     scenes = list(fresh_scenes(number))
     kept = half(number, patches)
-    counts, tops, halves, ranked = [], [], [], []
+    found = Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], [], [])
     for start in tqdm(range(0, number, batch), desc="naming", unit="batch", leave=False, disable=None):
         some = scenes[start : start + batch]
         pixels = tensors(torch.from_numpy(np.stack([np.asarray(scene.image) for scene in some])), "cpu")
         with torch.inference_mode():
-            full = score(pixels, None).argsort(1, descending=True)
-            part = score(pixels, kept[start : start + len(some)]).argmax(1)
-        for scene, order, top in zip(some, full.tolist(), part.tolist(), strict=True):
-            kinds = {KINDS.index(item.kind) for item in scene.objects}
-            counts.append(len(kinds))
-            tops.append(order[0] in kinds)
-            halves.append(top in kinds)
-            ranked.append(len(kinds & set(order[: len(kinds)])) / len(kinds))
-    figures = {TOP: float(np.mean(tops))}
-    for count in sorted(set(counts)):
-        some_tops = [top for n, top in zip(counts, tops, strict=True) if n == count]
-        figures[f"{TOP}, of the {len(some_tops)} of {count}"] = float(np.mean(some_tops))
-    figures[EVERY] = float(np.mean([share == 1 for share in ranked]))
-    figures[SHARE] = float(np.mean(ranked))
-    figures[HALF] = float(np.mean(halves))
-    return figures
+            found.orders.extend(score(pixels, None).argsort(1, descending=True).tolist())
+            found.halved.extend(score(pixels, kept[start : start + len(some)]).argmax(1).tolist())
+    return found
 
 
 def coverage(item: SceneObject, grid: int) -> Tensor:
@@ -136,8 +163,9 @@ def measure(name: str, setting: Setting) -> Report:
     """The rows of one model of scenes, and its figures by method."""
     case = CASES[name]
     number, explained = setting.limited(NAMED), setting.limited(EXPLAINED)
-    named = accuracy(case.scores(setting.folder), number, case.patches)
-    named[ROBUST] = named[HALF] / named[TOP]
+    answers = named(case.scores(setting.folder), number, case.patches)
+    values = answers.figures()
+    values[ROBUST] = values[HALF] / values[TOP]
     model = explainers.load(setting.folder)
     table = localisation(model, case.prompt, explained, setting.specs(explainers.default_methods(model)))
     first = best({method: row[PRECISION] for method, row in table.items()})
@@ -146,7 +174,7 @@ def measure(name: str, setting: Setting) -> Report:
     def figure(what: str, value: float, form: Form, note: str, bar: str = "") -> Figure:
         return Figure(name, what, value, case.bars.get(bar or what), form, note=note)
 
-    figures = [figure(what, value, "share", f"{number} scenes") for what, value in named.items()]
+    figures = [figure(what, value, "share", f"{number} scenes") for what, value in values.items()]
     figures += [
         figure(f"{ENERGY} over that of {CONTROL}", table[LEAD][ENERGY] / table[CONTROL][ENERGY], "times", f"{LEAD}, {on}"),
         figure(DENSER, table[LEAD][DENSER], "share", f"{LEAD}, {on}"),
@@ -159,4 +187,5 @@ def measure(name: str, setting: Setting) -> Report:
         ),
         figure(f"segmentation {PRECISION} of {CONTROL}", table[CONTROL][PRECISION], "score", on, CONTROL),
     ]
-    return Report(figures, {f"Maps of {name}, {on}, each explained in turn": table})
+    tables = {f"Maps of {name}, {on}, each explained in turn": table, f"Kinds that {name} misses": answers.worst(WORST)}
+    return Report(figures, tables)

@@ -281,6 +281,9 @@ class TestRecipe:
         read = zip(HELD_OUT, ("1 reviews", "1 reviews", "7 reviews, random sample", "2 reviews"), strict=True)
         for title, note in read:
             assert notes[f"accuracy on {title}"] == notes[f"accuracy on {title}, half the words masked"] == note
+        by_class = report["tables"].pop("What reviews-bert gets right of negative and of positive reviews")
+        assert all(set(row) == {"negative", "positive"} and all(0 <= share <= 1 for share in row.values()) for row in by_class.values())
+        assert list(by_class) == list(HELD_OUT)
         for table in report["tables"].values():
             assert list(table) == [*specs, LEAD, CONTROL]
             assert all(list(row) == [f"k={k}" for k in range(10, 90, 10)] for row in table.values())

@@ -21,7 +21,7 @@ from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncode
 
 from embedded.evaluation import MODELS, scenes
 from embedded.evaluation.dual import text_features
-from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP, accuracy, dual_scores, localisation, vit_scores
+from embedded.evaluation.scenes import DENSER, ENERGY, HALF, PROMPT, SHARE, TOP, Named, dual_scores, localisation, named, vit_scores
 from embedded.recipes import samples
 from embedded.recipes.prompts import KNOWN
 from embedded.recipes.scenes import KINDS, draw
@@ -39,17 +39,30 @@ def pixels(path: Path) -> torch.Tensor:
 
 
 def test_scenes_vit_names_what_is_there() -> None:
-    figures = accuracy(SCORES["scenes-vit"](VIT), 100)
+    figures = named(SCORES["scenes-vit"](VIT), 100).figures()
     assert figures[TOP] >= 0.88
     assert figures[SHARE] >= 0.75
     assert figures[HALF] >= 0.75
 
 
 def test_clip_names_what_is_there() -> None:
-    figures = accuracy(SCORES["clip"](CLIP), 60, scenes.CASES["clip"].patches)
+    figures = named(SCORES["clip"](CLIP), 60, scenes.CASES["clip"].patches).figures()
     assert figures[TOP] >= 0.88
     assert figures[SHARE] >= 0.75
     assert figures[HALF] >= 0.75
+
+
+def test_what_is_counted_of_scenes() -> None:
+    one, two, three, four = (scenes.KINDS.index(kind) for kind in ("dog", "cat", "zebra", "elephant"))
+    found = Named([{one}, {one, two}, {one, two}], [[one, two], [three, one, four, two], [two, one]], [two, one, four])
+    figures = found.figures()
+    assert (figures[TOP], figures[scenes.EVERY], figures[HALF]) == (2 / 3, 2 / 3, 1 / 3)
+    assert figures[SHARE] == pytest.approx((1 + 0.5 + 1) / 3)
+    assert figures[f"{TOP}, of the 2 of 2"] == 0.5
+    assert found.worst(5) == {
+        "cat, most often missed for zebra": {"found": 0.5, "missed for it": 0.5},
+        "dog": {"found": 1.0, "missed for it": 0.0},
+    }
 
 
 @pytest.mark.parametrize(("folder", "prompt"), [(VIT, "{}"), (CLIP, PROMPT)], ids=["vit", "clip"])
