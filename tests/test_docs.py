@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 
@@ -44,6 +45,13 @@ def test_files_that_are_linked_exist() -> None:
         text = (ROOT / page).read_text("utf-8")
         links = re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#]+)", text)
         assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
+@pytest.mark.parametrize("name", embedded_names())
+def test_a_model_card_is_of_the_weights_beside_it(name: str) -> None:
+    folder = embedded_path(name)
+    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    assert f"| SHA-256 of `model.safetensors` | `{digest}` |" in (folder / "README.md").read_text("utf-8")
 
 
 def test_figures_are_those_of_the_model_cards() -> None:

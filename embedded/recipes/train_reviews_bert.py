@@ -151,6 +151,8 @@ def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
     config["dtype"] = "float32"
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    for name in ("is_local", "local_files_only"):  # how this one was read
+        tokenizer.init_kwargs.pop(name, None)
     tokenizer.save_pretrained(out)
     numbers = tokenizer.get_vocab()
     (out / "vocab.txt").write_text("".join(f"{piece}\n" for piece in sorted(numbers, key=numbers.__getitem__)), "utf-8")
