@@ -11,7 +11,7 @@ import { Job } from "./job.js";
 import { ModelChoice } from "./modelchoice.js";
 import { Registry } from "./registry.js";
 import { remember } from "./remember.js";
-import { readAddress, Store, writeAddress } from "./state.js";
+import { NOTHING, readAddress, Store, writeAddress } from "./state.js";
 import { Tools } from "./tools.js";
 
 export class Bench {
@@ -31,8 +31,8 @@ export class Bench {
     Object.assign(this, { kind, page, asked, id: null, wall: null, registry: new Registry(), samples: [], methods: asked.methods /* chosen; none: the usual ones */, given: null, hung: [] /* specs on the wall */, side: asked.side, also: {} /* other ids in the address */, received: [] /* maps */ });
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
-    this.subject = new Store({ id: null, info: null, done: false }); // the explanation on show; `info` is what the model said
-    this.rival = new Store({ id: null, model: null, info: null, done: false }); // that of another model beside it, see Compare
+    this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
+    this.rival = new Store(NOTHING); // that of another model beside it, see Compare
     this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
     this.tools = new Tools(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) => this.change(name));
@@ -204,7 +204,7 @@ export class Bench {
     this.methods = isUsual ? [] : info.expected;
     const isNew = this.isNew ?? true;
     if (isNew) this.wall.clear();
-    this.subject.set({ id: job.id, info, done: false });
+    this.subject.set({ id: job.id, model: this.models.current.name, info, done: false });
     byId("answer").textContent = spokenAll(info.targets);
     document.title = `${spoken(info.targets[0])} · ${this.#name}`;
     byId("notes").replaceChildren(...[...(info.notes ?? []), this.given?.again].filter(Boolean).map((note) => el("li", {}, note)));

@@ -6,6 +6,7 @@ import { byId, el } from "./dom.js";
 import { Job } from "./job.js";
 import { Pairs } from "./pairs.js";
 import { Registry } from "./registry.js";
+import { NOTHING } from "./state.js";
 
 const NONE = "no other model";
 
@@ -88,7 +89,7 @@ export class Compare {
     Object.assign(this, { name: null, id: null, resumed: null });
     this.select.value = "";
     this.bench.also = {};
-    this.bench.rival.set({ id: null, model: null, info: null, done: false });
+    this.bench.rival.set(NOTHING);
     if (this.bench.wall === this.wall) this.bench.hangOn(this.single);
     this.bench.write();
   }

@@ -162,8 +162,7 @@ export class Scrubber {
 
   /** The name of a model, where there are two. */
   #of(trial) {
-    if (this.#trials.size < 2) return null;
-    return trial.id === this.bench.rival.value.id ? this.bench.rival.value.model : this.bench.models.current.name;
+    return this.#trials.size < 2 ? null : trial.model;
   }
 
   /** Lay the figure of curves anew, and say what was asked. */

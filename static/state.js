@@ -36,6 +36,9 @@ export class Store {
   }
 }
 
+/** No explanation on show. */
+export const NOTHING = { id: null, model: null, info: null, done: false };
+
 /** What the address asks for: {id, model, targets, prompts, compare, side, methods, view, focus}. */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);

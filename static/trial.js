@@ -5,7 +5,7 @@ import { count } from "./dom.js";
 import { readFor } from "./figure.js";
 
 /** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
-export function removalOrder(scores, content, first) {
+function removalOrder(scores, content, first) {
   const sign = first === "most" ? -1 : 1;
   return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
 }
@@ -28,9 +28,9 @@ export class Trial {
   #orders = new Map();
   #asked = null;
 
-  /** `subject` is {id, info}: the explanation, and what its model said when it began. */
-  constructor({ id, info }) {
-    Object.assign(this, { id, info });
+  /** `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began. */
+  constructor({ id, model, info }) {
+    Object.assign(this, { id, model, info });
   }
 
   /** The tokens that a map's order can take away, in its order. */
