@@ -75,17 +75,27 @@ def sample(photos: Photos, labels: NDArray[np.int64], most: int | None) -> tuple
 
 
 @torch.inference_mode()
+def orders(score: Score, images: Tensor, kept: Tensor, batch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How a model orders names for pictures, uint8 (N, H, W, 3), best first, (N, names): whole, and of the patches ``kept`` (N, n)."""
+    found: tuple[list[Tensor], list[Tensor]] = [], []
+    for some, part in zip(
+        tqdm(images.split(batch), desc="naming", unit="batch", leave=False, disable=None), kept.split(batch), strict=True
+    ):
+        pixels = tensors(some, "cpu")
+        for order, read in zip(found, (None, part), strict=True):
+            order.append(score(pixels, read).argsort(1, descending=True))
+    whole, halved = (torch.cat(order).numpy() for order in found)
+    return whole, halved
+
+
+def half(number: int, patches: int, seed: int) -> Tensor:
+    """(number, patches // 2): a random half of the patches for each picture."""
+    return torch.from_numpy(np.random.default_rng(seed).random((number, patches))).argsort(1)[:, : patches // 2]
+
+
 def named(score: Score, photos: Photos, labels: NDArray[np.int64], batch: int = 50) -> Named:
     """Ask a model for the category of each photo, whole and with a random half of its patches removed."""
-    half = torch.from_numpy(np.random.default_rng(SEED).random((len(labels), GRID**2))).argsort(1)[:, : GRID**2 // 2]
-    orders: tuple[list[Tensor], list[Tensor]] = [], []
-    for start in tqdm(range(0, len(labels), batch), desc="naming", unit="batch", leave=False, disable=None):
-        rows = slice(start, start + batch)
-        pixels = tensors(torch.from_numpy(photos.images[rows]), "cpu")
-        for order, kept in zip(orders, (None, half[rows]), strict=True):
-            order.append(score(pixels, kept).argsort(1, descending=True))
-    whole, halved = (torch.cat(order).numpy() for order in orders)
-    return Named(labels, whole, halved)
+    return Named(labels, *orders(score, torch.from_numpy(photos.images), half(len(labels), GRID**2, SEED), batch))
 
 
 def box_cover(box: Sequence[int]) -> Tensor:

@@ -54,15 +54,10 @@ def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: f
     return answers
 
 
-def accuracy(reviews: Sequence[Review], answers: Sequence[int]) -> float:
-    """The share of right answers."""
-    return sum(review.label == answer for review, answer in zip(reviews, answers, strict=True)) / len(reviews)
-
-
-def share_right(reviews: Sequence[Review], answers: Sequence[int], label: int) -> float:
-    """The share of right answers among the reviews of this label; 0 where there are none."""
-    told = [answer == label for review, answer in zip(reviews, answers, strict=True) if review.label == label]
-    return sum(told) / len(told) if told else 0.0
+def accuracy(reviews: Sequence[Review], answers: Sequence[int], label: int | None = None) -> float:
+    """The share of right answers, among the reviews of this label where one is given; 0 where there are none."""
+    right = [answer == review.label for review, answer in zip(reviews, answers, strict=True) if label in (None, review.label)]
+    return sum(right) / len(right) if right else 0.0
 
 
 def sample(reviews: list[Review], most: int) -> list[Review]:
@@ -85,7 +80,7 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
             answers = predictions(model, tokenizer, reviews, masked)
             figures.append(Figure(name, f"accuracy on {title}{about}", accuracy(reviews, answers), bar, note=note))
             if not masked:
-                by_class[title] = {label: share_right(reviews, answers, index) for index, label in model.config.id2label.items()}
+                by_class[title] = {label: accuracy(reviews, answers, index) for index, label in model.config.id2label.items()}
     return Report(figures, {f"What {name} gets right of negative and of positive reviews": by_class})
 
 

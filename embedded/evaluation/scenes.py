@@ -21,12 +21,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
-from embedded.evaluation.photos import WORST, Score
+from embedded.evaluation.photos import WORST, Score, half, orders
 from embedded.recipes.photos_data import SIDE
 from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
-from embedded.recipes.vits import encode, tensors
+from embedded.recipes.vits import encode
 from explainers.metrics.localisation import average_precision, density, energy
 from explainers.models.base import Model
 
@@ -48,11 +48,6 @@ def fresh_scenes(number: int, least: int = 1) -> Iterator[Scene]:
     """Scenes that no training has seen, with at least ``least`` objects each."""
     made = (render(np.random.default_rng([SEED, index]), SIZE) for index in itertools.count())
     return itertools.islice((scene for scene in made if len(scene.objects) >= least), number)
-
-
-def half(number: int, patches: int) -> Tensor:
-    """(number, patches // 2): a random half of the patches for each scene."""
-    return torch.from_numpy(np.random.default_rng(SEED).random((number, patches))).argsort(1)[:, : patches // 2]
 
 
 def vit_scores(folder: Path) -> Score:
@@ -124,15 +119,9 @@ class Named:
 def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> Named:
     """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
     scenes = list(fresh_scenes(number))
-    kept = half(number, patches)
-    found = Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], [], [])
-    for start in tqdm(range(0, number, batch), desc="naming", unit="batch", leave=False, disable=None):
-        some = scenes[start : start + batch]
-        pixels = tensors(torch.from_numpy(np.stack([np.asarray(scene.image) for scene in some])), "cpu")
-        with torch.inference_mode():
-            found.orders.extend(score(pixels, None).argsort(1, descending=True).tolist())
-            found.halved.extend(score(pixels, kept[start : start + len(some)]).argmax(1).tolist())
-    return found
+    images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
+    whole, halved = orders(score, images, half(number, patches, SEED), batch)
+    return Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved[:, 0].tolist())
 
 
 def coverage(item: SceneObject, grid: int) -> Tensor:

@@ -17,7 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import embedded
 import explainers
 from embedded.evaluation import MODELS
-from embedded.evaluation.reviews import predictions, share_right
+from embedded.evaluation.reviews import accuracy, predictions
 from embedded.recipes.reviews_data import Review, Special, head_and_tail, pieces_of
 
 MODEL = MODELS / "reviews-bert"
@@ -129,7 +129,7 @@ def test_samples_say_what_the_model_answers(model: Any, tokenizer: Any) -> None:
 
 def test_right_of_each_class() -> None:
     reviews = [Review("a", 0), Review("b", 0), Review("c", 1)]
-    assert [share_right(reviews, [0, 1, 1], label) for label in (0, 1, 2)] == [0.5, 1.0, 0.0]
+    assert [accuracy(reviews, [0, 1, 1], label) for label in (0, 1, 2)] == [0.5, 1.0, 0.0]
 
 
 def test_samples_are_reviews_of_both_kinds() -> None:
