@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.photos_data import SIDE, Draw, categories, class_ids, training_photos, vary
 from embedded.recipes.prompts import of_photos, of_scene
 from embedded.recipes.scenes import patch_labels, render
 from embedded.recipes.train_photos_vit import PATCH
+from embedded.recipes.training import endless
 from embedded.recipes.vits import tensors
 
 OTHERS = 0.3  # of the photos show none of the categories
@@ -29,23 +30,14 @@ class Scenes(NamedTuple):
     patches: Tensor  # int64 (B, rows, columns): the kind, len(KINDS) for background
 
 
-class SceneBatches(Dataset[Scenes]):
-    """Batch number i of the endless sequence that ``seed`` names; every batch has a generator of its own."""
-
-    def __init__(self, seed: int, first: int, size: int, classes: int) -> None:
-        self.seed, self.first, self.size, self.classes = seed, first, size, classes
-
-    def __len__(self) -> int:
-        return 10**9
-
-    def __getitem__(self, index: int) -> Scenes:
-        rng = np.random.default_rng([self.seed, 4, self.first + index])
-        scenes = [render(rng, SIDE) for _ in range(self.size)]
-        return Scenes(
-            torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes])),
-            torch.stack([of_scene(scene, self.classes) for scene in scenes]),
-            torch.from_numpy(np.stack([patch_labels(scene, PATCH) for scene in scenes])),
-        )
+def rendered(rng: np.random.Generator, size: int, classes: int) -> Scenes:
+    """``size`` fresh scenes; ``classes`` as `prompts.of_scene` takes them."""
+    scenes = [render(rng, SIDE) for _ in range(size)]
+    return Scenes(
+        torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes])),
+        torch.stack([of_scene(scene, classes) for scene in scenes]),
+        torch.from_numpy(np.stack([patch_labels(scene, PATCH) for scene in scenes])),
+    )
 
 
 class Mixture:
@@ -62,8 +54,8 @@ class Mixture:
 
     def batches(self, first: int, workers: int = 1) -> Iterator[Scenes]:
         """The scenes of batches ``first``, ``first + 1``, ..., rendered in a process beside the training; in this one with 0 workers."""
-        scenes = SceneBatches(self.seed, first, round(self.scenes * self.size), self.classes)
-        return iter(DataLoader(scenes, batch_size=None, num_workers=workers, prefetch_factor=8 if workers else None))
+        make = functools.partial(rendered, size=round(self.scenes * self.size), classes=self.classes)
+        return endless(make, [self.seed, 4], first, workers)
 
     def complete(self, scenes: Scenes, rng: np.random.Generator, varied: bool) -> tuple[Tensor, Tensor]:
         """Pixels of the scenes and of as many photos as complete a batch, and which prompts are true of them, (B, prompts)."""

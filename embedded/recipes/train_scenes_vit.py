@@ -22,10 +22,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from embedded.recipes.scenes import KINDS, patch_labels, render
-from embedded.recipes.training import add_common_arguments, add_start_arguments, fit, keep_, schedule
+from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, endless, fit, mix_, schedule
 from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
@@ -52,31 +51,22 @@ class Batch(NamedTuple):
     patches: Tensor  # int64 (B, patches): what each patch shows, len(KINDS) for background
 
 
-class SceneBatches(Dataset[Batch]):
-    """Batch number i of the endless sequence that ``seed`` names; every batch has a generator of its own."""
-
-    def __init__(self, seed: int, first: int = 0, batch: int = BATCH) -> None:
-        self.seed, self.first, self.batch = seed, first, batch
-
-    def __len__(self) -> int:
-        return 10**9
-
-    def __getitem__(self, index: int) -> Batch:
-        rng = np.random.default_rng([self.seed, self.first + index])
-        counts = rng.choice(len(COUNT_SHARES), self.batch, p=COUNT_SHARES) + 1
-        scenes = [render(rng, SIZE, count=int(count)) for count in counts]
-        targets = torch.zeros(self.batch, len(KINDS))
-        for row, scene in zip(targets, scenes, strict=True):
-            for item in scene.objects:
-                row[KINDS.index(item.kind)] = 1 / len(scene.objects)
-        images: NDArray[np.uint8] = np.stack([np.asarray(scene.image) for scene in scenes])
-        labels = np.stack([patch_labels(scene, PATCH).reshape(-1) for scene in scenes])
-        return Batch(torch.from_numpy(images), targets, torch.from_numpy(labels))
+def rendered(rng: np.random.Generator, size: int = BATCH) -> Batch:
+    """A batch of ``size`` fresh scenes."""
+    counts = rng.choice(len(COUNT_SHARES), size, p=COUNT_SHARES) + 1
+    scenes = [render(rng, SIZE, count=int(count)) for count in counts]
+    targets = torch.zeros(size, len(KINDS))
+    for row, scene in zip(targets, scenes, strict=True):
+        for item in scene.objects:
+            row[KINDS.index(item.kind)] = 1 / len(scene.objects)
+    images: NDArray[np.uint8] = np.stack([np.asarray(scene.image) for scene in scenes])
+    labels = np.stack([patch_labels(scene, PATCH).reshape(-1) for scene in scenes])
+    return Batch(torch.from_numpy(images), targets, torch.from_numpy(labels))
 
 
 def batches(seed: int, first: int) -> Iterator[Batch]:
-    """Batches ``first``, ``first + 1``, ..., rendered in one process beside the training."""
-    return iter(DataLoader(SceneBatches(seed, first), batch_size=None, num_workers=1, prefetch_factor=8))
+    """Batches ``first``, ``first + 1``, ... of those that ``seed`` names."""
+    return endless(rendered, [seed], first)
 
 
 def new_model() -> VisionTransformer:
@@ -95,11 +85,11 @@ class _Labelled(nn.Module):
 
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    check_start(args)
     torch.manual_seed(args.seed)
     both = _Labelled().to(args.device)
-    start = None if args.start is None else load(args.start).state_dict()
-    if start is not None:
-        both.vit.load_state_dict(start)
+    if args.start is not None:
+        both.vit.load_state_dict(load(args.start).state_dict())
     plain_attention(both.vit, args.device)
 
     def loss(batch: Batch, progress: float, step: int) -> tuple[Tensor, float]:
@@ -134,8 +124,8 @@ def train(args: argparse.Namespace) -> None:
         decay=0.99,  # averaged over the last hundred steps: a CPU makes few
         muon=lambda name: ".blocks." in name,
     )
-    if start is not None:
-        keep_(both.vit, start, args.keep)
+    if args.start is not None:
+        mix_(both.vit, load(args.start).state_dict(), args.keep)
     save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)
 
 

@@ -6,15 +6,19 @@ import argparse
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 CHECKPOINT_EVERY = 60.0  # seconds
+
+T = TypeVar("T")
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, minutes: float) -> None:
@@ -46,20 +50,46 @@ def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     )
 
 
-def keep_(model: nn.Module, start: Mapping[str, Tensor], share: float) -> None:
-    """Mix ``share`` of the weights that a training started from into those that it came to, in place.
+def check_start(args: argparse.Namespace) -> None:
+    """Raises ValueError where something is to be kept of a start that is not given."""
+    if args.keep and args.start is None:
+        raise ValueError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
 
-    Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022.
+
+def mix_(model: nn.Module, weights: Mapping[str, Tensor], share: float) -> None:
+    """Mix ``share`` of ``weights`` into those of the model, in place; whole numbers, which are counters, stay.
+
+    Of what a training started from and what it came to: Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022; of several
+    trainings: the same, "Model soups", ICML 2022.
     """
     for name, value in model.state_dict().items():
         if value.is_floating_point():
-            value.lerp_(start[name].to(value), share)
+            value.lerp_(weights[name].to(value), share)
 
 
 def schedule(args: argparse.Namespace) -> dict[str, Any]:
     """What :func:`fit` takes of the common arguments: where the checkpoint is, how long to train, and whether to go on."""
     minutes = None if args.steps is not None else args.minutes
     return {"checkpoint": args.out / "checkpoint.pt", "steps": args.steps, "minutes": minutes, "resume": args.resume}
+
+
+class _Endless(Dataset[T]):
+    def __init__(self, make: Callable[[np.random.Generator], T], seed: Sequence[int], first: int) -> None:
+        self.make, self.seed, self.first = make, seed, first
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def __getitem__(self, index: int) -> T:
+        return self.make(np.random.default_rng([*self.seed, self.first + index]))
+
+
+def endless(make: Callable[[np.random.Generator], T], seed: Sequence[int], first: int, workers: int = 1) -> Iterator[T]:
+    """Batches ``first``, ``first + 1``, ... of the endless sequence that ``seed`` names, each made with a generator of its own.
+
+    They are made in a process beside the training, which ``make`` is sent to; in this one with 0 workers.
+    """
+    return iter(DataLoader(_Endless(make, seed, first), batch_size=None, num_workers=workers, prefetch_factor=8 if workers else None))
 
 
 def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: float) -> None:

@@ -7,6 +7,7 @@ import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
 # isort: split
 
 import argparse
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of four, rendered in this process."""
 
     def vit(seed: int, first: int) -> Iterator[Any]:
-        return map(train_scenes_vit.SceneBatches(seed, first, batch=4).__getitem__, range(10))
+        make = functools.partial(train_scenes_vit.rendered, size=4)
+        return training.endless(make, [seed], first, workers=0)
 
     monkeypatch.setattr(train_scenes_vit, "batches", vit)
 
@@ -64,6 +66,12 @@ def test_more_than_all_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         arguments(train_scenes_vit, tmp_path, "--keep", "1.5")
     assert "1.5 is not from 0" in capsys.readouterr().err
+
+
+def test_nothing_can_be_kept_of_no_start(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give --start DIR too"):
+        train_scenes_vit.train(arguments(train_scenes_vit, tmp_path, "--keep", "0.2"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_all_patches_in_any_order_say_the_same() -> None:
