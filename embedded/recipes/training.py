@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
+from explainers.errors import ExplainerError
+
 CHECKPOINT_EVERY = 60.0  # seconds
 
 T = TypeVar("T")
@@ -51,9 +53,9 @@ def add_start_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def check_start(args: argparse.Namespace) -> None:
-    """Raises ValueError where something is to be kept of a start that is not given."""
+    """Raises ExplainerError where something is to be kept of a start that is not given."""
     if args.keep and args.start is None:
-        raise ValueError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
+        raise ExplainerError("--keep is a share of the weights of --start: give --start DIR too, or leave --keep out")
 
 
 def mix_(model: nn.Module, weights: Mapping[str, Tensor], share: float) -> None:
