@@ -3,8 +3,11 @@
 #   make serve                          http://127.0.0.1:8000
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
-#   make test                           ruff, mypy and every test, the pages in a real Chromium among them
+#   make test                           ruff, mypy, oxlint and every test, the pages in a real Chromium among them
+#   make check                          ruff, mypy, oxlint and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
+#   make results                        what docs/results holds of scenes, measured anew (about 20 minutes on one core)
+#   make results-data DATA=DIR          the rest of it, where the data is at hand
 #   make lint | wheel | clean
 #
 # PYTHON names the interpreter that makes .venv (3.11 or newer), VENV another place for it.
@@ -19,7 +22,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test lint chromium screenshots wheel clean
+.PHONY: help serve install test pytest check lint chromium fonts screenshots results results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,26 +48,87 @@ $(VENV)/installed-test: $(VENV)/installed
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/oxlint static
 
-# One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone.
-test: lint chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone. A file stays in one
+# worker. A worker starts one server and one Chromium for all its browser tests: the files keep their order, so that none comes between.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Debian's package where it can be installed and runs, Playwright's own download elsewhere.
-chromium: $(VENV)/installed-test
-	@for name in $$VITRINE_CHROMIUM chromium chromium-browser google-chrome; do \
+# mypy from nothing takes as long as many tests: it runs beside them.
+test: chromium
+	@$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(VENV)/installed-test
+	$(PYTEST)
+
+# What needs no browser, no server with models and no training, for every save.
+QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py
+
+check: lint
+	$(PYTEST) -m "not slow" $(QUICK)
+
+# Debian's packages where they can be installed and run, Playwright's own download elsewhere. The headless shell comes first: it is Chromium
+# without a window to draw, and a page costs it half.
+chromium: $(VENV)/installed-test fonts
+	@for name in $$VITRINE_CHROMIUM chromium-headless-shell; do \
 		$$name --version >/dev/null 2>&1 && exit 0; \
 	done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; \
-		chromium --version 2>/dev/null && exit 0; \
+		apt-get update -qq; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium-headless-shell >/dev/null 2>&1; \
+		chromium-headless-shell --version 2>/dev/null && exit 0; \
 	fi; \
+	for name in chromium chromium-browser google-chrome; do \
+		$$name --version >/dev/null 2>&1 && exit 0; \
+	done; \
 	$(BIN)/playwright install chromium
+
+# Some browser tests run with Liberation as the only fonts of the system; they are skipped where it cannot be installed.
+fonts:
+	@if [ ! -d /usr/share/fonts/truetype/liberation ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends fonts-liberation >/dev/null; \
+	fi
 
 # The pictures of docs/workbench.md and of the README.
 SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words segments text versus words
 screenshots: chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.browser.screenshots --out docs/screenshots --only $(SHOTS)
+
+# Each read-out with the ordinary gradient beside Libra, the other rules of Input x Gradient, relevance, attention, and the control.
+METHODS := random,raw_attention,rollout,gradcam_attention,gradcam_attention:libra,generic_attention,generic_attention:libra,attcat,attcat:libra,transformer_attribution,partial_lrp,lrp,token_tm,token_tm:libra,input_x_gradient,input_x_gradient:libra,input_x_gradient:conservative,input_x_gradient:attnlrp,hirescam,hirescam:libra,gradcam_plus,gradcam_plus:libra,xgradcam_plus,xgradcam_plus:libra,fullgrad,fullgrad:libra,fullgrad_plus,fullgrad_plus:libra
+# What is left of Libra FullGrad+ without one of its rules, and of Transformer Attribution without its gradient or with one block alone.
+ABLATIONS := random,fullgrad_plus:libra,fullgrad_plus:libra-attention,fullgrad_plus:libra-norm,fullgrad_plus:libra-attention-norm,fullgrad_plus:libra-activation,fullgrad_plus:libra-product,fullgrad_plus:libra-bias,fullgrad_plus,transformer_attribution,transformer_attribution_without_gradient,transformer_attribution_last_block,transformer_attribution_second_block
+
+TEXT_METHODS := $(METHODS),saliency,input_x_gradient:conservative-attention
+SCENES_METRICS := mif,mif_aopc,lif,srg,completeness,ap,energy,pointing
+ABLATION_METRICS := mif,mif_aopc,lif,srg,ap,pointing
+BLACK_METRICS := mif,lif,srg,positive_auc,negative_auc
+PHOTO_METRICS := mif,lif,srg,completeness,ap,energy,pointing
+SENTENCE_METRICS := auac,au_mse,mif,lif,srg
+RATIONALE_METRICS := token_f1_10,token_f1_20,token_f1_30,token_f1_40,token_f1_50,token_f1_60,token_f1_70,token_f1_80,auprc
+
+# $(call measure,NAME,OPTIONS), OPTIONS without a comma of its own: a run of vitrine evaluate, its reports in docs/results/NAME. A run that
+# was stopped goes on: its rows are kept
+# in build/results.
+define measure
+	@mkdir -p build/results docs/results/$(1)
+	OMP_NUM_THREADS=1 $(BIN)/vitrine evaluate --device cpu --out build/results/$(1) $(2)
+	rm -f docs/results/$(1)/examples.json
+	cd build/results/$(1) && cp $$(ls report.html *.json) $(CURDIR)/docs/results/$(1)
+endef
+
+# What needs no download.
+results: $(VENV)/installed-test
+	$(call measure,scenes-vit-on-scenes,--model scenes-vit --dataset scenes --limit 60 --methods $(METHODS) --metrics $(SCENES_METRICS))
+	$(call measure,scenes-vit-ablations,--model scenes-vit --dataset scenes --limit 60 --methods $(ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
+	$(call measure,scenes-vit-ablations-black,--model scenes-vit --dataset scenes --limit 30 --how black --methods $(ABLATIONS) --metrics $(BLACK_METRICS) --no-examples)
+
+# What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
+results-data: $(VENV)/installed-test
+	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2 and eraser in it" >&2; exit 2; }
+	$(call measure,photos-vit-on-coco,--model photos-vit --dataset coco --data $(DATA)/coco --limit 40 --methods $(METHODS) --metrics $(PHOTO_METRICS) --no-examples)
+	$(call measure,reviews-bert-on-sst-2,--model reviews-bert --dataset sst-2 --data $(DATA)/sst2 --limit 100 --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
+	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 20 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)
 
 wheel: $(VENV)/installed-test
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

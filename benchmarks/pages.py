@@ -19,8 +19,8 @@ import httpx
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
-from embedded.recipes.scenes import render
-from tests.browser.serving import VISITED, launch, served, wait_for_maps
+from embedded.recipes.data.scenes import render
+from tests.browser.serving import VISITED, launched, served, wait_for_maps
 
 SIDE = 512  # of the pictures, pixels
 CURVES = 10  # methods
@@ -130,12 +130,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="of which the median is printed (default 5)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home, served(Path(home)) as address, sync_playwright() as playwright:
-        chromium = launch(playwright)
+    with (
+        tempfile.TemporaryDirectory() as home,
+        served(Path(home)) as address,
+        sync_playwright() as playwright,
+        launched(playwright) as chromium,
+    ):
         page = chromium.new_page(viewport={"width": 1440, "height": 1000})
         page.add_init_script(VISITED)
         found = measured(page, address, args.times)
-        chromium.close()
     plain = found["answer without maps"]
     for name, value in found.items():
         print(f"{name:45} {value:8.2f}" + ("" if "updates" in name else f" s {value / plain:8.1f} x"))

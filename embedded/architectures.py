@@ -2,18 +2,25 @@
 
 ``vitrine_hybrid`` is timm's plain Vision Transformer behind residual convolutions: they learn from few photos what a Transformer
 would need many for (Xiao et al., "Early Convolutions Help Transformers See Better", NeurIPS 2021).
+
+``vitrine_efficient`` is timm's plain Vision Transformer behind EfficientNet-Lite0 (M. Tan, R. Liu, 2020), whose features are its
+patches: the hybrid of Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, on a trunk that is small.
 """
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before timm)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm)
 
 # isort: split
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import timm
+import torch
 import torch.nn.functional as F
+from timm.layers import BatchNormAct2d
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
 from timm.models.vision_transformer import VisionTransformer
 from timm.models.vision_transformer_hybrid import HybridEmbed
@@ -43,7 +50,37 @@ def stem(widths: Sequence[int], depths: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-default_cfgs = generate_default_cfgs({"vitrine_hybrid": {"first_conv": "patch_embed.backbone.0", "classifier": "head"}})
+MEAN, STD = 127 / 255, 128 / 255  # of the values from 0 to 1 that EfficientNet-Lite was trained on
+
+
+def folded(network: nn.Module) -> Any:
+    """One of timm's EfficientNets with every batch normalisation made part of the convolution before it, in place."""
+    for part in list(network.modules()):
+        names = [name for name, child in part.named_children() if isinstance(child, nn.Conv2d | BatchNormAct2d)]
+        for before, after in itertools.pairwise(names):
+            convolution, norm = getattr(part, before), getattr(part, after)
+            if isinstance(convolution, nn.Conv2d) and isinstance(norm, BatchNormAct2d):
+                _fold(convolution, norm)
+                setattr(part, after, norm.act)
+    return network
+
+
+@torch.no_grad()
+def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
+    factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+    convolution.weight.mul_(factor.view(-1, 1, 1, 1))
+    bias = torch.zeros_like(norm.bias) if convolution.bias is None else convolution.bias
+    convolution.bias = nn.Parameter(norm.bias + (bias - norm.running_mean) * factor)
+
+
+def efficientnet_trunk(stages: int) -> nn.Sequential:
+    """EfficientNet-Lite0 up to one of its 7 stages, (B, 3, H, W) to (B, channels, H / 16, W / 16), the last two dilated."""
+    network = folded(timm.create_model("tf_efficientnet_lite0", output_stride=16))
+    return nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages])
+
+
+_CONFIG = {"first_conv": "patch_embed.backbone.0", "classifier": "head"}
+default_cfgs = generate_default_cfgs({"vitrine_hybrid": _CONFIG, "vitrine_efficient": _CONFIG})
 
 
 @register_model
@@ -51,5 +88,14 @@ def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer
     """timm's VisionTransformer (its arguments) whose patches are the places of a ``stem`` (``stem_widths``, ``stem_depths``)."""
     embed = partial(HybridEmbed, backbone=stem(kwargs.pop("stem_widths"), kwargs.pop("stem_depths")))
     built = build_model_with_cfg(VisionTransformer, "vitrine_hybrid", pretrained, patch_size=1, embed_layer=embed, **kwargs)
+    assert isinstance(built, VisionTransformer)
+    return built
+
+
+@register_model
+def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
+    """timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages."""
+    embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages")))
+    built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
     return built

@@ -3,21 +3,32 @@
 ``load`` or ``wrap`` a model, ``explain`` an input. Knows nothing of the web.
 """
 
-from explainers import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
-from explainers.abilities import default_methods, for_probability, pairs, variants
-from explainers.asking import Asked, Cancelled
+from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
+
+# isort: split
+from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
-from explainers.layers import QUANTITIES, contributions, head_maps
+from explainers.faithfulness.deletion import DeletionTest, deletion_test
+from explainers.faithfulness.word_probe import WordProbe, word_probe
+from explainers.inspection import QUANTITIES, contributions, head_maps
+from explainers.interactions import Interaction, alike, interaction
 from explainers.methods import METHODS
 from explainers.methods.registry import method
-from explainers.mixing import Mix, mix
-from explainers.models.base import Model, TextPair
+from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+from explainers.metrics.agreement import Agreement, agreement
+from explainers.models.abstention import Abstention
+from explainers.models.base import Crop, Model, TextPair
 from explainers.models.loading import load
+from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
-from explainers.result import Attribution, Explanation
-from explainers.rules import KINDS, RULES, Rule
-from explainers.targets import Contrast, Probability
+from explainers.plugins import load_plugins
+from explainers.regions import Region, Regions, regions
+from explainers.result import Attribution, Explanation, MapPrecision
+from explainers.rule_mixer import Mix, mix
+from explainers.session import Cancelled, Session
+from explainers.summary import Summary, summarise
+from explainers.targets import AnyOf, Contrast, Probability
 from explainers.trace import Trace
 
 __all__ = [
@@ -25,27 +36,50 @@ __all__ = [
     "METHODS",
     "QUANTITIES",
     "RULES",
-    "Asked",
+    "Abstention",
+    "Agreement",
+    "AnyOf",
     "Attribution",
     "Cancelled",
     "Contrast",
+    "Crop",
+    "DeletionTest",
     "ExplainerError",
     "Explanation",
+    "Interaction",
+    "MapPrecision",
     "Mix",
     "Model",
     "Probability",
+    "Region",
+    "Regions",
     "Rule",
+    "Session",
+    "Strength",
+    "Summary",
     "TextPair",
+    "Threads",
     "Trace",
+    "WordProbe",
+    "add_rule",
+    "agreement",
+    "alike",
     "contributions",
     "default_methods",
+    "deletion_test",
     "explain",
     "for_probability",
     "head_maps",
+    "interaction",
     "load",
     "method",
     "mix",
     "pairs",
+    "regions",
+    "summarise",
     "variants",
+    "word_probe",
     "wrap",
 ]
+
+load_plugins()  # last: their modules import what is above

@@ -6,23 +6,27 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from explainers.abilities import defaults_of, for_probability, lacks_of, reason_against
-from explainers.asking import Asked, Cancelled, checker, content_of
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
+from explainers.judging import Judge
+from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.methods import METHODS, Request, parse
+from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
-from explainers.models.catalogue import doubt
-from explainers.precision import conditioned, source
-from explainers.recording import Recording
-from explainers.result import Attribution, Explanation, TargetInfo
-from explainers.rules import GRADIENT_RULES, RULES, Rule
-from explainers.targets import Chosen, Contrast, Probability, Target
+from explainers.models.outputs import probabilities as probabilities_of
+from explainers.plugins import plugin_versions
+from explainers.precision import computed
+from explainers.result import Attribution, Explanation
+from explainers.session import Cancelled, Precision, Session, checker, content_of
+from explainers.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.trace import Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
@@ -47,25 +51,28 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             return "source"
 
-    return {"python": platform.python_version(), **{p: of(p) for p in ("vitrine", "torch", "timm", "transformers")}}
+    return {"python": platform.python_version(), **{p: of(p) for p in ("vitrine", "torch", "timm", "transformers")}, **plugin_versions()}
 
 
 def explain(
     model: Model,
-    inputs: Input,
+    inputs: Input | Prepared,
     target: Target | Sequence[Target] = None,
     methods: Methods | str | None = None,
     *,
     side: Side | None = None,
     prompts: Sequence[str] | None = None,
     seed: int = 0,
+    long_texts: LongTexts = "windows",
     observer: Observer | None = None,
     cancelled: Callable[[], bool] | None = None,
+    precision: Precision = "auto",
 ) -> Any:
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
 
-    inputs    PIL image, path, text, a list of these (a batch), or a dict of tensors as ``model.tensors`` gives
+    inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
+              what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
     methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
@@ -73,40 +80,48 @@ def explain(
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
+    long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
+              is the mean of their logits, a score the mean of the windows that its token stands in); ``cut`` reads what the model learned
+              to read of it, and a note says what was left out. A pair of texts, and prompts, are always cut
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
+    precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
+              is over a thousandth of the largest score; ``double``: all of them in float64. Each says which it was, and why
 
-    The model runs forward once, and backward once for each rule and target that the methods need. Rules that carry relevance
-    amplify rounding: they run on a second forward pass in float64, and a map that float32 would have changed says by how much.
+    The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
+    relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
     model = model.seen_from(side)
+    if long_texts not in LONG_TEXTS:
+        raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
+    if long_texts == "windows" and (read := read_windows(model, inputs)):
+        explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
+        return explain_long(explain_batch, model, inputs, read, target, seed=seed, observer=observer, check=checker(cancelled))
     requests = [] if methods is None else _requests(methods, len(model.blocks))
     check = checker(cancelled)
     with torch.inference_mode(False), torch.enable_grad():
         pixels = any(r.pixels for r in requests)
-        asked = Asked(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled)
-        lacks = lacks_of(asked.recording)
-        requests, left_out = (requests, []) if requests else _usual(lacks, asked.targets)
-        _refuse(requests, lacks, asked)
-        explanations = _predictions(asked, requests)
+        session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
+        lacks = lacks_of(session.recording)
+        requests, left_out = (requests, []) if requests else _usual(lacks, session.targets)
+        _refuse(requests, lacks, session)
+        explanations = _predictions(session, requests)
         for explanation in explanations:
             explanation.notes += left_out
             if observer is not None:
                 observer.on_prediction(explanation)
-        for one, owners in asked.questions():
+        for resolved, owners in session.questions():
             for request in requests:
                 check()
-                trace = asked.trace(one, request.rule, source(asked, request.rule, request.spec))
-                maps = _read(request, trace, asked.samples)
-                if trace.recording is not asked.recording:
-                    maps = conditioned(maps, request.read(asked.trace(one, request.rule)), asked.recording)
+                read_maps = partial(_read, request, session.samples)
+                maps = computed(session, resolved, request.rule, request.read, read_maps)
                 for owner, attribution in zip(owners, maps, strict=True):
                     explanations[owner].maps.append(attribution)
                     if observer is not None:
                         observer.on_map(explanations[owner], attribution)
-            asked.forget_signals()
-    several = isinstance(inputs, list | tuple) or len(explanations) > 1
+            session.forget_signals()
+    several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
     return explanations if several else explanations[0]
 
 
@@ -126,23 +141,23 @@ def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request],
     return [parse(spec) for spec in specs], [] if note is None else [note]
 
 
-def _refuse(requests: list[Request], lacks: dict[str, str], asked: Asked) -> None:
+def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
     """Raise ExplainerError for what makes no sense, before any work is done on what does."""
     for request in requests:
-        reason = reason_against(request.method, lacks)
+        reason = reason_against(request.method, lacks, request.options)
         if reason is not None:
             raise ExplainerError(f"{request.spec} cannot run here. {reason}")
-        for one in asked.chosen:
+        for target in session.chosen:
             if request.rule is not None:
-                one.seed(asked.answers, request.rule)
+                target.seed(session.answers, request.rule)
 
 
-def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:
-    model, labels = asked.model, asked.labels
-    logits = asked.answers.float().cpu()
-    probabilities = logits.softmax(-1)
+def _predictions(session: Session, requests: list[Request]) -> list[Explanation]:
+    model, labels = session.model, session.labels
+    logits = session.answers.float().cpu()
+    probabilities = probabilities_of(logits / model.calibration.temperature, model.output)
     explanations = []
-    for i, (record, notes) in enumerate(zip(asked.seen.inputs, asked.prepared.notes, strict=True)):
+    for i, (record, notes) in enumerate(zip(session.seen.inputs, session.prepared.notes, strict=True)):
         explanation = Explanation(
             model=model.name,
             weights_digest=model.weights_digest,
@@ -153,67 +168,63 @@ def _predictions(asked: Asked, requests: list[Request]) -> list[Explanation]:
             targets=[],
             methods=[r.spec for r in requests],
             versions=versions(),
-            notes=[*notes, *doubt(model.name, float(probabilities[i].max()))],
+            notes=list(notes),
             prompted=model.kind == "clip",
-            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in asked.tensors.items()},
+            output=model.output,
+            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
         )
-        if asked.prompts_read is not None:
-            for label, prompt_notes in zip(labels, asked.prompts_read.notes, strict=True):
+        if session.prompts_read is not None:
+            for label, prompt_notes in zip(labels, session.prompts_read.notes, strict=True):
                 explanation.notes += [f"{label!r}: {note}" for note in prompt_notes]
         if model.side == "text":
-            explanation.prompts = {label: text for label, text in zip(labels, asked.samples, strict=True) if isinstance(text, TextInput)}
-        for one in asked.chosen:
-            explanation.targets.append(_target_info(explanation, one, i))
-        explanation.completeness_of = _completeness(model, asked.prepared, i, labels, asked.chosen[0])
+            explanation.prompts = {label: text for label, text in zip(labels, session.samples, strict=True) if isinstance(text, TextInput)}
+        abstain = Judge(session, explanation, i)
+        explanation.abstention = abstain.of_answer()
+        for target in session.chosen:
+            explanation.targets.append(replace(explanation.target_info(target, i), abstention=abstain.of_target(target)))
+        explanation.completeness_of = _completeness(model, session.prepared, i, labels, session.chosen)
         explanations.append(explanation)
     return explanations
 
 
-def _target_info(explanation: Explanation, one: Chosen, sample: int) -> TargetInfo:
-    info = explanation.class_info(int(one.index[sample]))
-    if one.against is not None:
-        other = explanation.class_info(int(one.against[sample]))
-        return TargetInfo(one.labels[sample], None, None, info.logit - other.logit, None, "logit", info.label, other.label)
-    if one.probability:
-        return replace(info, label=one.labels[sample], read="probability", of=info.label)
-    return replace(info, label=one.labels[sample], read="logit")
-
-
-def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], one: Chosen) -> Callable[[str], float]:
-    """A function that records the sample again and adds up its FullGrad terms; it holds the tensors, not the graph."""
+def _completeness(
+    model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]
+) -> Callable[[str, int], float]:
+    """A function that records the sample again and adds up its FullGrad terms for a target; it holds the tensors, not the graph."""
     tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
-    alone = one.only(sample)
-    if model.side == "text":  # one prompt, of one image
-        labels, alone = list(alone.labels), Chosen(alone.labels, torch.zeros_like(alone.index))
+    alone = [target.only(sample) for target in targets]
 
-    def completeness(rule: str) -> float:
-        if rule not in GRADIENT_RULES:
-            raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(GRADIENT_RULES)}; not {rule!r}.")
-        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(labels).tensors
+    def completeness(rule: str, number: int) -> float:
+        chosen, compared = alone[number], labels
+        if model.side == "text":  # one prompt, of one image
+            chosen, compared = ResolvedTarget(chosen.labels, torch.zeros_like(chosen.index)), list(chosen.labels)
+        if rule not in gradient_rules():
+            raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
+        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
         with torch.inference_mode(False), torch.enable_grad():
-            trace = Trace(Recording(model, {**tensors, **prompts}), alone, RULES[rule])
+            trace = Trace(Recording(model, {**tensors, **prompts}), chosen, RULES[rule])
             terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.unplaced
-        return float((trace.value() - terms).abs())
+        return float((trace.account() - terms).abs())
 
     return completeness
 
 
-def _read(request: Request, trace: Trace, samples: list[ImageInput | TextInput]) -> list[Attribution]:
-    """Run one read-out and cut its scores (B, S) into one attribution a sample."""
+def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Tensor | None = None) -> list[Attribution]:
+    """Run one read-out, unless its scores (B, S) are known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
-    scores = request.read(trace).detach()
+    scores = request.read(trace).detach() if known is None else known
     error = _error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
     attributions = []
     for i, sample in enumerate(samples):
-        own = scores[i][mask[i]]
-        if not bool(own.isfinite().all()):
+        values = scores[i][mask[i]]
+        if not bool(values.isfinite().all()):
             raise ExplainerError(
                 f"{request.spec} gave numbers that are not finite for this input in {trace.recording.logits.dtype}: try float32 weights."
             )
-        name = request.name
+        name, content = request.name, content_of(sample, trace.layout, len(values))
         attributions.append(
             Attribution(
                 method=request.spec,
@@ -224,31 +235,42 @@ def _read(request: Request, trace: Trace, samples: list[ImageInput | TextInput])
                 year=name.year or None,
                 paper=name.paper,
                 target=trace.chosen.labels[i],
-                scores=own,
-                content=content_of(sample, trace.layout, len(own)),
+                scores=values,
+                content=content,
                 patches=trace.layout.grid,
                 text=sample if isinstance(sample, TextInput) else None,
                 signed=request.method.signed,
                 class_specific=request.method.class_specific,
                 seconds=seconds,
+                adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys(trace.notes)),
+                notes=tuple(dict.fromkeys([*trace.notes, *_empty(values, content)])),
                 pixels=None if trace.pixels is None else trace.pixels[i].detach().float().cpu(),
+                image=sample if isinstance(sample, ImageInput) else None,
             )
         )
     return attributions
 
 
+def _empty(scores: Tensor, content: Tensor) -> list[str]:
+    """A note where no patch or word has a score."""
+    shown = scores[content]
+    if len(shown) == 0 or bool(shown.any()):
+        return []
+    return ["This map is zero everywhere: for this target the method gives no patch or word any score, so there is nothing to rank."]
+
+
 def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Completeness error (B,) of a read-out that promises to sum to the explained number; its own account where it has one."""
-    if not request.method.complete:
+    """Completeness error (B,) of a read-out whose scores are shares of the explained number under some rule, whatever the rule now; its
+    own account where it has one."""
+    if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None
     if trace.error is not None:
         return trace.error
     total = scores.sum(1)
     if request.method.name == "fullgrad":
         total = total + trace.unplaced
-    return (trace.value() - total).abs()
+    return (trace.account() - total).abs()
 
 
 __all__ = [

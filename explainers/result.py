@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.models.abstention import Abstention
 from explainers.models.base import ImageInput, TextInput, Token
+from explainers.models.outputs import Output
+from explainers.targets import AnyOf, ResolvedTarget
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """An explained class or prompt, or one that the model thinks of. ``index`` is None for a contrast, ``prompt`` is set for CLIP.
+    """An explained class or prompt, or one that the model thinks of.
 
+    index    None for a contrast and for a group
+    prompt   set for CLIP
     read     of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference
-    of       the class or prompt itself, where ``label`` says more: of a contrast and of a probability
-    against  the other class or prompt of a contrast
+    of       the class or prompt itself, where ``label`` says more: of a contrast, of a probability, and of a group (``any:dog``)
+    against  the other class, prompt or group of a contrast
+    group    of :class:`AnyOf`, the group: ``logit`` is the log-sum-exp of its classes, ``probability`` their sum
+    abstention  of a prompt that the model cannot read or that is not in the picture; its numbers then say nothing
     """
 
     label: str
@@ -30,10 +41,13 @@ class TargetInfo:
     read: Literal["logit", "probability"] | None = None
     of: str | None = None
     against: str | None = None
+    group: str | None = None
+    abstention: Abstention | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {k: v for k, v in self.__dict__.items() if v is not None}
+        said = {k: v for k, v in self.__dict__.items() if v is not None}
+        return said if self.abstention is None else {**said, "abstention": self.abstention.to_json()}
 
 
 @dataclass(frozen=True)
@@ -48,14 +62,37 @@ class WordScore:
     part: int = 0
 
 
+@dataclass(frozen=True)
+class MapPrecision:
+    """In which precision a map of relevance was computed, and why.
+
+    dtype     ``float32``, ``float64``, ...
+    why       in one sentence
+    rounding  by how much of the largest score rounding may change the map in the model's own precision (estimated, rather too large than
+              too small); None where nobody asked
+    """
+
+    dtype: str
+    why: str
+    rounding: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is beyond any number is no number."""
+        rounding = self.rounding if self.rounding is not None and math.isfinite(self.rounding) else None
+        return {"dtype": self.dtype, "why": self.why, "rounding": rounding}
+
+
 @dataclass(frozen=True, eq=False)
 class Attribution:
     """What one method says about one target.
 
     scores   float32 (S,), on the CPU: every token, prefix and special tokens included; signed where the method is
     content  bool (S,): which of them stand for patches or for words of the text
+    adds_up_to  what the scores promise to add up to under this rule and with these options; None: nothing
     patches  (rows, columns) for images: ``scores[content]`` is in raster order
     pixels   float32 (height, width) where the method goes back to the pixels the model saw
+    image    the picture that the map lies on; None for a text
+    precision  of a map of relevance, in which precision it was computed and why; None for others, which need no more than the model's
     """
 
     method: str
@@ -73,9 +110,12 @@ class Attribution:
     signed: bool
     class_specific: bool
     seconds: float
+    adds_up_to: str | None = None
     completeness_error: float | None = None
     notes: tuple[str, ...] = ()
     pixels: Tensor | None = None
+    image: ImageInput | None = field(default=None, repr=False)
+    precision: MapPrecision | None = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -98,8 +138,17 @@ class Attribution:
         scored = [(w, float(merge(self.scores[list(w.tokens)]))) for w in self.text.words if w.tokens]
         return [WordScore(w.text, w.start, w.end, w.tokens, score, w.part) for w, score in scored]
 
+    def _repr_html_(self) -> str:
+        """The map over its picture, or the words in their colours: what a notebook shows."""
+        from explainers.rendering.notebook import map_html
+
+        return map_html(self, self.image)
+
     def to_json(self) -> dict[str, Any]:
-        """A map as JSON. ``scores``: for an image those of the patches in raster order, for a text one for each token."""
+        """A map as JSON. ``scores``: for an image those of the patches in raster order, for a text one for each token.
+
+        ``pixels``: rows and columns of the map of the pixels, where the method has one; its numbers are not in here.
+        """
         shown = self.scores if self.patches is None else self.scores[self.content]
         return {
             "method": self.method,
@@ -112,18 +161,49 @@ class Attribution:
             "target": self.target,
             "scores": shown.tolist(),
             **({"grid": list(self.patches)} if self.patches is not None else {}),
+            **({"pixels": list(self.pixels.shape)} if self.pixels is not None else {}),
             "range": list(self.range),
             "signed": self.signed,
             "class_specific": self.class_specific,
+            "adds_up_to": self.adds_up_to,
             **({"completeness_error": self.completeness_error} if self.completeness_error is not None else {}),
+            **({"precision": self.precision.to_json()} if self.precision is not None else {}),
             "seconds": self.seconds,
             "notes": list(self.notes),
         }
 
 
+@dataclass(frozen=True)
+class WindowInfo:
+    """A part of a text that was longer than the model takes, and what the model says of this part alone.
+
+    start, end   characters of the text
+    tokens       its first and its last word piece among the tokens of the text
+    label        the top class, and its ``probability``, None for a regression
+    logits       for each explained target, in order: their mean is the target's own
+    """
+
+    start: int
+    end: int
+    tokens: tuple[int, int]
+    label: str
+    probability: float | None
+    logits: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**self.__dict__, "tokens": list(self.tokens), "logits": list(self.logits)}
+
+
 @dataclass(eq=False)
 class Explanation:
     """One input explained: what the model says, and what each method says made it say so.
+
+    ``probabilities`` are softmax(logits / temperature), with the temperature of the model's calibration, 1 where it has none.
+    ``abstention`` says what the model can't know of this input; None where it is within what it knows.
+
+    ``windows`` says where the windows lie of a text that was longer than the model takes: its logits are the means of theirs, and
+    ``tensors`` has a row for each. Empty for what was read whole.
 
     ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one.
     """
@@ -139,10 +219,13 @@ class Explanation:
     versions: dict[str, str]
     maps: list[Attribution] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    output: Output = "softmax"  # what the logits mean; a regression has no probabilities: they are not a number
+    abstention: Abstention | None = None
     prompted: bool = False  # whether the classes are prompts
     prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
+    windows: tuple[WindowInfo, ...] = ()
     tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
-    completeness_of: Callable[[str], float] | None = field(default=None, repr=False)
+    completeness_of: Callable[[str, int], float] | None = field(default=None, repr=False)
 
     @property
     def target(self) -> TargetInfo:
@@ -152,9 +235,9 @@ class Explanation:
     def __getitem__(self, key: str | tuple[str, str | int]) -> Attribution:
         spec, wanted = key if isinstance(key, tuple) else (key, 0)
         label = self.targets[wanted].label if isinstance(wanted, int) else wanted
-        for one in self.maps:
-            if one.method == spec and one.target == label:
-                return one
+        for attribution in self.maps:
+            if attribution.method == spec and attribution.target == label:
+                return attribution
         have = ", ".join(dict.fromkeys(m.method for m in self.maps)) or "none yet"
         raise KeyError(f"no map of {spec!r} for {label!r}; methods: {have}; targets: {', '.join(t.label for t in self.targets)}")
 
@@ -166,25 +249,84 @@ class Explanation:
     def class_info(self, index: int) -> TargetInfo:
         """Label, logit and probability of a class."""
         label = self.labels[index] if index < len(self.labels) else f"class {index}"
-        return TargetInfo(label, index, label if self.prompted else None, float(self.logits[index]), float(self.probabilities[index]))
+        probability = None if self.output == "regression" else float(self.probabilities[index])
+        return TargetInfo(label, index, label if self.prompted else None, float(self.logits[index]), probability)
 
-    def completeness(self, rule: str) -> float:
-        """|f(x) - sum of all FullGrad terms| for the first target under ``rule``: 0 is a full account. Raises
-        ExplainerError for a relevance rule.
+    def target_info(self, target: ResolvedTarget, sample: int = 0) -> TargetInfo:
+        """What the model says of a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
+        info = self._info(target.index[sample], target.group)
+        label = target.labels[sample]
+        if target.against is not None:
+            other = self._info(target.against[sample], target.against_group)
+            difference = info.logit - other.logit
+            return TargetInfo(label, None, None, difference, None, "logit", info.of or info.label, other.of or other.label)
+        if target.probability:
+            return replace(info, label=label, read="probability", of=info.of or info.label)
+        return replace(info, label=label, read="logit")
+
+    def _info(self, index: Tensor, group: str | None) -> TargetInfo:
+        """Label, logit and probability of a class, or of a group of them together."""
+        if group is None:
+            return self.class_info(int(index))
+        members = index.cpu()
+        logit, probability = float(self.logits[members].logsumexp(-1)), float(self.probabilities[members].sum())
+        return TargetInfo(f"any {group}", None, None, logit, probability, of=str(AnyOf(group)), group=group)
+
+    def _repr_html_(self) -> str:
+        """What the model says, and all maps side by side: what a notebook shows."""
+        from explainers.rendering.notebook import map_html, panel_html
+
+        said = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
+        known = [] if self.abstention is None else [self.abstention.detail]
+        maps = (map_html(attribution, attribution.image) for attribution in self.maps)
+        return panel_html(f"{self.model}: {', '.join(said)}", [*known, *self.notes], maps)
+
+    def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4) -> Figure:
+        """The maps side by side as a figure of matplotlib, which can be saved or changed further.
+
+        methods  the specs of the maps to draw, in this order; None: all
+        target   the label of the explained target; None: all targets
+
+        Raises ExplainerError for a method or a target without a map, and where no picture was given to draw on.
+        """
+        from explainers.rendering.figures import panel
+
+        known = list(dict.fromkeys(attribution.method for attribution in self.maps))
+        if missing := [spec for spec in methods or () if spec not in known]:
+            raise ExplainerError(f"There is no map of {', '.join(missing)}: there are {', '.join(known) or 'none yet'}.")
+        maps = [
+            attribution
+            for spec in methods or known
+            for attribution in self.maps
+            if attribution.method == spec and target in (None, attribution.target)
+        ]
+        if not maps and target is not None:
+            raise ExplainerError(f"{target!r} is none of the explained targets: {', '.join(info.label for info in self.targets)}.")
+        return panel(self, maps, columns)
+
+    def completeness(self, rule: str, target: int | str = 0) -> float:
+        """|f(x) - sum of all FullGrad terms| under ``rule``: 0 is a full account. ``target`` is the place or the label of one of the
+        explained targets. Raises ExplainerError for a relevance rule and for a target that was not explained.
         """
         assert self.completeness_of is not None
-        return self.completeness_of(rule)
+        labels = [info.label for info in self.targets]
+        if target not in (range(len(labels)) if isinstance(target, int) else labels):
+            raise ExplainerError(f"{target!r} is none of the explained targets: {', '.join(labels)} (0 to {len(labels) - 1}).")
+        return self.completeness_of(rule, target if isinstance(target, int) else labels.index(target))
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as plain data, as documented for the HTTP face (the server adds id, state and date)."""
         return {
             "model": self.model,
+            "output": self.output,
             "weights_digest": self.weights_digest,
             "versions": self.versions,
             "input": input_json(self.input),
             **({"prompts": [{"prompt": label, **input_json(text)} for label, text in self.prompts.items()]} if self.prompts else {}),
+            **({"windows": [window.to_json() for window in self.windows]} if self.windows else {}),
             "targets": [t.to_json() for t in self.targets],
             "top": [t.to_json() for t in self.top()],
+            **({} if self.abstention is None else {"abstention": self.abstention.to_json()}),
             "methods": self.methods,
             "maps": [m.to_json() for m in self.maps],
             "notes": self.notes,
@@ -192,18 +334,23 @@ class Explanation:
 
 
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
-    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs."""
+    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
+
+    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was.
+    """
     if isinstance(record, ImageInput):
-        return {"kind": "image", "width": record.width, "height": record.height, "crop": list(record.crop), "seen": list(record.seen)}
-    told: dict[str, Any] = {
+        frame = {} if record.frame is None else {"frame": list(record.frame)}
+        size = {"width": record.width, "height": record.height}
+        return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
+    document: dict[str, Any] = {
         "kind": "text",
         "text": record.text,
         "tokens": [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in record.tokens],
         "words": [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in record.words],
     }
     if record.pair is None:
-        return told
+        return document
     parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
-    for name, own in parts.items():
-        told[name] = [{**one, "part": part} for one, part in zip(told[name], own, strict=True)]
-    return {**told, "text_pair": record.pair}
+    for name, values in parts.items():
+        document[name] = [{**word, "part": part} for word, part in zip(document[name], values, strict=True)]
+    return {**document, "text_pair": record.pair}

@@ -1,80 +1,144 @@
-"""What is explained: the logit of a class, its probability, a contrast of two logits, the similarity to a prompt."""
+"""What is explained: the logit of a class or a group of classes, a probability, a contrast of two logits, the similarity to a prompt."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.rules import Rule
+from explainers.models.outputs import Output, probabilities
+
+#: Name of a class, synonym or group -> the indices of the classes it stands for.
+Places = Mapping[str, Sequence[int]]
+_NONE: Places = MappingProxyType({})
+_ANY = "any:"  # how the command line and HTTP write AnyOf
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Any class of a group, such as all dogs: the log-sum-exp of their logits. ``model.groups`` lists the groups.
+
+    Its gradient divides the signal among the classes by the softmax of their logits. Rules that carry relevance start with 1 divided in
+    the same shares, where they start with 1 at a single class otherwise.
+    """
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"{_ANY}{self.group}"
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The logit of ``towards`` minus the logit of ``against``: why this and not that. Each a label, an index, or for CLIP a prompt."""
+    """The logit of ``towards`` minus the logit of ``against``: why this and not that.
 
-    towards: str | int
-    against: str | int
+    Each a label, an index, :class:`AnyOf`, or for CLIP a prompt.
+    """
+
+    towards: str | int | AnyOf
+    against: str | int | AnyOf
 
 
 @dataclass(frozen=True)
 class Probability:
-    """The softmax probability of a class instead of its logit; None is the top class."""
+    """The probability of a class, softmax or sigmoid as the model means it, or of all of a group together; None is the top class."""
 
-    of: str | int | None = None
+    of: str | int | AnyOf | None = None
 
 
-Target = None | int | str | Contrast | Probability
+Target = None | int | str | AnyOf | Contrast | Probability
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A target of one batch, resolved: a label for each sample, class indices (B,), and how it is computed."""
+class ResolvedTarget:
+    """A target of one batch, resolved: a label for each sample, class indices (B,), and how it is computed.
+
+    index, against  of a group (B, M): the indices of its classes
+    group           the group's name, and that of the group it is set against
+    temperature     what the logits are divided by before a probability is computed
+    """
 
     labels: tuple[str, ...]
     index: Tensor
     against: Tensor | None = None
     probability: bool = False
+    output: Output = "softmax"
+    group: str | None = None
+    against_group: str | None = None
+    temperature: float = 1.0
 
-    def repeat(self, times: int) -> Chosen:
+    def repeat(self, times: int) -> ResolvedTarget:
         """The same targets for a batch in which each sample stands ``times`` times in a row."""
         labels = tuple(label for label in self.labels for _ in range(times))
-        against = None if self.against is None else self.against.repeat_interleave(times)
-        return Chosen(labels, self.index.repeat_interleave(times), against, self.probability)
+        against = None if self.against is None else self.against.repeat_interleave(times, 0)
+        return replace(self, labels=labels, index=self.index.repeat_interleave(times, 0), against=against)
 
-    def only(self, sample: int) -> Chosen:
+    def only(self, sample: int) -> ResolvedTarget:
         """The target of one sample of the batch."""
-        own = slice(sample, sample + 1)
-        return Chosen(self.labels[own], self.index[own], None if self.against is None else self.against[own], self.probability)
+        row = slice(sample, sample + 1)
+        against = None if self.against is None else self.against[row]
+        return replace(self, labels=self.labels[row], index=self.index[row], against=against)
 
     def value(self, logits: Tensor) -> Tensor:
         """f(x) (B,) from the logits (B, C): what the scores explain."""
-        rows = torch.arange(len(logits), device=logits.device)
         if self.probability:
-            return logits.softmax(-1)[rows, self.index]
-        value = logits[rows, self.index]
-        return value if self.against is None else value - logits[rows, self.against]
+            return probabilities(logits / self.temperature, self.output).gather(-1, _columns(self.index)).sum(-1)
+        value = _gathered(logits, self.index).logsumexp(-1)
+        return value if self.against is None else value - _gathered(logits, self.against).logsumexp(-1)
+
+    def account(self, logits: Tensor) -> Tensor:
+        """What the terms of a full account add up to (B,): f(x), but for a group sum_c w_c logit_c, w the softmax over its classes.
+
+        The rest of a group's log-sum-exp is the entropy of w, which no token has a part in.
+        """
+        return self.value(logits) if self.probability else (self._shares(logits) * logits).sum(-1)
 
     def seed(self, logits: Tensor, rule: Rule) -> Tensor:
-        """The signal at the logits (B, C). Raises ExplainerError for a probability under a relevance rule, which starts one-hot."""
-        rows = torch.arange(len(logits), device=logits.device)
-        seed = torch.zeros_like(logits)
-        seed[rows, self.index] = 1
+        """The signal at the logits (B, C). Raises ExplainerError for a probability under a relevance rule, which starts at classes."""
+        logits = logits.detach()
+        if not self.probability:
+            return self._shares(logits)
+        if rule.is_relevance:
+            raise ExplainerError(
+                f"The rule {rule.name} starts from one class, not from a probability: explain the logit (target=label) instead."
+            )
+        p = probabilities(logits / self.temperature, self.output)
+        chosen_share = torch.zeros_like(p).scatter(-1, _columns(self.index), p.gather(-1, _columns(self.index)))
+        seed = chosen_share - chosen_share.sum(-1, keepdim=True) * p if self.output == "softmax" else chosen_share * (1 - p)
+        return seed / self.temperature
+
+    def _shares(self, logits: Tensor) -> Tensor:
+        """The gradient of the explained logit (B, C): 1 at a class, its softmax shares over a group, negative what it is set against."""
+        shares = torch.zeros_like(logits).scatter(-1, _columns(self.index), _gathered(logits, self.index).softmax(-1))
         if self.against is not None:
-            seed[rows, self.against] -= 1
-        if self.probability:
-            if rule.is_relevance:
-                raise ExplainerError(
-                    f"The rule {rule.name} starts from one class, not from a probability: explain the logit (target=label) instead."
-                )
-            p = logits.detach().softmax(-1)
-            seed = p[rows, self.index, None] * (seed - p)
-        return seed
+            shares = shares.scatter_add(-1, _columns(self.against), -_gathered(logits, self.against).softmax(-1))
+        return shares
+
+
+def _columns(index: Tensor) -> Tensor:
+    """Class indices as (B, M)."""
+    return index[:, None] if index.dim() == 1 else index
+
+
+def _gathered(logits: Tensor, index: Tensor) -> Tensor:
+    """The logits (B, M) of the classes of a target."""
+    return logits.gather(-1, _columns(index))
+
+
+def named_target(text: str, labels: Sequence[str]) -> str | int | AnyOf:
+    """A class as the command line and HTTP name it: a label, else ``any:`` and a group, else a whole number for an index."""
+    if text in labels:
+        return text
+    if text.startswith(_ANY):
+        return AnyOf(text.removeprefix(_ANY).strip())
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def as_list(target: object) -> list[Target]:
@@ -82,10 +146,10 @@ def as_list(target: object) -> list[Target]:
     several: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not several:
         raise ExplainerError("The list of targets is empty: name at least one class, or pass None for the top class.")
-    for one in several:
-        if isinstance(one, bool) or not isinstance(one, int | str | Contrast | Probability | None):
+    for given in several:
+        if isinstance(given, bool) or not isinstance(given, int | str | AnyOf | Contrast | Probability | None):
             raise ExplainerError(
-                f"{one!r} is no target: pass a label, a class index, Contrast(a, b), Probability(a), or for CLIP a prompt."
+                f"{given!r} is no target: pass a label, a class index, AnyOf(group), Contrast(a, b), Probability(a), or for CLIP a prompt."
             )
     return several
 
@@ -112,8 +176,11 @@ def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def find_class(name: str | int, labels: Sequence[str], classes: int) -> int:
-    """Index of a class by label (exact, else without regard to case) or index. Raises ExplainerError naming near misses."""
+def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
+    """Index of a class by label (exact, else without regard to case), index, or a synonym that one class alone has.
+
+    Raises ExplainerError, naming near misses.
+    """
     if isinstance(name, int):
         if not -classes <= name < classes:
             raise ExplainerError(f"Class {name} does not exist: the model has {classes} classes, 0 to {classes - 1}.")
@@ -123,30 +190,76 @@ def find_class(name: str | int, labels: Sequence[str], classes: int) -> int:
     folded = [label.casefold() for label in labels]
     if folded.count(name.casefold()) == 1:
         return folded.index(name.casefold())
-    near = difflib.get_close_matches(name.casefold(), folded, n=3)
-    hint = f"did you mean {', '.join(labels[folded.index(n)] for n in near)}?" if near else f"the model knows {', '.join(labels[:6])}, ..."
+    indices = synonyms.get(name.casefold(), ())
+    if len(indices) == 1:
+        return indices[0]
+    if indices:
+        raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
+    if name.casefold() in groups:
+        raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
+    known = {word: labels[places[0]] for word, places in synonyms.items()} | dict(zip(folded, labels, strict=True))
+    near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
+    hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}, ..."
     raise ExplainerError(f"There is no class {name!r}; {hint}")
 
 
-def choose(target: Target, labels: Sequence[str], logits: Tensor) -> Chosen:
-    """Resolve a target for the logits (B, C) of a batch; None is each sample's top class."""
+def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
+    """The classes of a group, without regard to case. Raises ExplainerError, naming near misses."""
+    folded = name.casefold()
+    if folded in groups:
+        return groups[folded]
+    if not groups:
+        raise ExplainerError(f"This model has no groups of classes, so there is no any:{name}: name a class.")
+    if folded in (label.casefold() for label in labels):
+        raise ExplainerError(f"{name!r} is a class, not a group of classes: ask for it without any:.")
+    near = difflib.get_close_matches(folded, groups, n=3)
+    largest = sorted(groups, key=lambda group: -len(groups[group]))[:6]
+    hint = f"did you mean {', '.join(near)}?" if near else f"the model has {', '.join(largest)}, ..."
+    raise ExplainerError(f"There is no group {name!r}; {hint}")
+
+
+def choose(
+    target: Target,
+    labels: Sequence[str],
+    logits: Tensor,
+    *,
+    groups: Places = _NONE,
+    synonyms: Places = _NONE,
+    temperature: float = 1.0,
+    output: Output = "softmax",
+) -> ResolvedTarget:
+    """Resolve a target for the logits (B, C) of a batch, which mean ``output``; None is each sample's top class."""
     batch, classes = logits.shape
 
-    def index_of(name: str | int | None) -> Tensor:
+    def index_of(name: str | int | AnyOf | None) -> Tensor:
         if name is None:
             return logits.detach().argmax(-1)
-        return torch.full((batch,), find_class(name, labels, classes), device=logits.device)
+        if isinstance(name, AnyOf):
+            if output != "softmax":
+                raise ExplainerError("The classes of this model do not exclude each other, so it has no any: of a group: name a class.")
+            return torch.tensor(list(find_group(name.group, groups, labels)), device=logits.device).expand(batch, -1)
+        return torch.full((batch,), find_class(name, labels, classes, synonyms, groups), device=logits.device)
 
-    def label_of(index: Tensor) -> list[str]:
+    def label_of(name: str | int | AnyOf | None, index: Tensor) -> list[str]:
+        if isinstance(name, AnyOf):
+            return [f"any {name.group.casefold()}"] * batch
         return [labels[int(i)] if int(i) < len(labels) else f"class {int(i)}" for i in index]
+
+    def group_of(name: str | int | AnyOf | None) -> str | None:
+        return name.group.casefold() if isinstance(name, AnyOf) else None
 
     if isinstance(target, Contrast):
         a, b = index_of(target.towards), index_of(target.against)
-        if bool((a == b).any()):
-            raise ExplainerError(f"The contrast of {target.towards!r} with itself is zero: name two different classes.")
-        return Chosen(tuple(f"{x} − {y}" for x, y in zip(label_of(a), label_of(b), strict=True)), a, against=b)
+        if a.shape == b.shape and bool((_columns(a) == _columns(b)).all(-1).any()):
+            raise ExplainerError(f"The contrast of {str(target.towards)!r} with itself is zero: name two different classes.")
+        both = zip(label_of(target.towards, a), label_of(target.against, b), strict=True)
+        names = tuple(f"{x} − {y}" for x, y in both)
+        return ResolvedTarget(names, a, b, group=group_of(target.towards), against_group=group_of(target.against), temperature=temperature)
     if isinstance(target, Probability):
+        if output == "regression":
+            raise ExplainerError("This model gives values, not probabilities: explain the value itself (target=label).")
         index = index_of(target.of)
-        return Chosen(tuple(f"p({x})" for x in label_of(index)), index, probability=True)
+        names = tuple(f"p({x})" for x in label_of(target.of, index))
+        return ResolvedTarget(names, index, probability=True, group=group_of(target.of), temperature=temperature, output=output)
     index = index_of(target)
-    return Chosen(tuple(label_of(index)), index)
+    return ResolvedTarget(tuple(label_of(target, index)), index, group=group_of(target), temperature=temperature)

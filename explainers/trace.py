@@ -11,19 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import Signals
 from explainers.errors import ExplainerError
+from explainers.integration import Rerun, mean_signals
 from explainers.models.base import Layout
-from explainers.recording import Recording
-from explainers.rules import RULES, Rule
-from explainers.signals import Signals
-from explainers.targets import Chosen
-
-
-class Rerun(Protocol):
-    """Records the model again."""
-
-    def __call__(self, repeats: int = 1, **how: Any) -> Recording:
-        """Each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes."""
+from explainers.targets import ResolvedTarget
 
 
 class Answer(Protocol):
@@ -44,7 +38,7 @@ class Trace:
     def __init__(
         self,
         recording: Recording,
-        chosen: Chosen,
+        chosen: ResolvedTarget,
         rule: Rule | None,
         *,
         seeds: tuple[int, ...] = (0,),
@@ -59,9 +53,12 @@ class Trace:
         self._rerun = rerun
         self._answer = answer
         self._content = content
+        self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
+        self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
+        self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
         self.waited = 0.0  # seconds that passes shared with other read-outs took
         self.notes: list[str] = []
-        self.error: Tensor | None = None  # (B,): completeness error, where the read-out promises completeness
+        self.error: Tensor | None = None  # (B,): completeness error, where the read-out has an account of its own
         self.pixels: Tensor | None = None  # (B, height, width): the map at the pixels, where the read-out has one
         self.terms: dict[int, Tensor] = {}  # block -> (B, S): what it adds, where the read-out is a sum over blocks
         self.rest: Tensor | None = None  # (B, S): what that sum has of no block
@@ -106,8 +103,13 @@ class Trace:
         if self.rule is None:
             raise ExplainerError("This read-out has no backward rule.")
         before = time.perf_counter()
-        signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule))
+        if self.integrated:
+            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
+        else:
+            signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule))
         self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
+        if self.draw is not None and signals.errors is not None:
+            signals = signals.moved(self.draw)
         if signals.unruled:
             names = ", ".join(sorted(signals.unruled))
             self.notes.append(
@@ -116,12 +118,12 @@ class Trace:
         return signals
 
     @property
-    def middles(self) -> list[Tensor]:
+    def mid_residuals(self) -> list[Tensor]:
         """Per block (B, S, D): the residual stream after attention. Raises ExplainerError where a block has none."""
-        found = self.recording.middles
-        if any(m is None for m in found):
+        residuals = self.recording.mid_residuals
+        if any(m is None for m in residuals):
             raise ExplainerError("This model's blocks do not add attention to a residual stream.")
-        return [m.detach() for m in found if m is not None]
+        return [m.detach() for m in residuals if m is not None]
 
     @property
     def block_input_grads(self) -> tuple[Tensor, ...]:
@@ -150,10 +152,12 @@ class Trace:
     @property
     def pixel_grads(self) -> Tensor:
         """Signal at the pixels (B, C, height, width)."""
-        found = self.signals.pixels
-        if found is None:
+        if self.integrated:
+            raise ExplainerError("integrated= averages gradients at the embedded tokens; leave at=pixels out, or use integrated_gradients.")
+        pixels = self.signals.pixels
+        if pixels is None:
             raise ExplainerError("There are no pixels here: at=pixels is for images.")
-        return found
+        return pixels
 
     @property
     def block_output_grads(self) -> tuple[Tensor, ...]:
@@ -170,7 +174,7 @@ class Trace:
         other = Trace(
             self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, answer=self._answer, content=self._content
         )
-        other.notes = self.notes
+        other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
         return other
 
     def token_mean(self, x: Tensor) -> Tensor:
@@ -180,13 +184,31 @@ class Trace:
 
     @property
     def class_tokens(self) -> Tensor:
-        """Place (B,) of the token that the head reads. Raises ExplainerError where it pools."""
-        if self.recording.class_tokens is None:
-            raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
-        return self.recording.class_tokens
+        """Place (B,) of the token that the head reads; where it pools and ``row`` says so, of the class token before the patches.
+
+        Raises ExplainerError where there is no such token.
+        """
+        if self.row != "mean" and self.recording.class_tokens is not None:
+            return self.recording.class_tokens
+        if self.row == "class_token" and self.layout.prefix and self.recording.model.details.get("class_token"):
+            self._note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
+            return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
+        if self.row == "mean":
+            raise ExplainerError("This read-out starts from one token, so it knows no mean over all of them: leave row=mean out.")
+        raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     def class_row(self, matrix: Tensor) -> Tensor:
-        """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N)."""
+        """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N); where ``row`` says so, the mean of the rows of all
+        real tokens.
+        """
+        if self.row == "mean":
+            self._note("Read as the mean over all tokens, from each of which the map starts.")
+            weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
+            return (matrix * weight).sum(-2) / weight.sum(-2)
         rows = torch.arange(len(matrix), device=matrix.device)
         return matrix.movedim(-2, 1)[rows, self.class_tokens]
 
@@ -206,6 +228,10 @@ class Trace:
     def value(self, logits: Tensor | None = None) -> Tensor:
         """f(x) (B,), the number that is explained."""
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
+
+    def account(self) -> Tensor:
+        """What the terms of a read-out that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
+        return self.chosen.account(self.recording.logits).detach()
 
     def over_blocks(self, terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Tensor:
         """The sum (B, S) of what each block adds, from block ``first`` on, and of the ``rest``, which belongs to none.

@@ -12,19 +12,20 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from server import explaining
-from server.api import explanations, inside, models, operations, perturbations, probes, taking
+from server.api import comparing, deriving, explanations, export, inside, leaderboard, models, operations, perturbations, probes, runs
 from server.engine import Engine
-from server.metrics import Metrics
-from server.middleware import Surroundings
-from server.pages import add_pages
-from server.problems import add_handlers
-from server.registry import Registry
+from server.http.metrics import Metrics
+from server.http.middleware import Surroundings
+from server.http.problems import add_handlers
+from server.http.uploads import forbid_bombs
+from server.jobs.registry import Registry
+from server.jobs.runs import RunDesk
+from server.jobs.store import Store
+from server.jobs.worker import Worker
+from server.pages.routes import add_pages
 from server.samples import read_samples
 from server.services import Services
 from server.settings import Settings
-from server.store import Store
-from server.uploads import forbid_bombs
-from server.worker import Worker
 
 _DECODERS = 2  # uploads decoded at once
 
@@ -49,7 +50,8 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         registry = Registry(engine.catalogue, settings.max_hub_models)
         worker = Worker(engine, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
-        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders)
+        desk = RunDesk(engine, registry, worker, settings.home)
+        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, desk)
         worker.start()
         try:
             for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
@@ -65,7 +67,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     )
     app.add_middleware(Surroundings, metrics=metrics)
     add_handlers(app)
-    for module in (explanations, inside, perturbations, taking, models, operations, probes):
+    for module in (explanations, deriving, inside, comparing, perturbations, export, models, operations, leaderboard, runs, probes):
         app.include_router(module.router)
     add_pages(app, settings)
     return app

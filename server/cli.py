@@ -1,4 +1,5 @@
-"""The command line: ``vitrine serve``, ``explain``, ``models``, ``methods``, ``train``, ``evaluate-embedded``.
+"""The command line: ``vitrine serve``, ``explain``, ``test``, ``probe``, ``regions``, ``models``, ``methods``, ``train``, ``evaluate``,
+``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -11,7 +12,20 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from server.commands import CommandError, Parser, evaluate, explain, listing, serve, train
+from server.commands import (
+    CommandError,
+    Parser,
+    deletion,
+    evaluate,
+    evaluate_embedded,
+    explain,
+    listing,
+    probe,
+    regions,
+    serve,
+    summarise,
+    train,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -23,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"vitrine {metadata.version('vitrine')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (serve, explain, listing, train, evaluate):
+    for module in (serve, explain, deletion, probe, regions, listing, train, evaluate, evaluate_embedded, summarise):
         module.add(commands)
     return parser
 

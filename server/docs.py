@@ -1,4 +1,4 @@
-"""The tables of the README, made from the registries: ``python -m server.docs`` writes them anew, and a test fails when they are stale.
+"""The tables of the README and of ``docs``, made from the registries: ``python -m server.docs`` writes them, a test keeps them fresh.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 """
@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server import settings
-from server.commands.listing import source
 
 if TYPE_CHECKING:
     from explainers import Rule
     from explainers.methods import Variant
+    from explainers.metrics import Metric
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: A paper of arXiv in a citation.
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
+
+
+def source(by: str, year: int | None) -> str:
+    """Who published it and when, as far as there is an answer."""
+    return ", ".join(part for part in (by, str(year or "")) if part)
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -33,12 +38,12 @@ def methods_markdown() -> str:
     import explainers
 
     rows = []
-    for one in explainers.METHODS.values():
-        scores = "signed" if one.signed else "unsigned"
-        if not one.class_specific:
+    for method in explainers.METHODS.values():
+        scores = "signed" if method.signed else "unsigned"
+        if not method.class_specific:
             scores += ", the same for every class"
-        rules = ", ".join(f"`{rule}`" for rule in one.rules)
-        rows.append((f"`{one.name}`", one.title, source(one.by, one.year), rules or "none", scores, one.description))
+        rules = ", ".join(f"`{rule}`" for rule in method.rules)
+        rows.append((f"`{method.name}`", method.title, source(method.by, method.year), rules or "none", scores, method.description))
     return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
@@ -50,7 +55,8 @@ def rules_markdown() -> str:
         return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
 
     rows = [
-        (f"`{one.name}`", source(one.by, one.year), *(chosen(value) for value in one.choices.values())) for one in explainers.RULES.values()
+        (f"`{rule.name}`", source(rule.by, rule.year), *(chosen(value) for value in rule.choices.values()))
+        for rule in explainers.RULES.values()
     ]
     return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
 
@@ -59,7 +65,7 @@ def models_markdown() -> str:
     """One row a model of the catalogue."""
     from explainers.models.catalogue import CATALOGUE
 
-    rows = [(f"`{one.name}`", one.kind, "inside" if one.embedded else "hub", one.description) for one in CATALOGUE]
+    rows = [(f"`{model.name}`", model.kind, "inside" if model.embedded else "hub", model.description) for model in CATALOGUE]
     return markdown_table(("model", "kind", "from", "what it is"), rows)
 
 
@@ -69,11 +75,49 @@ def references_markdown() -> str:
 
     lines: dict[str, str] = {}
     listed: list[Variant | Rule] = [*explainers.variants(), *explainers.RULES.values()]
-    for one in listed:
-        found = ARXIV.search(one.paper)
-        if one.year:
-            lines.setdefault(found[0] if found else one.paper, f"- {source(one.by, one.year)}: {one.paper}.")
+    for entry in listed:
+        cited = ARXIV.search(entry.paper)
+        if entry.year:
+            lines.setdefault(cited[0] if cited else entry.paper, f"- {source(entry.by, entry.year)}: {entry.paper}.")
     return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
+
+
+def metrics_markdown() -> str:
+    """One row a metric: what it measures, which values are better, what it is for, where it comes from."""
+    from explainers.metrics import METRICS
+
+    def ends(metric: Metric) -> str:
+        low, high = ("" if end is None else f"{end:g}" for end in (metric.lowest, metric.highest))
+        return f"{low or 'no bound'} to {high or 'no bound'}"
+
+    rows = [
+        (
+            f"`{metric.name}`",
+            metric.title,
+            metric.family,
+            metric.direction or "neither",
+            ends(metric),
+            ", ".join(metric.kinds),
+            metric.description,
+            str(metric.source or ""),
+        )
+        for metric in METRICS.values()
+    ]
+    return markdown_table(("metric", "title", "question", "better", "range", "for", "what it measures", "source"), rows)
+
+
+def datasets_markdown() -> str:
+    """A section a data set: what it is, how it lies in its folder, what it gives, where it comes from."""
+    from explainers.datasets import DATASETS
+
+    parts = []
+    for dataset in DATASETS.values():
+        layout = f"\n\n```\n{dataset.layout}\n```" if dataset.layout else "\n\nNeeds no files."
+        facts = [f"Gives: {', '.join(dataset.gives)}.", *([f"Source: {dataset.source}."] if dataset.source else []), dataset.where]
+        parts.append(
+            f"### {dataset.title}: `{dataset.name}`\n\n{dataset.description}{layout}\n\n{' '.join(fact for fact in facts if fact)}"
+        )
+    return "\n\n".join(parts)
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -82,7 +126,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "models": models_markdown,
     "references": references_markdown,
     "settings": settings.table,
+    "metrics": metrics_markdown,
+    "datasets": datasets_markdown,
 }
+#: The files that hold tables, and which.
+PAGES = {"README.md": ("methods", "rules", "models", "references", "settings"), "docs/evaluation.md": ("metrics", "datasets")}
 
 
 def render(text: str) -> str:
@@ -91,5 +139,9 @@ def render(text: str) -> str:
 
 
 if __name__ == "__main__":
-    readme = Path(__file__).resolve().parent.parent / "README.md"
-    readme.write_text(render(readme.read_text("utf-8")), "utf-8")
+    from server import api_docs
+
+    (Path(__file__).resolve().parent.parent / "docs" / "api.md").write_text(api_docs.page(), "utf-8")
+    for name in PAGES:
+        page = Path(__file__).resolve().parent.parent / name
+        page.write_text(render(page.read_text("utf-8")), "utf-8")

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 import explainers
 from explainers.explanation import versions
 from explainers.methods import NEEDS, Method, Variant, parse
+from explainers.methods.about import line_of
+from explainers.methods.families import FAMILIES
+from explainers.methods.presets import PRESETS
+from explainers.methods.standing import standing_for
 from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import card, device_named, fetch
-from explainers.report import render_overlay
+from explainers.models.threads import Threads
+from explainers.plugins import plugin_sources
+from explainers.rendering.overlays import render_overlay
 from server.engine import Engine, Progress
 
 
@@ -32,37 +40,45 @@ def engine() -> Engine:
         check_device=_check_device,
         fetch=_fetch,
         load=explainers.load,
+        fit_threads=Threads().fit,
         explain=explainers.explain,
         default_methods=explainers.default_methods,
         variants=lambda model: [asdict(variant) for variant in explainers.variants(model)],
         readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
         for_probability=explainers.for_probability,
         methods=methods,
-        rules=lambda: [asdict(rule) for rule in explainers.RULES.values()],
+        choosing=choosing,
+        rules=lambda: [asdict(rule) | {"label": rule.label, "short": rule.short or rule.title} for rule in explainers.RULES.values()],
         kinds=lambda: [{"name": name, **asdict(kind)} for name, kind in explainers.KINDS.items()],
         quantities=lambda: [
-            {"name": name, "title": one.title, "says": one.says, "signed": one.signed} for name, one in explainers.QUANTITIES.items()
+            {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
+            for name, quantity in explainers.QUANTITIES.items()
         ],
         mix=explainers.mix,
-        head_maps=lambda asked, *options, **named: explainers.head_maps(explainers.Asked(**asked), *options, **named),
-        contributions=lambda asked, spec: explainers.contributions(explainers.Asked(**asked), spec),
+        head_maps=lambda session, *options, **named: explainers.head_maps(explainers.Session(**session), *options, **named),
+        contributions=lambda session, spec: explainers.contributions(explainers.Session(**session), spec),
+        interaction=explainers.interaction,
+        alike=explainers.alike,
+        word_probe=explainers.word_probe,
         card=_card,
         overlay=overlay,
+        measurable=measurable,
+        evaluate=evaluate,
         cancelled=explainers.Cancelled,
     )
 
 
 def sample_folders() -> list[Path]:
-    """The folders of the samples that ship with the models."""
+    """The folders of the samples that ship with the models, real photos first."""
     root = Path(str(files("embedded"))) / "samples"
-    return [folder for folder in (root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
+    return [folder for folder in (root / "photos", root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
 
 
 def _fingerprint() -> str:
     """SHA-256 over the versions of the libraries and the source of the engine: what the numbers depend on besides the model."""
     root = Path(explainers.__file__).parent
     digest = hashlib.sha256(json.dumps(versions()).encode())
-    for path in sorted(root.rglob("*.py")):
+    for path in (*sorted(root.rglob("*.py")), *plugin_sources()):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -86,45 +102,111 @@ def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
     blocks = None if model is None else len(model.blocks)
     pairs = explainers.pairs(model)
-    return [_method(one, blocks, [pair for pair in pairs if pair.readout == one.name]) for one in explainers.METHODS.values()]
+    return [_method(method, blocks, [pair for pair in pairs if pair.readout == method.name]) for method in explainers.METHODS.values()]
 
 
 def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
-    left_out = ("readout", "named", "pixels", "refuses")
-    document = {one.name: getattr(method, one.name) for one in fields(method) if one.name not in left_out}
-    shown = ("spec", "rule", "title", "by", "year", "paper", "reason")
+    left_out = ("readout", "named", "pixels", "refuses", "promise")
+    document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
+    shown = ("spec", "rule", "title", "by", "year", "paper", "adds_up_to", "reason", "remedies")
     return {
         **document,
         "rules": list(method.rules),
+        "promise": None if method.promise is None else {"rules": list(method.promise.rules), "total": method.promise.total},
         "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},
         "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
-        "pairs": [{name: getattr(pair, name) for name in shown} for pair in pairs],
+        "pairs": [
+            {**{name: getattr(pair, name) for name in shown}, "line": line_of(method.name, pair.rule, method.rule)} for pair in pairs
+        ],
     }
 
 
-def overlay(document: Mapping[str, Any], one: Mapping[str, Any], seen: Image.Image | None, size: int) -> Image.Image:
-    """The picture of one map of a stored explanation; ``seen`` is the part of the image that the model saw."""
-    told = document["input"]
+def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What helps to choose among ``variants``: families, sets to begin with, and how far each method can be trusted on models of ``kind``
+    (None: nothing was measured), by its own measurement where there is one.
+    """
+    listed = [Variant(**variant) for variant in variants]
+    standing = None if kind is None else standing_for(kind, model)
+    ranks = {} if standing is None else {variant.spec: standing.to_json(variant.spec) for variant in listed}
+    return {
+        "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
+        "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
+        "standing": None if standing is None else {**standing.about(), "ranks": {spec: rank for spec, rank in ranks.items() if rank}},
+    }
+
+
+def measurable(kind: str) -> list[dict[str, Any]]:
+    """The data sets that need no download and suit models of this ``kind``, each with the metrics that can be measured on it."""
+    from explainers.datasets import DATASETS  # these load scikit-learn and SciPy, which nothing else here needs
+    from explainers.evaluation.plan import lacking
+    from explainers.metrics import METRICS
+
+    listed = []
+    for entry in DATASETS.values():
+        if entry.layout or entry.kind != ("text" if kind == "text" else "image"):
+            continue
+        data = entry.open()
+        if kind == "clip" and not data.classes:
+            continue
+        metrics = [{"name": name, "title": metric.title} for name, metric in METRICS.items() if lacking(metric, data, 2) is None]
+        listed.append({"name": entry.name, "title": entry.title, "inputs": len(data), "metrics": metrics})
+    return listed
+
+
+def evaluate(
+    model: explainers.Model,
+    wanted: Mapping[str, Any],
+    folder: Path,
+    tell: Callable[[int, int], None],
+    cancelled: Callable[[], bool],
+) -> bool:
+    """Measure what is ``wanted`` (model, dataset, methods, metrics, limit) in ``folder``, and write its reports; False where it was
+    stopped before its end.
+    """
+    from explainers.datasets import open_dataset
+    from explainers.evaluation.measuring import Bench
+    from explainers.evaluation.plan import make_plan
+    from explainers.evaluation.reporting import write_reports
+    from explainers.evaluation.running import run
+
+    data = open_dataset(wanted["dataset"])
+    plan = make_plan(model, data, wanted["methods"], wanted["metrics"], limit=wanted["limit"])
+    finished = run(model, data, plan, folder, progress=tell, cancelled=cancelled)
+    if finished is None:
+        return False
+    write_reports(finished, Bench(model, data, plan))
+    return True
+
+
+def overlay(
+    document: Mapping[str, Any], entry: Mapping[str, Any], seen: Image.Image | None, size: int, pixels: NDArray[np.float32] | None = None
+) -> Image.Image:
+    """The picture of one map of a stored explanation, or of its map of the ``pixels``.
+
+    ``seen`` is the part of the image that the model saw.
+    """
+    given = document["input"]
     if "prompts" in document:  # its words were explained, not the image
-        told = next(prompt for prompt in document["prompts"] if prompt["prompt"] == one["target"])
+        given = next(prompt for prompt in document["prompts"] if prompt["prompt"] == entry["target"])
     record: ImageInput | TextInput
-    if told["kind"] == "text":
-        tokens = tuple(Token(**token) for token in told["tokens"])
-        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in told["words"])
-        record = TextInput(told["text"], tokens, words, told.get("text_pair"))
+    if given["kind"] == "text":
+        tokens = tuple(Token(**token) for token in given["tokens"])
+        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in given["words"])
+        record = TextInput(given["text"], tokens, words, given.get("text_pair"))
         content = [not token.special for token in tokens]
     else:
         width, height = (0, 0) if seen is None else seen.size
-        record = ImageInput(width, height, (0, 0, width, height), tuple(told["seen"]), seen)
-        content = [True] * len(one["scores"])
-    grid = one.get("grid")
+        record = ImageInput(width, height, (0, 0, width, height), tuple(given["seen"]), seen)
+        content = [True] * len(entry["scores"])
+    grid = entry.get("grid")
     same = ("method", "readout", "rule", "title", "by", "year", "paper", "target", "signed", "class_specific", "seconds")
     attribution = explainers.Attribution(
-        **{name: one[name] for name in same},
-        scores=torch.tensor(one["scores"], dtype=torch.float32),
+        **{name: entry[name] for name in same},
+        scores=torch.tensor(entry["scores"], dtype=torch.float32),
         content=torch.tensor(content, dtype=torch.bool),
         patches=None if grid is None else tuple(grid),
         text=record if isinstance(record, TextInput) else None,
+        pixels=None if pixels is None else torch.from_numpy(pixels),
     )
     explanation = explainers.Explanation(
         model=document["model"],
@@ -137,4 +219,4 @@ def overlay(document: Mapping[str, Any], one: Mapping[str, Any], seen: Image.Ima
         methods=document["methods"],
         versions=document["versions"],
     )
-    return render_overlay(explanation, attribution, size)
+    return render_overlay(explanation, attribution, size, at="patches" if pixels is None else "pixels")

@@ -3,45 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from server.problems import Problem
+from fastapi import Path
+
+from server.http.problems import Problem
+from server.jobs.intake import Input
 from server.services import Services
 
+#: The path parameter of the calls about one explanation.
+ExplanationId = Annotated[str, Path(alias="id", description="The id of an explanation.")]
 
-def find_document(one: str, services: Services) -> dict[str, Any]:
-    """The explanation ``one`` as it stands."""
-    job = services.worker.find(one)
-    document = job.document() if job is not None else services.store.document(one)
+COPY = "original.jpg"
+#: Said where the picture of an explanation is asked about again that was made before uploads were kept.
+ONLY_A_COPY = (
+    "Explained from the copy that the server kept of the picture (JPEG, at most 1024 pixels a side), as the picture itself was not kept "
+    "then: numbers can differ a little."
+)
+
+
+def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
+    """An explanation as it stands."""
+    job = services.worker.find(explanation_id)
+    document = job.document() if job is not None else services.store.document(explanation_id)
     if document is None:
         send = "POST /api/explanations makes one; the oldest ones are forgotten in time."
-        raise Problem(404, "no-such-explanation", f"There is no explanation {one!r}.", send=send)
+        raise Problem(404, "no-such-explanation", f"There is no explanation {explanation_id!r}.", send=send)
     return document
 
 
-def stored_file(one: str, name: str, services: Services) -> bytes | None:
+def stored_file(explanation_id: str, name: str, services: Services) -> bytes | None:
     """A file that is kept beside the explanation (``input.png``, ``original.jpg``, the tensors), or None."""
-    job = services.worker.find(one)
-    return (job.images.get(name) if job is not None else None) or services.store.file(one, name)
+    job = services.worker.find(explanation_id)
+    return (job.images.get(name) if job is not None else None) or services.store.file(explanation_id, name)
 
 
-def find_map(one: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
+def upload_of(explanation_id: str, services: Services) -> bytes | None:
+    """The file that was sent with the explanation, as it was sent, or None."""
+    job = services.worker.find(explanation_id)
+    return (job.question.image if job is not None else None) or services.store.upload(explanation_id)
+
+
+def input_of(explanation_id: str, services: Services) -> Input:
+    """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
+    job = services.worker.find(explanation_id)
+    if job is not None:
+        return Input(job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop)
+    document = services.store.document(explanation_id)
+    if document is None:
+        detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
+        raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
+    source = document.get("input", {})
+    if source.get("kind") == "text":
+        return Input(text=source["text"], text_pair=source.get("text_pair"))
+    if (upload := services.store.upload(explanation_id)) is not None:
+        return Input(upload, crop=tuple(source["frame"]) if "frame" in source else None)
+    if (copy := services.store.file(explanation_id, COPY)) is not None:
+        return Input(copy, note=ONLY_A_COPY)
+    send = "Send the image or the text itself."
+    raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
+
+
+def find_map(explanation_id: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:
     """The explanation and its map of the method ``spec`` for the label ``target``, the first one by default."""
-    document = find_document(one, services)
+    document = find_document(explanation_id, services)
     if target is not None:
         find_target(document, target)
-    for found in document["maps"]:
-        if found["method"] == spec and (target is None or found["target"] == target):
-            return document, found
-    specs = dict.fromkeys(found["method"] for found in document["maps"])
+    for entry in document["maps"]:
+        if entry["method"] == spec and (target is None or entry["target"] == target):
+            return document, entry
+    specs = dict.fromkeys(entry["method"] for entry in document["maps"])
     raise Problem(404, "no-such-map", f"The explanation has no map {spec!r}.", send=f"It has: {', '.join(specs) or 'none yet'}.")
 
 
 def find_target(document: Mapping[str, Any], label: str | None) -> dict[str, Any]:
     """What the explanation says of the target called ``label``, the first one by default."""
     targets = list(document.get("targets", ()))
-    found = next((one for one in targets if label in (None, one["label"])), None)
-    if found is None:
-        explained = ", ".join(one["label"] for one in targets) or "nothing"
+    target = next((target for target in targets if label in (None, target["label"])), None)
+    if target is None:
+        explained = ", ".join(target["label"] for target in targets) or "nothing"
         raise Problem(404, "no-such-target", f"{label!r} was not explained.", send=f"Explained: {explained}.")
-    return dict(found)
+    return dict(target)

@@ -9,12 +9,13 @@ import anyio
 from fastapi import Depends, Request
 
 from server.engine import Engine
-from server.metrics import Metrics
-from server.registry import Registry
+from server.http.metrics import Metrics
+from server.jobs.registry import Registry
+from server.jobs.runs import RunDesk
+from server.jobs.store import Store
+from server.jobs.worker import Worker
 from server.samples import Sample
 from server.settings import Settings
-from server.store import Store
-from server.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Services:
     metrics: Metrics
     samples: dict[str, Sample]
     decoders: anyio.CapacityLimiter
+    runs: RunDesk
 
 
 def _services(request: Request) -> Services:

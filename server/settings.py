@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import platformdirs
 
 log = logging.getLogger(__name__)
 PREFIX = "VITRINE_"
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -38,20 +40,29 @@ class Settings:
     max_upload_mb: float = _setting(20.0, "Largest upload, in megabytes (10^6 bytes).", 0.001)
     max_megapixels: float = _setting(40.0, "Largest image, in millions of pixels.", 0.001)
     max_text_chars: int = _setting(20_000, "Longest text, in characters.", 1)
-    max_methods: int = _setting(64, "Most methods in one request.", 1)
+    max_methods: int = _setting(256, "Most methods in one request.", 1)
     max_targets: int = _setting(8, "Most targets or prompts in one request.", 1)
     queue_size: int = _setting(32, "Explanations that may wait; one more is answered 429.", 1)
     max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest makes room.", 1)
     keep: int = _setting(1000, "Explanations kept in the store; the oldest make room.", 1)
+    runs: tuple[str, ...] = _setting(
+        (), "Folders of runs of `vitrine evaluate` that the leaderboard shows beside those that ship, separated by commas."
+    )
+    embed: tuple[str, ...] = _setting(
+        (), "Sites whose pages may show finished explanations in a frame, as `https://school.example`, separated by commas; `*` for all."
+    )
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, low, high = getattr(self, one.name), one.metadata["minimum"], one.metadata["maximum"]
+        for setting in fields(self):
+            value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
             if low is not None and not value >= low:
-                raise ValueError(f"{one.name} is {value}; it must be at least {low}")
+                raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
             if high is not None and not value <= high:
-                raise ValueError(f"{one.name} is {value}; it must be at most {high}")
+                raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+        for origin in self.embed:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"embed has {origin!r}; it must list sites such as https://school.example, or be *")
         if self.log_level not in LOG_LEVELS:
             raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
 
@@ -71,16 +82,16 @@ def environment_name(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def _parse(one: Field[Any], value: Any) -> Any:
+def _parse(setting: Field[Any], value: Any) -> Any:
     """``value`` (text from the environment, or already typed) as the type of the setting."""
     kinds: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": lambda v: Path(v).expanduser()}
-    if str(one.type).startswith("tuple"):
+    if str(setting.type).startswith("tuple"):
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
     try:
-        return kinds[str(one.type)](value)
+        return kinds[str(setting.type)](value)
     except ValueError:
-        raise ValueError(f"{one.name} is {value!r}; it must be {'a whole number' if one.type == 'int' else 'a number'}") from None
+        raise ValueError(f"{setting.name} is {value!r}; it must be {'a whole number' if setting.type == 'int' else 'a number'}") from None
 
 
 def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
@@ -91,7 +102,7 @@ def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[s
     """
     environ = os.environ if environ is None else environ
     overrides = {name: value for name, value in (overrides or {}).items() if value is not None}
-    known = {one.name: one for one in fields(Settings)}
+    known = {setting.name: setting for setting in fields(Settings)}
     given = {name: environ[environment_name(name)] for name in known if environ.get(environment_name(name))}
     strange = [name for name in overrides if name not in known]
     if strange:
@@ -105,7 +116,7 @@ def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[s
 def table() -> str:
     """The settings as a Markdown table, for the README and the documentation."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
-    for one in fields(Settings):
-        shown = "`~/.local/share/vitrine`" if one.name == "home" else f"`{one.default}`" if one.default != () else "none"
-        lines.append(f"| `{environment_name(one.name)}` | {shown} | {one.metadata['help']} |")
+    for setting in fields(Settings):
+        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"
+        lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
     return "\n".join(lines)

@@ -1,36 +1,43 @@
-"""How ill-conditioned the rules that carry relevance are, and where: ``python -m tests.conditioning [MODELS]`` prints it.
+"""How far rounding moves maps of relevance, and how often they go to float64: ``python -m tests.conditioning [MODELS]`` prints it.
 
-The models are ViTs as in ``golden/chefer-vit-open`` with other seeds. *Rounding* is the change of a map when everything runs in float32
-instead of float64; *amplification* the change of the float64 map over that of x^1, for a tiny random change of x^1. An operator is to
-blame if the amplification is gone when its split is replaced by an even one.
+Random ViTs as in ``golden/chefer-vit-open``, the embedded models and ViT-B/16 explain each input twice, as it comes and in float64. With
+``--blame``, where maps are ill-conditioned: *amplification* is the change of the float64 map over that of x^1, for a tiny random change of
+x^1. An operator is to blame if the amplification is gone when its split is replaced by an even one.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from tqdm import tqdm
 
-import explainers.torchvision_ops  # before timm
+import explainers.models.libraries.torchvision_ops  # before timm
 
 # isort: split
 from timm.models.vision_transformer import VisionTransformer
 
 import explainers
-from explainers import relevance
+from explainers.autograd import relevance
+from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.models.base import Model
-from explainers.recording import Recording
-from tests.engine.models import trace_of
+from tests.explainers.support.wrapped import trace_of
 
 SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")
 NOISE = 1e-10  # relative change of x^1
+SHAPES = [(32, 16, 2), (32, 48, 4), (48, 32, 6), (64, 24, 3)]  # image size, width, depth
+DATA = Path(__file__).parent.parent / "embedded" / "samples"
+TEXTS = ["A dull script, and yet I laughed: what a wonderful, warm film!", "I hated every minute of this boring mess."]
+Case = tuple[Model, Any, Any]  # a model, an input, a target
 Splits = dict[str, Callable[..., Any]]
 
 
@@ -71,7 +78,7 @@ def _even_product(a: Tensor, b: Tensor, product: Tensor, r: Tensor) -> tuple[Ten
     return (r.sum(-1, keepdim=True) / width).expand_as(a).clone(), (r.sum(-2, keepdim=True) / width).expand_as(b).clone()
 
 
-def _even_linear(x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, each: bool) -> Tensor:
+def _even_linear(x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, inputs: relevance.Inputs) -> Tensor:
     ones = torch.ones_like(weight)
     return torch.ones_like(x) * backward(r / forward(torch.ones_like(x), ones), ones)
 
@@ -102,29 +109,111 @@ def amplification(model: Model, tensors: dict[str, Tensor], spec: str) -> float:
     return difference(scores(model, tensors, spec, entry=moved), scores(model, tensors, spec)) / NOISE
 
 
-def main() -> None:
-    """Print one line a map."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", type=int, nargs="?", default=29)
-    count = parser.parse_args().models
+def blame(count: int) -> None:
+    """Print how much each map of random ViTs is amplified, and with which split replaced by an even one it is not."""
     found: dict[tuple[str, str], list[float]] = {}
     for seed in tqdm(range(count), disable=None):
-        module, image = random_vit(seed), random_image(seed)
-        own, exact = explainers.wrap(module), explainers.wrap(copy.deepcopy(module).double())
+        exact, tensors = explainers.wrap(random_vit(seed).double()), {"pixel_values": random_image(seed).double()}
         for spec in SPECS:
-            want = scores(exact, {"pixel_values": image.double()}, spec)
-            found.setdefault((spec, "rounding"), []).append(difference(scores(own, {"pixel_values": image}, spec), want))
-            got = explainers.explain(own, {"pixel_values": image}, target=0, methods=[spec])[spec].scores
-            found.setdefault((spec, "ours"), []).append(difference(got[None], want))
             for name in (None, *EVEN):
                 with replaced(name):
-                    value = amplification(exact, {"pixel_values": image.double()}, spec)
-                found.setdefault((spec, f"amplification, even {name}" if name else "amplification"), []).append(value)
+                    value = amplification(exact, tensors, spec)
+                found.setdefault((spec, f"even {name}" if name else "as it is"), []).append(value)
     for (spec, what), values in found.items():
-        middle, worst = sorted(values)[len(values) // 2], max(values)
-        beyond = sum(value > 1e-3 for value in values)
-        tail = f"  beyond 1e-3: {beyond} of {count}" if what in ("rounding", "ours") else ""
-        print(f"{spec:25} {what:33} median {middle:8.1e}  worst {worst:8.1e}{tail}")
+        print(f"{spec:25} amplification {what:19} median {sorted(values)[len(values) // 2]:8.1e}  worst {max(values):8.1e}")
+
+
+def random_vits(count: int) -> Iterator[Case]:
+    """ViTs of four shapes with other seeds, and an image each."""
+    for seed in range(count):
+        size, width, depth = SHAPES[seed % len(SHAPES)]
+        module = random_vit(seed, size, width, depth)
+        yield explainers.wrap(module), {"pixel_values": random_image(seed, size)}, 0
+
+
+def embedded(name: str, samples: int) -> Iterator[Case]:
+    """An embedded model with the samples that ship."""
+    model = explainers.load(name)
+    if model.kind == "text":
+        texts = [path.read_text(encoding="utf-8") for path in sorted((DATA / "reviews").glob("*.txt"))]
+        for text in (texts or TEXTS)[:samples]:
+            yield model, text, None
+        return
+    folder = DATA / ("scenes" if name == "scenes-vit" else "photos")
+    pictures = sorted(path for path in folder.iterdir() if path.suffix in (".jpg", ".png"))
+    for path in pictures[:samples]:
+        yield model, path, ["a dog", "a car"] if name == "clip" else None
+
+
+def vit_b(samples: int) -> Iterator[Case]:
+    """timm's ViT-B/16 with random weights, and photos."""
+    import timm
+
+    torch.manual_seed(0)
+    model = explainers.wrap(timm.create_model("vit_base_patch16_224").eval())
+    pictures = sorted(path for path in (DATA / "photos").iterdir() if path.suffix == ".jpg")
+    for path in pictures[:samples]:
+        pixels = torch.from_numpy(np.array(Image.open(path).convert("RGB").resize((224, 224)))).permute(2, 0, 1)[None]
+        yield model, {"pixel_values": pixels.float() / 127.5 - 1}, None
+
+
+@dataclass
+class Tally:
+    """Of one method on some models and inputs: how often it went to float64, and how far the maps that did not are from float64.
+
+    estimates  of these, how far they were said to be off at most
+    """
+
+    doubled: int = 0
+    kept: list[float] = field(default_factory=list)
+    estimates: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        total = self.doubled + len(self.kept)
+        text = f"float64 for {self.doubled:3} of {total:3}"
+        if not self.kept:
+            return text
+        under = sum(error > estimate for error, estimate in zip(self.kept, self.estimates, strict=True))
+        middle = sorted(self.kept)[len(self.kept) // 2]
+        return f"{text}; the others are off by {middle:.0e} (median), {max(self.kept):.0e} (worst), more than estimated {under} times"
+
+
+def tallied(cases: Iterable[Case]) -> dict[str, Tally]:
+    """Explain each case as it comes and in float64."""
+    found: dict[str, Tally] = {}
+    for model, inputs, target in cases:
+        specs = [v.spec for v in explainers.variants(model) if v.spec in SPECS and v.reason is None]
+        results = [explainers.explain(model, inputs, target, specs, precision=precision) for precision in ("auto", "double")]
+        ours, exact = ([r] if not isinstance(r, list) else r for r in results)
+        for one, other in zip(ours, exact, strict=True):
+            for map_, wanted in zip(one.maps, other.maps, strict=True):
+                tally = found.setdefault(map_.method, Tally())
+                if map_.precision.dtype == "float64":
+                    tally.doubled += 1
+                else:
+                    tally.kept.append(difference(map_.scores, wanted.scores))
+                    tally.estimates.append(map_.precision.rounding)
+    return found
+
+
+def main() -> None:
+    """Print one line a method and kind of model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=int, nargs="?", default=100, help="random ViTs (default 100)")
+    parser.add_argument("--samples", type=int, default=8, help="inputs of each embedded model")
+    parser.add_argument("--vit-b", type=int, default=2, metavar="N", help="photos shown to ViT-B/16 (default 2: each takes minutes)")
+    parser.add_argument("--embedded", nargs="*", default=["scenes-vit", "photos-vit", "clip", "reviews-bert"], metavar="NAME")
+    parser.add_argument("--blame", type=int, metavar="N", help="in place of all that: which operators amplify, on N random ViTs")
+    given = parser.parse_args()
+    if given.blame:
+        blame(given.blame)
+        return
+    rows = {"random ViTs": random_vits(given.models)} if given.models else {}
+    rows |= {name: embedded(name, given.samples) for name in given.embedded}
+    rows |= {"ViT-B/16": vit_b(given.vit_b)} if given.vit_b else {}
+    for name, cases in rows.items():
+        for spec, tally in tallied(cases).items():
+            print(f"{name:13} {spec:24} {tally}", flush=True)
 
 
 if __name__ == "__main__":

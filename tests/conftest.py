@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-BROWSER = "browser"
 ROOT = Path(__file__).resolve().parent.parent
+LONGEST = "test_wheel.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest in one file: at the end it would keep one worker busy and the others waiting."""
+    items.sort(key=lambda item: item.path.name != LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected from being looked through again whenever Python collects garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -20,10 +32,3 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv(name)
         patch.setenv("VITRINE_HOME", str(tmp_path_factory.mktemp("home")))
         yield
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (``-n 2 --dist loadgroup``) a file stays in one of them, and so do all browser tests: they share a server."""
-    for item in items:
-        file = item.path.relative_to(ROOT)
-        item.add_marker(pytest.mark.xdist_group(BROWSER if file.parent.name == BROWSER else file.as_posix()))

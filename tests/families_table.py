@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 import explainers
-from explainers.abilities import abilities, variants
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
+from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.base import Model
-from explainers.recording import Recording
-from explainers.rules import RULES
 from server.docs import markdown_table
-from tests.engine.models import inputs, read, trace_of, wrapped
+from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
 from tests.vocabularies import wordpiece
 
@@ -37,9 +37,50 @@ NEEDS = {
     "attention": "attention over all tokens in every block",
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
+    "positions": "of images, position embeddings added to the patches before the blocks",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
 }
+#: What is not explained, or not wholly, and what is said there instead.
+SHORT_OF = (
+    (
+        "class token joined after the blocks (CaiT, XCiT, VOLO)",
+        "Read-outs that start from that token's row are refused: the row lies in blocks that take no map of patches. `row=mean` "
+        "starts from all patches.",
+    ),
+    (
+        "stages before the last",
+        "The blocks are those of the last stage, and maps have its patches. `wrap(model, blocks=...)` takes an earlier stage.",
+    ),
+    (
+        "position biases of attention (Swin, BEiT, DeBERTa)",
+        "They stand on the scores, and are additive terms of no token: FullGrad does not count them. Under Libra they have no "
+        "signal, and its account is whole without them.",
+    ),
+    (
+        "linear attention (EfficientViT)",
+        "Queries, keys and values multiplied without a softmax, over a normaliser of the first two: no rule says how three "
+        "factors share. The ordinary gradient is taken there, and a note on the map says so.",
+    ),
+    (
+        "MobileViT, EdgeNeXt",
+        "Their Transformers take patches in groups out of order; the blocks are those of the last stage that keeps the map. "
+        "Mobile ViT v2 has no other, and is refused with the groups it takes.",
+    ),
+    (
+        "several streams of tokens (TNT, CrossViT)",
+        "Refused: the image reaches the answer on ways that no one row of tokens accounts for. So is any model that sees the "
+        "image on a way round its blocks.",
+    ),
+    (
+        "convolutional networks without a list of blocks (VGG, DenseNet, RegNet)",
+        "RegNet's blocks have names of their own and are found; of the others, the last layer that keeps the shape of its map.",
+    ),
+    (
+        "class token beside a map of patches (PiT, CoaT)",
+        "Refused: the tokens do not fill the image.",
+    ),
+)
 HEADINGS = (
     "family",
     "package",
@@ -141,7 +182,7 @@ def measure(name: str) -> Row:
         lrp=conserved(name, "lrp"),
         rules=without_rule(name),
         methods=f"{runs} of {len(METHODS)}",
-        lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in abilities(model)),
+        lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in missing_requirements(model)),
     )
 
 
@@ -169,6 +210,10 @@ writes this page. No line of the engine is about one of them.
 A method that needs what a model lacks says so and does not run:
 
 {markdown_table(("lacks", "needed is", "by"), needed)}
+
+## What is refused, and what falls short
+
+{markdown_table(("models", "what happens"), SHORT_OF)}
 """
 
 

@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import shlex
 
 import pytest
 
 from explainers.models.catalogue import embedded_names, embedded_path
-from server import docs
+from server import api_docs, docs
 from server.cli import build_parser
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
-CODE = "\n".join(re.findall(r"```(?:sh|console|bash)\n(.*?)```", README, re.DOTALL))
+WRITTEN = "\n".join((ROOT / page).read_text("utf-8") for page in docs.PAGES)
+CODE = "\n".join(re.findall(r"```(?:sh|console|bash)\n(.*?)```", WRITTEN, re.DOTALL))
 COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"(\$ )?vitrine ", line)]
 
 
-@pytest.mark.parametrize("name", docs.TABLES)
-def test_readme_has_every_table(name: str) -> None:
-    assert f"<!-- table: {name} -->" in README
-
-
-def test_tables_are_fresh() -> None:
+@pytest.mark.parametrize("page", docs.PAGES)
+def test_tables_are_there_and_fresh(page: str) -> None:
     """``python -m server.docs`` writes them anew."""
-    assert docs.render(README) == README
+    text = (ROOT / page).read_text("utf-8")
+    assert re.findall(r"<!-- table: (\w+) -->", text) == sorted(docs.PAGES[page], key=lambda name: text.index(f"<!-- table: {name} -->"))
+    assert docs.render(text) == text
+
+
+def test_every_table_is_on_a_page() -> None:
+    assert sorted(name for names in docs.PAGES.values() for name in names) == sorted(docs.TABLES)
+
+
+def test_the_reference_of_the_library_is_fresh() -> None:
+    """``python -m server.docs`` writes it anew."""
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_docs.page()
+
+
+@pytest.mark.parametrize("name", api_docs.PUBLIC)
+def test_every_public_name_says_what_it_is(name: str) -> None:
+    module = importlib.import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    silent = [public for public in module.__all__ if not api_docs.entry(module, public, {}).rpartition("```")[2].strip()]
+    assert not silent
+
+
+def test_what_people_are_told_to_import_is_public() -> None:
+    texts = [(ROOT / "README.md").read_text("utf-8"), *(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))]
+    lines = re.findall(r"^ *from (explainers[\w.]*) import ([\w, ]+)$", "\n".join(texts), re.MULTILINE)
+    assert lines
+    for module, names in lines:
+        assert set(names.split(", ")) <= set(importlib.import_module(module).__all__), f"from {module} import {names}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

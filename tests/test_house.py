@@ -1,12 +1,14 @@
-"""The rules of the house that no tool checks: which way imports go, how long a module may be, what is pinned."""
+"""The rules of the house that no tool checks: which way imports go, what a folder holds, how long a module may be, what is pinned."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -18,36 +20,52 @@ MODULES = {
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
+FOLDERS = [name for name, path in MODULES.items() if path.name == "__init__.py"]
+STATIC = ROOT / "static"
+STATIC_FOLDERS = sorted(folder for folder in STATIC.rglob("*") if folder.is_dir() and folder.name not in ("fonts", "language"))
+SCRIPTS = {path.resolve(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
+SCRIPT_IMPORT = re.compile(r"""(?:\bfrom|\bimport)\s*\(?\s*["'](\.{1,2}/[^"']+)["']""")
 LONGEST = 450  # lines; past 400 it is time to split
+VAGUE = {"one", "told", "asked", "again", "found", "own"}  # names that say nothing of what they name
+MOST = 16  # Python files, scripts or style sheets in a folder; past 15 it is time for a folder inside
 
 
-def imports(tree: ast.AST, at_load: bool) -> Iterator[str]:
-    """Dotted names that a module imports; with ``at_load`` not those imported inside a function."""
-    for node in ast.iter_child_nodes(tree):
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names that a module imports: at its head, inside functions, and for the type checker alone."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        elif not (at_load and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
-            yield from imports(node, at_load)
 
 
-def imported(name: str, at_load: bool = False) -> set[str]:
+def imported(name: str) -> set[str]:
     """The modules of this project that module ``name`` imports."""
-    found = set()
-    for target in imports(ast.parse(MODULES[name].read_text("utf-8")), at_load):
+    modules = set()
+    for target in imports(ast.parse(MODULES[name].read_text("utf-8"))):
         module = target if target in MODULES else target.rpartition(".")[0]
         if module in MODULES and module != name:
-            found.add(module)
-    return found
+            modules.add(module)
+    return modules
+
+
+IMPORTED = {name: imported(name) for name in MODULES}
+
+
+def child(folder: str, name: str) -> str:
+    """The module or folder directly inside ``folder`` that module ``name`` belongs to; the folder's own ``__init__`` is one."""
+    return name.removeprefix(folder).lstrip(".").partition(".")[0] or "__init__"
+
+
+def scripts_imported(script: Path) -> set[Path]:
+    """The scripts that a script imports, at its head or when it needs them."""
+    return {(script.parent / target).resolve() for target in SCRIPT_IMPORT.findall(SCRIPTS[script])}
 
 
 @pytest.mark.parametrize("package", ["explainers", "embedded"])
 def test_only_the_server_knows_the_server(package: str) -> None:
     wrong = {
-        name: other for name in MODULES if name.split(".")[0] == package for other in imported(name) if other.split(".")[0] == "server"
+        name: other for name in MODULES if name.split(".")[0] == package for other in IMPORTED[name] if other.split(".")[0] == "server"
     }
     assert not wrong
 
@@ -57,21 +75,102 @@ def test_the_engine_does_not_import_what_is_embedded() -> None:
         name: other
         for name in MODULES
         if name.split(".")[0] == "explainers"
-        for other in imported(name)
+        for other in IMPORTED[name]
         if other.split(".")[0] == "embedded"
     }
     assert not wrong
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    """A package's own ``__init__`` may gather what its modules define, so imports of it from below do not count."""
-    graph = {name: {other for other in imported(name, at_load=True) if not name.startswith(f"{other}.")} for name in MODULES}
-    assert list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the modules
+    assert list(TopologicalSorter(IMPORTED).static_order())  # raises CycleError, which names the modules
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_arrows_inside_a_folder_go_one_way(folder: str) -> None:
+    """Between the modules and folders of a folder, each folder taken as one."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for name in MODULES:
+        if name == folder or name.startswith(f"{folder}."):
+            inside = {other for other in IMPORTED[name] if other == folder or other.startswith(f"{folder}.")}
+            graph[child(folder, name)] |= {child(folder, other) for other in inside} - {child(folder, name)}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+def test_the_scripts_that_pages_import_are_there() -> None:
+    assert not {script.name: missing for script in SCRIPTS if (missing := scripts_imported(script) - set(SCRIPTS))}
+
+
+def test_no_script_imports_itself_by_a_detour() -> None:
+    graph = {script: scripts_imported(script) for script in SCRIPTS}
+    assert sum(map(len, graph.values())) > len(graph)
+    assert list(TopologicalSorter(graph).static_order())
+
+
+def test_arrows_between_the_folders_of_scripts_go_one_way() -> None:
+    """Also where a script is fetched when it is first needed."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for script in SCRIPTS:
+        folder, others = (script.relative_to(STATIC).parts[0], {other.relative_to(STATIC).parts[0] for other in scripts_imported(script)})
+        graph[folder] |= others - {folder}
+    order = list(TopologicalSorter(graph).static_order())
+    assert order[0] == "core"
+    assert order[-1] == "pages"
+
+
+def test_every_script_and_style_sheet_is_in_a_folder() -> None:
+    assert not [path.name for kind in ("*.js", "*.css") for path in STATIC.glob(kind)]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_says_its_purpose_and_is_no_heap(folder: str) -> None:
+    path = MODULES[folder]
+    purpose = ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    assert purpose, f"{path} says nothing of what the folder is for"
+    assert len(list(path.parent.glob("*.py"))) <= MOST
+
+
+@pytest.mark.parametrize("folder", STATIC_FOLDERS, ids=lambda folder: folder.relative_to(STATIC).as_posix())
+def test_a_folder_of_the_pages_is_no_heap(folder: Path) -> None:
+    assert len([path for path in folder.iterdir() if path.is_file() and path.name != "README.md"]) <= MOST
+
+
+def test_the_browser_tests_mirror_the_pages() -> None:
+    """A test of a script lies where the script lies; what holds for all pages lies with the pages."""
+    rooms = {path.parent.name for path in (ROOT / "tests" / "browser").glob("*/test_*.py")}
+    assert rooms <= {folder.name for folder in STATIC_FOLDERS}
+    assert not list((ROOT / "tests" / "browser").glob("test_*.py"))
+
+
+def test_the_table_of_folders_names_each() -> None:
+    """CONTRIBUTING says of every folder what is in it, in the words of the folder itself."""
+    rows = re.findall(r"^\| `([\w/]+)/` \| (.+?) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    table = {folder.replace("/", "."): text for folder, text in rows}
+    assert not [folder for folder in table if not (ROOT / folder.replace(".", "/")).is_dir()]
+    for folder in FOLDERS:
+        if "." in folder:
+            first = (ast.get_docstring(ast.parse(MODULES[folder].read_text("utf-8"))) or "").splitlines()[0]
+            assert table.get(folder) == first.rstrip("."), f"the table of CONTRIBUTING should say of {folder}: {first}"
+    for path in STATIC_FOLDERS:
+        first = (path / "README.md").read_text("utf-8").strip()
+        folder = path.relative_to(ROOT).as_posix().replace("/", ".")
+        assert table.get(folder) == first.rstrip("."), f"the table of CONTRIBUTING should say of {folder}: {first}"
 
 
 def test_modules_are_short() -> None:
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert not {name: length for name, length in lengths.items() if length > LONGEST}
+
+
+@pytest.mark.parametrize("package", ["explainers", "server"])
+def test_names_say_what_things_are(package: str) -> None:
+    """A variable, parameter or function is called method, target, entry, ...: not by a word that fits anything."""
+    wrong = defaultdict(set)
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))) if name.split(".")[0] == package else ():
+            match node:
+                case ast.Name(id=called) | ast.arg(arg=called) | ast.FunctionDef(name=called) if called in VAGUE:
+                    wrong[name].add(called)
+    assert not wrong
 
 
 def test_every_dependency_is_pinned() -> None:

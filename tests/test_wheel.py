@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.extending import install_example
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
@@ -52,6 +54,40 @@ for name, given in (("scenes-vit", "photo.png"), ("reviews-bert", kinds["text"][
     print(name, result.targets[0].label)
 """
 
+# Runs where the wheel and the example package are installed: sys.argv is the folder the wheel is in.
+EXTENDED = r"""
+import sys
+from pathlib import Path
+
+import explainers
+import torch
+from explainers.metrics import METRICS
+from fastapi.testclient import TestClient
+from PIL import Image
+from server.app import create_app
+from server.settings import load_settings
+
+assert Path(explainers.__file__).is_relative_to(sys.argv[1]), explainers.__file__
+spread = METRICS["gini"](scores=torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 5]]))
+assert spread.tolist() == [0.0, 0.75], spread
+methods = ["gradient_norm", "gradient_norm:frozen", "fullgrad_plus:frozen", "fullgrad_plus"]
+result = explainers.explain(explainers.load("scenes-vit"), Image.effect_noise((128, 128), 90), 0, methods)
+maps = {one.method: one.scores for one in result.maps}
+assert (maps["gradient_norm"] >= 0).all()
+assert not torch.allclose(maps["gradient_norm"], maps["gradient_norm:frozen"])
+assert not torch.allclose(maps["fullgrad_plus"], maps["fullgrad_plus:frozen"])
+assert result.versions["vitrine-example"] == "0.1"
+with TestClient(create_app(load_settings({"home": "home"}), samples=[])) as client:
+    answer = client.get("/api/methods").json()
+    runs = {pair["spec"] for one in answer["methods"] for pair in one["pairs"] if pair["reason"] is None}
+    rules = [rule["name"] for rule in client.get("/api/rules").json()["rules"]]
+    page = client.get("/methods/gradient_norm")
+assert runs >= set(methods), runs
+assert "transformer_attribution:frozen" not in runs  # it reads relevance
+assert rules[-1] == "frozen"
+assert page.status_code == 200 and "Length of the gradient at each token" in page.text
+"""
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -76,7 +112,8 @@ def test_everything_is_inside(wheel: Path) -> None:
             file = path.relative_to(ROOT).as_posix()
             if path.is_file() and "__pycache__" not in file:
                 assert (f"server/{file}" if folder in ("templates", "static") else file) in names
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+    for licence in ("LICENSE", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "static" / "fonts").glob("*-OFL.txt"))):
+        assert any(name.endswith(f"licenses/{licence}") for name in names), licence
 
 
 def test_it_works_outside_the_checkout(site: Path, tmp_path: Path) -> None:
@@ -103,3 +140,25 @@ def test_the_command_is_installed(site: Path, tmp_path: Path) -> None:
         timeout=120,
     )
     assert "scenes-vit" in done.stdout
+
+
+def test_another_package_adds_a_rule_a_method_and_a_metric(site: Path, tmp_path: Path) -> None:
+    """The example of docs/extending.md, installed beside the wheel: in Python, over HTTP, on the command line."""
+    environ = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{install_example(tmp_path)}"}
+    run = partial(subprocess.run, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=240)
+    done = run([sys.executable, "-c", EXTENDED, site])
+    assert done.returncode == 0, done.stderr
+    listed = run([site / "bin" / "vitrine", "methods"]).stdout
+    assert "gradient_norm:frozen" in listed
+
+
+def test_a_package_that_cannot_be_loaded_is_named(site: Path, tmp_path: Path) -> None:
+    installed = install_example(tmp_path)
+    module = installed / "vitrine_example.py"
+    module.write_text(module.read_text("utf-8").replace('"frozen",', '"libra",'), "utf-8")
+    environ = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{installed}"}
+    command = [sys.executable, "-c", "import explainers"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode != 0
+    assert "vitrine_example, which vitrine-example adds as vitrine.rules, cannot be loaded" in done.stderr
+    assert "There is already a rule libra." in done.stderr

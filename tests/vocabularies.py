@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-import explainers.torchvision_ops  # noqa: F401  (before transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
 
 # isort: split
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

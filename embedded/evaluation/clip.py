@@ -1,44 +1,152 @@
-"""``clip`` on scenes, on photos by the names of their categories, and on words that it was never trained on."""
+"""``clip`` on scenes, on photos from outside by name, synonym and group, on words that it was never trained on, and on two objects."""
 
 from __future__ import annotations
 
 import explainers  # before timm and transformers
 
 # isort: split
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from embedded.evaluation import Figure, Report, Setting
-from embedded.evaluation import photos as on_photos
+from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.dual import image_features, text_features
-from embedded.evaluation.synonyms import AMONG, applicable, first_of_ten
-from embedded.recipes.photos_data import NAMES, held_out_photos
-from embedded.recipes.scenes import KINDS, render
-from embedded.recipes.vits import tensors
+from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half, map_of
+from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
+from embedded.recipes.data.outside import COCO, Labelled, Thing, coco, coverage, known_classes, missing, side_by_side, single
+from embedded.recipes.data.prompts import classes
+from embedded.recipes.data.scenes import KINDS, render
+from explainers.metrics.localisation import average_precision, density
 from explainers.models.base import Model
 
 DRAWN = 4  # scenes of each kind that the words are tried on
-ZERO_SHOT = "zero-shot {} of the photos by category name"
+PAIRS, PRECISE = 40, 60  # pairs of photos; COCO's photos
+ZERO_SHOT, SYNONYMS, PARENTS = "photos, right name of 1,000", "photos, right synonym of 1,000", "photos, right group among the other names"
 WORDS = f"words never trained on, right picture first of {AMONG}"
-BARS = {ZERO_SHOT.format("top-1"): 0.55, on_photos.ROBUST: 0.9, WORDS: 0.7}
+DENSER, PRECISION = "photos of two objects, own one lit more than the other", "photos, segmentation average precision"
+BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, DENSER: 0.85, PRECISION: 0.45}
 
 
 def drawn() -> tuple[Tensor, list[str]]:
-    """Fresh scenes of one object each, as pixels, and what they show."""
+    """Fresh scenes of one object each, uint8 (N, H, W, 3), and what they show."""
     shown = [kind for kind in KINDS for _ in range(DRAWN)]
     scenes = [render(np.random.default_rng([on_scenes.SEED, 1, i]), on_scenes.SIZE, kinds=[kind]) for i, kind in enumerate(shown)]
-    return tensors(torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes])), "cpu"), shown
+    return torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes])), shown
 
 
-def words_on(model: Model, pixels: Tensor, shown: list[str]) -> dict[str, float]:
+def prompts(words: Sequence[str]) -> list[str]:
+    """One prompt for each word."""
+    return [on_scenes.PROMPT.format(word) for word in words]
+
+
+def renamed(first: Tensor, truth: Tensor, others: Sequence[tuple[list[int], Tensor]]) -> float:
+    """How often the right word wins where classes go by another word, a synonym or a group.
+
+    first   (N, classes): answers to the classes' own names; ``truth`` bool (N, classes)
+    others  words with the classes that each stands for, and the answers to it (N,). A photo is asked for every word that stands for
+            all classes that it may be of, against the names of all classes that the word does not stand for.
+    """
+    right = total = 0
+    for members, answer in others:
+        outside = torch.ones(truth.shape[1], dtype=torch.bool)
+        outside[members] = False
+        own = ~(truth & outside).any(1)
+        right += int((answer[own] > first[own][:, outside].amax(1)).sum())
+        total += int(own.sum())
+    return right / total if total else 0.0
+
+
+def named_figures(name: str, model: Model, photos: Labelled) -> list[Figure]:
+    """Names, synonyms and groups of ImageNet's 1,000 classes, on photos of some of them."""
+    truth, note = photos.truth(), f"{len(photos.words):,} photos, '{on_scenes.PROMPT}'"
+    words = list(known_classes().items())
+    labels = [row["label"] for row in classes()]
+    texts = text_features(model, prompts([*labels, *(word for word, _ in words)]))
+    seen = answers(lambda images, kept: image_features(model, images, kept), photos.images)
+    kept = half(len(truth), math.prod(model.details["grid"]), SEED)
+    halved = answers(lambda images, kept: image_features(model, images, kept), photos.images, kept)
+    logits = seen @ texts.T
+    whole, partly = Named(logits[:, : len(labels)], truth), Named(halved @ texts[: len(labels)].T, truth)
+    synonyms = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if is_synonym(word, members)]
+    groups = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if len(members) > 1]
+    top = whole.share()
+    values = {ZERO_SHOT: top, f"photos, {TOP_5} of 1,000": whole.share(5), f"photos, {HALF}": partly.share()}
+    values |= {f"photos, {ROBUST}": partly.share() / top if top else 0.0}
+    values |= {SYNONYMS: renamed(whole.logits, truth, synonyms), PARENTS: renamed(whole.logits, truth, groups)}
+    return [Figure(name, what, value, BARS.get(what), note=note) for what, value in values.items()]
+
+
+def is_synonym(word: str, members: Sequence[int]) -> bool:
+    """Whether a word stands for one class that has another label."""
+    return len(members) == 1 and classes()[members[0]]["label"] != word
+
+
+def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tuple[str, ...]]) -> dict[str, float]:
     """Of every word that is true of some of the pictures, how often the right one comes first of ten."""
-    words = applicable(set(shown))
-    texts = text_features(model, [on_scenes.PROMPT.format(word) for word in words])
-    images = [image_features(model, some) for some in tqdm(pixels.split(50), desc="seeing", unit="batch", leave=False, disable=None)]
-    return first_of_ten(torch.cat(images), shown, dict(zip(words, texts, strict=True)))
+    words = applicable(truth, set(shown))
+    texts = text_features(model, prompts(words))
+    seen = answers(lambda some, kept: image_features(model, some, kept), images)
+    return first_of_ten(seen, shown, dict(zip(words, texts, strict=True)), truth)
+
+
+def localised(model: Model, pictures: Iterable[tuple[Image.Image, list[Thing]]], methods: Sequence[str]) -> tuple[Table, int, int]:
+    """Of each method: how often a prompt's own thing is lit more than the others, and the average precision on its outline.
+
+    And how many prompts were asked where there are several things, and in all.
+    """
+    found: dict[str, dict[str, list[float]]] = {method: {DENSER: [], PRECISION: []} for method in methods}
+    for index, (image, things) in enumerate(tqdm(pictures, desc="explaining", unit="photo", leave=False, disable=None)):
+        asked = prompts([thing.word for thing in things])
+        result = explainers.explain(model, image, asked, methods, seed=index)
+        covers = [coverage(thing.mask, model.details["grid"][0]) for thing in things]
+        for own, (thing, label) in enumerate(zip(things, asked, strict=True)):
+            for method in methods:
+                scores = map_of(result, method, label)
+                on = [density(scores, cover) for cover in covers]
+                if len(things) > 1:
+                    found[method][DENSER].append(float(on[own] > max(d for i, d in enumerate(on) if i != own)))
+                found[method][PRECISION].append(average_precision(scores, torch.from_numpy(thing.mask)))
+    table = {method: {name: float(np.mean(values)) for name, values in row.items() if values} for method, row in found.items()}
+    first = found[CONTROL]
+    return table, len(first[DENSER]), len(first[PRECISION])
+
+
+def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Thing]]]:
+    """COCO's photos with the things that go by a name or a group of ImageNet's classes; those of two and more such things first."""
+    known = known_classes()
+    found = [(image, [thing for thing in things if thing.word in known]) for image, things in coco(data)]
+    return sorted((pair for pair in found if pair[1]), key=lambda pair: len(pair[1]) < 2)[:number]
+
+
+def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str, Table]) -> list[Figure]:
+    """Whether a prompt finds its own object, on COCO's photos and on pairs side by side; adds the tables by method."""
+    assert setting.data is not None
+    why = missing(setting.data, COCO)
+    if why is not None:
+        return [Figure(name, what, None, BARS[what], note=why) for what in (DENSER, PRECISION)]
+    model = explainers.load(setting.folder)
+    methods = setting.specs(explainers.default_methods(model))
+    outlined, two, every = localised(model, known_things(setting.data, setting.limited(PRECISE)), methods)
+    beside, pairs, _ = localised(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
+    tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
+    tables[f"Maps of {name}, {pairs} photos beside another"] = {method: {DENSER: row[DENSER]} for method, row in beside.items()}
+    both = {method: (outlined[method].get(DENSER, 0.0) * two + beside[method][DENSER] * pairs) / (two + pairs) for method in methods}
+    precise = {method: row[PRECISION] for method, row in outlined.items()}
+    first, exact = best(both), best(precise)
+    return [
+        Figure(name, DENSER, both[first], BARS[DENSER], note=f"{first}, {two} prompts on COCO's photos, {pairs} on photos side by side"),
+        Figure(name, f"{DENSER}, {LEAD}", both[LEAD], note="the same"),
+        Figure(name, f"{DENSER}, COCO's", outlined[first].get(DENSER, 0.0), note=f"{first}, {two} prompts"),
+        Figure(name, PRECISION, precise[exact], BARS[PRECISION], "score", note=f"{exact}, {every} things in COCO's photos"),
+        Figure(name, f"{PRECISION} of {CONTROL}", precise[CONTROL], None, "score", note="the same"),
+    ]
 
 
 def measure(name: str, setting: Setting) -> Report:
@@ -46,26 +154,20 @@ def measure(name: str, setting: Setting) -> Report:
     report = on_scenes.measure(name, setting)
     figures, tables = list(report.figures), dict(report.tables)
     model = explainers.load(setting.folder, device="cpu")
-    by_source = {"scenes": words_on(model, *drawn())}
-    why = on_photos.missing(setting.data)
+    rates = {"scenes": words_on(model, *drawn(), OF_SCENES)}
+    why = missing(setting.data)
     if why is not None:
         figures += [Figure(name, what, None, bar, note=why) for what, bar in BARS.items() if what != WORDS]
     else:
         assert setting.data is not None
-        photos, labels = on_photos.sample(*held_out_photos(setting.data), setting.limit)
-        answers = on_photos.named(on_scenes.dual_scores(setting.folder, NAMES), photos, labels)
-        values = answers.figures()
-        note = f"{len(labels):,} photos, '{on_scenes.PROMPT}'"
-        for what, key in ((ZERO_SHOT.format("top-1"), on_photos.TOP), (ZERO_SHOT.format("top-5"), on_photos.TOP_5)):
-            figures.append(Figure(name, what, values[key], BARS.get(what), note=note))
-        figures.append(Figure(name, f"photos: {on_photos.ROBUST}", values[on_photos.ROBUST], BARS[on_photos.ROBUST], note=note))
-        tables[f"Photos that {name} takes for others"] = answers.worst(on_photos.WORST)
-        shown = [NAMES[label] for label in labels]
-        if len(set(shown)) == len(NAMES):
-            by_source["photos"] = words_on(model, tensors(torch.from_numpy(photos.images), "cpu"), shown)
-    rates = [rate for found in by_source.values() for rate in found.values()]
-    figures.append(Figure(name, WORDS, float(np.mean(rates)), BARS[WORDS], note=f"{len(rates)} words, {' and '.join(by_source)}"))
-    for source, found in by_source.items():
+        photos = single(setting.data, setting.limit)
+        figures += named_figures(name, model, photos)
+        figures += map_figures(name, setting, photos, tables)
+        if len(set(photos.synsets)) > 2 * AMONG:
+            rates["photos"] = words_on(model, photos.images, photos.synsets, OF_PHOTOS)
+    every = [rate for found in rates.values() for rate in found.values()]
+    figures.append(Figure(name, WORDS, float(np.mean(every)), BARS[WORDS], note=f"{len(every)} words, {' and '.join(rates)}"))
+    for source, found in rates.items():
         figures.append(Figure(name, f"the same, {source}", float(np.mean(list(found.values()))), note=f"{len(found)} words"))
         tables[f"{WORDS}, {source}"] = {word: {"first": rate} for word, rate in found.items()}
     return Report(figures, tables)

@@ -7,25 +7,27 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
-from embedded.recipes.vits import encode
+from embedded.recipes.networks.vits import encode
 from explainers.models.base import Model
 
 
 @torch.inference_mode()
-def text_features(model: Model, prompts: Sequence[str]) -> Tensor:
+def text_features(model: Model, prompts: Sequence[str], batch: int = 100) -> Tensor:
     """(prompts, width), length 1."""
     assert model.prompt_inputs is not None
-    found = model.module.get_text_features(**model.prompt_inputs(prompts).tensors)  # type: ignore[operator]
-    return F.normalize(found.pooler_output, dim=-1)
+    found = []
+    for start in range(0, len(prompts), batch):
+        inputs = model.prompt_inputs(list(prompts[start : start + batch])).tensors
+        found.append(model.module.get_text_features(**inputs).pooler_output)  # type: ignore[operator]
+    return F.normalize(torch.cat(found), dim=-1)
 
 
 @torch.inference_mode()
-def image_features(model: Model, pixels: Tensor, kept: Tensor | None = None) -> Tensor:
-    """(B, width), length 1, of square pictures from -1 to 1 of any size; with ``kept`` (B, n) from these patches alone."""
+def image_features(model: Model, images: Tensor, kept: Tensor | None = None) -> Tensor:
+    """(B, width), length 1, of square pictures, uint8 (B, H, W, 3), of any size; with ``kept`` (B, n) from these patches alone."""
     module: Any = model.module
-    side = module.config.vision_config.image_size
-    if pixels.shape[-1] != side:
-        pixels = F.interpolate(pixels, (side, side), mode="bicubic", antialias=True).clamp(-1, 1)
+    pixels = torch.cat([model.prepare_input(Image.fromarray(image)).tensors["pixel_values"] for image in images.numpy()])
     return F.normalize(module.visual_projection(encode(module.vision_model.timm_model, pixels, kept)[:, 0]), dim=-1)

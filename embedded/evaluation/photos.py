@@ -1,91 +1,50 @@
-"""``photos-vit`` and ``clip`` on the validation photos: is the category right, and do maps point at the object?"""
+"""``photos-vit`` on photos from outside: is the class right, does the model know what it can't know, do maps point at the object?"""
 
 from __future__ import annotations
 
 import explainers  # before timm
 
 # isort: split
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
+from scipy.stats import spearmanr
 from torch import Tensor
 from tqdm import tqdm
 
-from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table
-from embedded.recipes.photos_data import FOLDER, NAMES, SIDE, Photos, held_out_photos
-from embedded.recipes.train_photos_vit import PATCH
-from embedded.recipes.vits import encode, tensors
-from explainers.metrics.localisation import energy, grid_pointing
+from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
+from embedded.recipes.calibration import calibration_error, made_up, read_calibration
+from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
+from embedded.recipes.networks.vits import encode, pixels
+from explainers.metrics.localisation import energy
 from explainers.models.base import Model
 
 SEED = 20_250_102
-EXPLAINED, MOSAICS, WORST = 200, 100, 5
-CELLS = 4  # of a mosaic
-GRID = SIDE // PATCH
+EXPLAINED, WORST = 60, 5
+LARGEST = 0.6  # of the picture that a box may cover to tell anything
 TOP, TOP_5, HALF, ROBUST = "top-1", "top-5", "top-1, half the patches removed", "accuracy, half the patches removed, over the clean one"
-ENERGY, POINTING = "energy in the object's box", "grid pointing, positive evidence in the right of 4 cells"
-BARS = {TOP: 0.65, TOP_5: 0.9, ROBUST: 0.9, ENERGY: 1.35, POINTING: 0.6}
+WITHOUT = "top-1 without the Transformer's blocks"
+AGREEMENT = "same class as EfficientNet-Lite{}"
+ERROR, KEPT, REFUSED = "expected calibration error", "photos of known things that stay known", "made-up pictures said to be something else"
+ENERGY, POINTING, CLOSE = "energy in the box over its share of the picture", "pointing", "energy over that of the best method"
+BARS = {TOP: 0.62, TOP_5: 0.86, ROBUST: 0.95, ENERGY: 2.5, POINTING: 0.8, CLOSE: 0.9, ERROR: 0.05, WITHOUT: 0.02}
+AT_MOST = {ERROR, WITHOUT}
 
-Score = Callable[[Tensor, Tensor | None], Tensor]  # pixels (B, 3, H, W), kept patches (B, n) or None -> (B, names)
-
-
-@dataclass(frozen=True)
-class Named:
-    """What a model made of photos: the order of the categories, best first, (N, categories), whole and with half the patches removed."""
-
-    labels: NDArray[np.int64]
-    whole: NDArray[np.int64]
-    halved: NDArray[np.int64]
-
-    def right(self) -> NDArray[np.bool_]:
-        """Of each photo, whether its category comes first."""
-        return self.whole[:, 0] == self.labels
-
-    def figures(self) -> dict[str, float]:
-        """How often the category is first, or among the first five."""
-        top, halved = float(self.right().mean()), float((self.halved[:, 0] == self.labels).mean())
-        among = float((self.whole[:, :5] == self.labels[:, None]).any(1).mean())
-        return {TOP: top, TOP_5: among, HALF: halved, ROBUST: halved / top if top else 0.0}
-
-    def worst(self, number: int) -> Table:
-        """The categories most often missed, and what each is most often taken for."""
-        rows: list[tuple[str, dict[str, float]]] = []
-        for place in np.unique(self.labels):
-            said = self.whole[self.labels == place, 0]
-            wrong = np.bincount(said[said != place], minlength=len(NAMES))
-            taken = f", most often taken for {NAMES[wrong.argmax()]}" if wrong.any() else ""
-            figures = {"right": float((said == place).mean()), "taken for it": float(wrong.max() / len(said))}
-            rows.append((f"{NAMES[place]}{taken}", figures))
-        return dict(sorted(rows, key=lambda row: row[1]["right"])[:number])
-
-
-def sample(photos: Photos, labels: NDArray[np.int64], most: int | None) -> tuple[Photos, NDArray[np.int64]]:
-    """A random ``most`` of the photos, always the same; all where that is None or there are no more."""
-    if most is None or len(labels) <= most:
-        return photos, labels
-    chosen = np.zeros(len(labels), bool)
-    chosen[np.random.default_rng(SEED).choice(len(labels), most, replace=False)] = True
-    return photos.where(chosen), labels[chosen]
+Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3), kept patches (B, n) or None -> (B, names)
 
 
 @torch.inference_mode()
-def orders(score: Score, images: Tensor, kept: Tensor, batch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How a model orders names for pictures, uint8 (N, H, W, 3), best first, (N, names): whole, and of the patches ``kept`` (N, n)."""
-    found: tuple[list[Tensor], list[Tensor]] = [], []
-    for some, part in zip(
-        tqdm(images.split(batch), desc="naming", unit="batch", leave=False, disable=None), kept.split(batch), strict=True
-    ):
-        pixels = tensors(some, "cpu")
-        for order, read in zip(found, (None, part), strict=True):
-            order.append(score(pixels, read).argsort(1, descending=True))
-    whole, halved = (torch.cat(order).numpy() for order in found)
-    return whole, halved
+def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = 50) -> Tensor:
+    """What a model answers to pictures, uint8 (N, H, W, 3), (N, names); of the patches ``kept`` (N, n) alone."""
+    parts = images.split(batch)
+    read = [None] * len(parts) if kept is None else kept.split(batch)
+    bar = tqdm(zip(parts, read, strict=True), desc="naming", total=len(parts), unit="batch", leave=False, disable=None)
+    return torch.cat([score(some, part) for some, part in bar])
 
 
 def half(number: int, patches: int, seed: int) -> Tensor:
@@ -93,99 +52,158 @@ def half(number: int, patches: int, seed: int) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).random((number, patches))).argsort(1)[:, : patches // 2]
 
 
-def named(score: Score, photos: Photos, labels: NDArray[np.int64], batch: int = 50) -> Named:
-    """Ask a model for the category of each photo, whole and with a random half of its patches removed."""
-    return Named(labels, *orders(score, torch.from_numpy(photos.images), half(len(labels), GRID**2, SEED), batch))
+def vit_scores(folder: Path) -> Score:
+    """The logits of one of our classifiers of pictures."""
+    vit: Any = explainers.load(folder, device="cpu").module
+    return lambda images, kept: vit.head(encode(vit, pixels(vit, images), kept)[:, 0])
 
 
-def box_cover(box: Sequence[int]) -> Tensor:
-    """(GRID, GRID): the share of each patch that a box (x0, y0, x1, y1, both ends inside) covers."""
-    x0, y0, x1, y1 = box
-    inside = torch.zeros(SIDE, SIDE)
-    inside[y0 : y1 + 1, x0 : x1 + 1] = 1
-    return inside.view(GRID, PATCH, GRID, PATCH).mean((1, 3))
+def without_blocks(folder: Path) -> Score:
+    """The same with the blocks of the Transformer taken out."""
+    vit: Any = explainers.load(folder, device="cpu").module
+    vit.blocks = torch.nn.Identity()
+    return lambda images, kept: vit.head(encode(vit, pixels(vit, images), kept)[:, 0])
 
 
-def _map(result: Any, method: str, label: str) -> Tensor:
+@dataclass(frozen=True)
+class Named:
+    """What a model answered, (N, classes), and bool (N, classes) which answers are right."""
+
+    logits: Tensor
+    truth: Tensor
+
+    def right(self, among: int = 1) -> Tensor:
+        """bool (N,): whether the right class is among the first few."""
+        return self.truth.gather(1, self.logits.topk(among).indices).any(1)
+
+    def share(self, among: int = 1) -> float:
+        """How often it is."""
+        return float(self.right(among).float().mean())
+
+
+def worst(named: Named, photos: Labelled, labels: Sequence[str], number: int) -> Table:
+    """The synsets most often missed, and what each is most often taken for."""
+    rows: list[tuple[str, dict[str, float]]] = []
+    first, right = named.logits.argmax(1), named.right()
+    for word in sorted(set(photos.words)):
+        own = torch.tensor([other == word for other in photos.words])
+        wrong = [labels[i] for i in first[own & ~right].tolist()]
+        common = max(sorted(set(wrong)), key=wrong.count, default="")
+        taken = f", most often taken for {common}" if common else ""
+        rows.append((f"{word}{taken}", {"right": float(right[own].float().mean()), "taken for it": wrong.count(common) / int(own.sum())}))
+    return dict(sorted(rows, key=lambda row: row[1]["right"])[:number])
+
+
+def map_of(result: Any, method: str, label: str) -> Tensor:
+    """(rows, columns): the map of one method."""
     one = result[method, label]
     scores: Tensor = one.scores[one.content].view(one.patches)
     return scores
 
 
-def energies(model: Model, photos: Photos, labels: NDArray[np.int64], methods: Sequence[str], number: int) -> tuple[Table, int]:
-    """Of each method the mean energy of the true category's map in the box, and how many photos counted.
+def mean_rank_correlation(drawn: Sequence[Tensor]) -> float:
+    """Spearman's correlation of two of the maps (N,), the mean over all pairs."""
+    return float(np.mean([spearmanr(first, second).statistic for first, second in itertools.combinations(drawn, 2)]))
 
-    Boxes that are the whole photo or have no area say nothing and are left out.
+
+def maps(model: Model, folder: Path, data: Path, methods: Sequence[str], number: int) -> tuple[Table, float, int]:
+    """Of each method energy and pointing in the boxes of COCO's things that are named right; how much maps differ; how many there are.
+
+    A thing counts where the likeliest of all classes goes by its category. Pointing: the largest score lies in a box. The second value
+    is the mean rank correlation of the maps of two methods, ``CONTROL`` left out.
     """
-    x0, y0, x1, y1 = photos.boxes.T
-    told = (x0 < x1) & (y0 < y1) & ((x1 - x0 + 1) * (y1 - y0 + 1) < SIDE * SIDE)
-    rows = np.random.default_rng(SEED + 1).permutation(np.flatnonzero(told))[:number]
-    found: dict[str, list[float]] = {method: [] for method in methods}
-    for index, row in enumerate(tqdm(rows, desc="explaining", unit="photo", leave=False, disable=None)):
-        label = NAMES[labels[row]]
-        result = explainers.explain(model, Image.fromarray(photos.images[row]), label, methods, seed=index)
-        cover = box_cover(photos.boxes[row])
-        for method in methods:
-            found[method].append(energy(_map(result, method, label), cover))
-    return {method: {ENERGY: float(np.mean(values))} for method, values in found.items()}, len(rows)
+    known, score = known_classes(), vit_scores(folder)
+    found: dict[str, dict[str, list[float]]] = {method: {ENERGY: [], POINTING: []} for method in methods}
+    likeness: list[float] = []
+    others = [method for method in methods if method != CONTROL]
+    count = 0
+    for image, things in tqdm(coco(data), desc="explaining", unit="photo", leave=False, disable=None):
+        first = int(answers(score, torch.from_numpy(np.array(image))[None]).argmax())
+        for thing in things:
+            cover = coverage(thing.boxed)
+            if count == number or first not in known.get(thing.word, []) or cover.mean() > LARGEST:
+                continue
+            label = model.labels[first]
+            result = explainers.explain(model, image, label, methods, seed=count)
+            count += 1
+            drawn = {method: map_of(result, method, label) for method in methods}
+            for method, scores in drawn.items():
+                found[method][ENERGY].append(energy(scores, cover) / float(cover.mean()))
+                found[method][POINTING].append(float(cover.flatten()[scores.argmax()] >= 0.5))
+            if len(others) > 1:
+                likeness.append(mean_rank_correlation([drawn[method].flatten() for method in others]))
+    table = {method: {name: float(np.mean(values)) for name, values in row.items()} for method, row in found.items() if row[ENERGY]}
+    return table, float(np.mean(likeness)) if likeness else 0.0, count
 
 
-def mosaics(photos: Photos, labels: NDArray[np.int64], number: int) -> Iterator[tuple[Image.Image, list[str]]]:
-    """Mosaics of 2 x 2 photos, each halved in size, of four different categories, and these row by row."""
-    rng = np.random.default_rng(SEED + 2)
-    for _ in range(number):
-        rows = [rng.choice(np.flatnonzero(labels == place)) for place in rng.choice(np.unique(labels), CELLS, replace=False)]
-        half = [np.asarray(Image.fromarray(photos.images[row]).resize((SIDE // 2, SIDE // 2), Image.Resampling.BOX)) for row in rows]
-        picture = np.concatenate([np.concatenate(half[:2], 1), np.concatenate(half[2:], 1)])
-        yield Image.fromarray(picture), [NAMES[labels[row]] for row in rows]
+def named_figures(name: str, folder: Path, photos: Labelled) -> tuple[list[Figure], Named]:
+    """How often the class is right: whole photos, half of the patches, without blocks, and against the networks it learned from."""
+    truth = photos.truth()
+    whole = Named(answers(vit_scores(folder), photos.images), truth)
+    halved = Named(answers(vit_scores(folder), photos.images, half(len(truth), GRID**2, SEED)), truth)
+    empty = Named(answers(without_blocks(folder), photos.images), truth)
+    values = {TOP: whole.share(), TOP_5: whole.share(5), HALF: halved.share()}
+    values |= {ROBUST: values[HALF] / values[TOP] if values[TOP] else 0.0, WITHOUT: empty.share()}
+    note = f"{len(truth):,} photos"
+    figures = [Figure(name, what, value, BARS.get(what), at_most=what in AT_MOST, note=note) for what, value in values.items()]
+    return figures + [compared(name, whole, photos.images, size, note) for size in (0, 2)], whole
 
 
-def pointing(model: Model, photos: Photos, labels: NDArray[np.int64], methods: Sequence[str], number: int) -> Table:
-    """Of each method the mean of grid pointing over all four cells of the mosaics."""
-    found: dict[str, list[float]] = {method: [] for method in methods}
-    some = tqdm(mosaics(photos, labels, number), desc="explaining", total=number, unit="mosaic", leave=False, disable=None)
-    for index, (picture, shown) in enumerate(some):
-        result = explainers.explain(model, picture, shown, methods, seed=index)
-        for place, label in enumerate(shown):
-            for method in methods:
-                found[method].append(grid_pointing(_map(result, method, label), divmod(place, 2)))
-    return {method: {POINTING: float(np.mean(values))} for method, values in found.items()}
+def compared(name: str, whole: Named, images: Tensor, size: int, note: str) -> Figure:
+    """How often one of the pretrained networks says the same; says so where its weights are not installed."""
+    from embedded.recipes.networks.trunk import efficientnet, normalised
+
+    what = AGREEMENT.format(size)
+    try:
+        network = efficientnet(size)
+    except ImportError as error:
+        return Figure(name, what, None, note=str(error))
+    said = answers(lambda some, _: network(normalised(some)), images)
+    return Figure(name, what, float((said.argmax(1) == whole.logits.argmax(1)).float().mean()), note=note)
 
 
-def vit_scores(folder: Path) -> Score:
-    """The logits of a ``photos-vit``."""
-    vit: Any = explainers.load(folder, device="cpu").module
-    return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
-
-
-def missing(data: Path | None) -> str | None:
-    """Why there are no photos to measure on; None where there are."""
-    if data is None:
-        return "needs --data DIR, the folder that holds tiny_imagenet/"
-    return None if (data / FOLDER).is_dir() else f"{data} lacks {FOLDER}/"
+def abstention_figures(name: str, folder: Path, whole: Named) -> list[Figure]:
+    """Are probabilities what they say, and are known and unknown things told apart?"""
+    calibration = read_calibration(folder)
+    if calibration is None:
+        return [Figure(name, what, None, BARS.get(what), note="the model has no calibration.json") for what in (ERROR, KEPT, REFUSED)]
+    whole = Named(whole.logits[1::2], whole.truth[1::2])  # the others it is calibrated with
+    likeliest = (whole.logits / calibration.temperature).softmax(1).max(1).values
+    error = calibration_error(likeliest, whole.right())
+    right, unknown = whole.logits[whole.right()], answers(vit_scores(folder), made_up(200))
+    return [
+        Figure(name, ERROR, error, BARS[ERROR], at_most=True, note=f"{len(likeliest):,} photos"),
+        Figure(name, KEPT, float(calibration.known(right).float().mean()), note=f"{len(right):,} photos that are named right"),
+        Figure(name, "photos of anything that stay known", float(calibration.known(whole.logits).float().mean()), note="all photos"),
+        Figure(name, REFUSED, float((~calibration.known(unknown)).float().mean()), note=f"{len(unknown)} textures, noise, pages of text"),
+    ]
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Categories, maps of single photos and of mosaics; rows that say so where the photos are missing."""
+    """Classes, abstention and maps; rows that say so where the photos are missing."""
     why = missing(setting.data)
     if why is not None:
-        return Report([Figure(name, what, None, bar, note=why) for what, bar in BARS.items()])
+        return Report([Figure(name, what, None, bar, at_most=what in AT_MOST, note=why) for what, bar in BARS.items()])
     assert setting.data is not None
-    photos, labels = sample(*held_out_photos(setting.data), setting.limit)
-    answers = named(vit_scores(setting.folder), photos, labels)
-    figures = [Figure(name, what, value, BARS.get(what), note=f"{len(labels):,} photos") for what, value in answers.figures().items()]
-    tables = {f"Photos that {name} takes for others": answers.worst(WORST)}
+    photos = single(setting.data, setting.limit)
+    figures, whole = named_figures(name, setting.folder, photos)
+    figures += abstention_figures(name, setting.folder, whole)
     model = explainers.load(setting.folder)
+    tables = {f"Photos that {name} takes for others": worst(whole, photos, model.labels, WORST)}
+    why = missing(setting.data, COCO)
+    if why is not None:
+        return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, CLOSE))], tables)
     methods = setting.specs(explainers.default_methods(model))
-    table, count = energies(model, photos, labels, methods, setting.limited(EXPLAINED))
-    ratio = table[LEAD][ENERGY] / table[CONTROL][ENERGY]
-    figures.append(Figure(name, f"{ENERGY} over that of {CONTROL}", ratio, BARS[ENERGY], "times", note=f"{LEAD}, {count} photos"))
-    right = answers.right()
-    if len(np.unique(labels[right])) < CELLS:
-        figures.append(Figure(name, POINTING, None, BARS[POINTING], note="fewer than four categories have a photo that is named right"))
-        return Report(figures, {f"Maps of {name}, {count} photos": table, **tables})
-    number = setting.limited(MOSAICS)
-    cells = pointing(model, photos.where(right), labels[right], methods, number)
-    figures.append(Figure(name, POINTING, cells[LEAD][POINTING], BARS[POINTING], note=f"{LEAD}, {number} mosaics of photos named right"))
-    maps = {method: table[method] | cells[method] for method in methods}
-    return Report(figures, {f"Maps of {name}, {count} photos and {number} mosaics": maps, **tables})
+    table, likeness, count = maps(model, setting.folder, setting.data, methods, setting.limited(EXPLAINED))
+    if not count:
+        why = "no thing in the photos is named right"
+        return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, CLOSE))], tables)
+    values = {what: {method: row[what] for method, row in table.items()} for what in (ENERGY, POINTING)}
+    first, points = best(values[ENERGY]), best(values[POINTING])
+    figures += [
+        Figure(name, ENERGY, values[ENERGY][first], BARS[ENERGY], "times", note=f"{first}, {count} things in COCO's photos"),
+        Figure(name, CLOSE, values[ENERGY][LEAD] / values[ENERGY][first], BARS[CLOSE], note=LEAD),
+        Figure(name, POINTING, values[POINTING][points], BARS[POINTING], note=points),
+        Figure(name, "rank correlation of two methods' maps", likeness, None, "score", note="mean over pairs of methods"),
+    ]
+    return Report(figures, {f"Maps of {name}, {count} things in COCO's photos": table, **tables})

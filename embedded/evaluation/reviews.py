@@ -11,10 +11,9 @@ import explainers  # before transformers
 # isort: split
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,49 +21,17 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoTokenizer
 
-from embedded.evaluation import CONTROL, Figure, Report, Setting, Table, best
-from embedded.recipes.reviews_data import FILES, HELD_OUT, Review, Special, batches_by_length, collate, head_and_tail, pieces_of, read, rows
+from embedded.evaluation import CONTROL, Figure, Report, Setting, Table, best, reviews_probes
+from embedded.recipes.reviews.data import FILES, HELD_OUT, read, rows
+from embedded.recipes.reviews.reading import MOST, accuracy, predictions, sample
 from explainers.metrics.rationales import token_f1
 from explainers.models.base import Model
 from explainers.result import WordScore
 
-TOKENS = 4096  # in a batch
-SEED = 0  # of the sample and of the masks
-MOST = 2000  # reviews of a held-out set; IMDB's 25,000 are sampled
-BARS = {"ERASER movies, test": 0.92, "IMDB, test": 0.92, "SST-2, validation (GLUE)": 0.9}
+BARS = {"ERASER movies, test": 0.92, "IMDB, test": 0.93, "SST-2, validation (GLUE)": 0.9}
 COUNTS = range(10, 90, 10)
 TWICE = 2.0
 ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # how the file names them
-
-
-@torch.no_grad()
-def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
-    """The label that the model gives each review, in order; each word is masked with the chance ``masked``."""
-    special, rng = Special.of(tokenizer), np.random.default_rng(seed)
-    texts = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, [review.text for review in reviews])]
-    answers = [-1] * len(texts)
-    with tqdm(total=len(texts), desc="reading", unit="review", leave=False, disable=None) as bar:
-        for some in batches_by_length(texts, TOKENS):
-            batch = collate([texts[row] for row in some], [reviews[row].label for row in some], special, [masked] * len(some), rng)
-            del batch["labels"]
-            logits = model(**{name: value.to(model.device) for name, value in batch.items()}).logits
-            for row, answer in zip(some, logits.argmax(1).tolist(), strict=True):
-                answers[row] = answer
-            bar.update(len(some))
-    return answers
-
-
-def accuracy(reviews: Sequence[Review], answers: Sequence[int], label: int | None = None) -> float:
-    """The share of right answers, among the reviews of this label where one is given; 0 where there are none."""
-    right = [answer == review.label for review, answer in zip(reviews, answers, strict=True) if label in (None, review.label)]
-    return sum(right) / len(right) if right else 0.0
-
-
-def sample(reviews: list[Review], most: int) -> list[Review]:
-    """A random ``most`` of the reviews, always the same; all where there are no more."""
-    if len(reviews) <= most:
-        return reviews
-    return [reviews[row] for row in np.random.default_rng(SEED).choice(len(reviews), most, replace=False)]
 
 
 def accuracies(name: str, setting: Setting, data: Path) -> Report:
@@ -121,7 +88,9 @@ def agreement(model: Model, texts: Sequence[Annotated], methods: Sequence[str]) 
     """
     found: dict[str, dict[str, list[list[float]]]] = {name: {method: [] for method in methods} for name in ANNOTATIONS}
     for index, one in enumerate(tqdm(texts, desc="explaining", unit="review", leave=False, disable=None)):
-        result = explainers.explain(model, one.text, None, methods, seed=index)  # a seed each, or all would share random scores
+        result = explainers.explain(
+            model, one.text, None, methods, seed=index, long_texts="cut"
+        )  # a seed each, or all would share random scores
         for method in methods:
             words = result[method].words()
             scores = torch.tensor([word.score for word in words])
@@ -157,13 +126,13 @@ def against_people(name: str, setting: Setting, data: Path) -> Report:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Accuracies, then the comparison with people; where the data is missing, rows that say so."""
-    why = "needs --data DIR, the folder of the review data sets"
-    if setting.data is not None:
-        missing = [file for file in FILES.values() if not (setting.data / file).is_file()]
-        if not missing:
-            right, people = accuracies(name, setting, setting.data), against_people(name, setting, setting.data)
-            return Report([*right.figures, *people.figures], right.tables | people.tables)
-        why = f"{setting.data} lacks {', '.join(missing)}"
+    """The probes, then accuracies and the comparison with people; where the data is missing, rows that say so."""
+    missing = [file for file in FILES.values() if setting.data is None or not (setting.data / file).is_file()]
+    probes = reviews_probes.measure(name, setting if not missing else replace(setting, data=None))
+    if setting.data is not None and not missing:
+        right, people = accuracies(name, setting, setting.data), against_people(name, setting, setting.data)
+        return Report([*right.figures, *probes.figures, *people.figures], right.tables | probes.tables | people.tables)
+    why = "needs --data DIR, the folder of the review data sets" if setting.data is None else f"{setting.data} lacks {', '.join(missing)}"
     skipped = [Figure(name, f"accuracy on {title}", None, BARS.get(title), note=why) for title in HELD_OUT]
-    return Report([*skipped, Figure(name, f"token-F1 over that of {CONTROL}", None, TWICE, "times", note=why)])
+    people_too = Figure(name, f"token-F1 over that of {CONTROL}", None, TWICE, "times", note=why)
+    return Report([*skipped, *probes.figures, people_too], probes.tables)

@@ -9,11 +9,12 @@ import explainers  # before timm and transformers
 
 # isort: split
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,12 +22,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
-from embedded.evaluation.photos import WORST, Score, half, orders
-from embedded.recipes.photos_data import SIDE
-from embedded.recipes.scenes import KINDS, Scene, SceneObject, render
-from embedded.recipes.train_photos_vit import PATCH as PHOTO_PATCH
+from embedded.evaluation.photos import WORST, Score, answers, half, vit_scores
+from embedded.recipes.data.scenes import KINDS, Scene, SceneObject, render
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
-from embedded.recipes.vits import encode
 from explainers.metrics.localisation import average_precision, density, energy
 from explainers.models.base import Model
 
@@ -50,31 +48,24 @@ def fresh_scenes(number: int, least: int = 1) -> Iterator[Scene]:
     return itertools.islice((scene for scene in made if len(scene.objects) >= least), number)
 
 
-def vit_scores(folder: Path) -> Score:
-    """The logits of a ``scenes-vit``."""
-    vit: Any = explainers.load(folder, device="cpu").module
-    return lambda pixels, kept: vit.head(encode(vit, pixels, kept)[:, 0])
-
-
 def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
     """The similarities of a ``clip`` with one prompt for each name."""
     model = explainers.load(folder, device="cpu")
     texts = dual.text_features(model, [PROMPT.format(name) for name in names])
-    return lambda pixels, kept: dual.image_features(model, pixels, kept) @ texts.T
+    return lambda images, kept: dual.image_features(model, images, kept) @ texts.T
 
 
 class Case(NamedTuple):
-    """How a model names kinds, how it is asked for one, what it is to reach, and how many patches it reads."""
+    """How a model names kinds, how it is asked for one, and what it is to reach."""
 
     scores: Callable[[Path], Score]
     prompt: str
     bars: dict[str, float]
-    patches: int = PATCHES
 
 
 CASES = {
     "scenes-vit": Case(vit_scores, "{}", {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
-    "clip": Case(dual_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}, (SIDE // PHOTO_PATCH) ** 2),
+    "clip": Case(dual_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}),
 }
 
 
@@ -120,8 +111,9 @@ def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -
     """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
     scenes = list(fresh_scenes(number))
     images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
-    whole, halved = orders(score, images, half(number, patches, SEED), batch)
-    return Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved[:, 0].tolist())
+    whole = answers(score, images, batch=batch).argsort(1, descending=True)
+    halved = answers(score, images, half(number, patches, SEED), batch).argmax(1)
+    return Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved.tolist())
 
 
 def coverage(item: SceneObject, grid: int) -> Tensor:
@@ -152,10 +144,10 @@ def measure(name: str, setting: Setting) -> Report:
     """The rows of one model of scenes, and its figures by method."""
     case = CASES[name]
     number, explained = setting.limited(NAMED), setting.limited(EXPLAINED)
-    answers = named(case.scores(setting.folder), number, case.patches)
-    values = answers.figures()
-    values[ROBUST] = values[HALF] / values[TOP]
     model = explainers.load(setting.folder)
+    answers = named(case.scores(setting.folder), number, math.prod(model.details["grid"]))
+    values = answers.figures()
+    values[ROBUST] = values[HALF] / values[TOP] if values[TOP] else 0.0
     table = localisation(model, case.prompt, explained, setting.specs(explainers.default_methods(model)))
     first = best({method: row[PRECISION] for method, row in table.items()})
     on = f"{explained} scenes of 2 to 4 objects"

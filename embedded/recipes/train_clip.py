@@ -1,14 +1,12 @@
 """``clip``: a small dual encoder that matches photos and rendered scenes with English prompts.
 
 The text tower is a pretrained sentence encoder, pruned and locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts are
-made once, and the image tower, which starts as ``photos-vit``, learns to land near those that are true of a picture. So words that no
-prompt used are understood as far as the encoder knows what they mean. A step's pictures are photos and scenes, some of them cut
-together; sizes and removed patches are as for ``photos-vit``. At first the patches of scenes are asked what they show, as for
-``scenes-vit``. In the last stage batch normalisation divides by what was counted on pictures as they are, no longer by each batch's own.
+made once, and the image tower, which starts as ``photos-vit``, learns to land near those that are true of a picture. The teacher of
+``photos-vit`` says what is true of a photo, as shares of ImageNet's classes; in every step each class goes by its name, a synonym or
+the name of a group that it is in. So words that no prompt used are understood as far as the encoder knows what they mean.
 
-Telling true prompts from false ones does not take a picture close to the true ones: it may lie far behind them, away from the false,
-where words of no prompt are not. So nearness counts too (`PULL`), and at the start and the end the projection is the one that lands
-nearest (`aim`): of words never trained on, that alone took the right first of ten from 48 to 58 % in a trial of ten minutes.
+Where a step keeps one rectangle of patches, the teacher says what lies in it, and only the objects of a scene that are in it count: a
+prompt is to find its own object. The patches of scenes are asked what they show, as for ``scenes-vit``.
 """
 
 from __future__ import annotations
@@ -17,15 +15,16 @@ import embedded.architectures  # noqa: F401  (before transformers and timm)
 
 # isort: split
 import argparse
+import functools
 import json
 import math
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
@@ -38,102 +37,116 @@ from transformers import (
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from embedded.recipes.clip_data import Mixture, Scenes, at_grid
-from embedded.recipes.photos_data import SIDE, cut_mix, mosaic
-from embedded.recipes.prompts import KNOWN, class_names, groups, worded
-from embedded.recipes.scenes import KINDS
-from embedded.recipes.text_tower import VOCABULARY, centre_, directions, new_tower, read
-from embedded.recipes.train_photos_vit import CALIBRATION, PATCH, recalibrate, soft_loss
-from embedded.recipes.train_reviews_bert import encoder_folder
-from embedded.recipes.training import add_common_arguments, fit, mix_, schedule
-from embedded.recipes.vits import encode, halved, load, plain_attention, removed
-
-SHARED = 128  # numbers of the space in which pictures and prompts are compared
-WORDINGS = (8, 8, 2, 8)  # of each prompt of `prompts.groups`
-WEIGHTS = (1.0, 0.3, 0.3, 0.5)  # of these groups in the loss
-PULL = 5.0  # weight of the cosine between a picture and what is true of it
-RIDGE = 0.1  # of the mean square of a feature: keeps the nearest projection from following noise
-LABELLING_UNTIL = 0.6  # of the training: the patches of scenes are asked what they show, less and less
-GREY_SHARE = 0.2  # of the steps with patches removed: they are painted grey instead
-# until which part of the training, how many pixels wide, and which shares of the patches a step may keep
-STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
-    (0.45, SIDE // 2, (0.5, 0.75)),
-    (0.8, 3 * SIDE // 4, (0.25, 0.5)),
-    (1.0, SIDE, (0.25, 0.5, 1.0)),
+from embedded.architectures import MEAN, STD
+from embedded.recipes.calibration import calibrate_prompts, letters_at_random, pieces_per_word, write
+from embedded.recipes.data.clip import Mixed, mixed
+from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
+from embedded.recipes.data.prompts import choose_names, classes, scene_groups, shared_out, worded, words
+from embedded.recipes.data.scenes import KINDS
+from embedded.recipes.networks.memory import (
+    Shown,
+    before_memory,
+    best_threshold,
+    keys,
+    read_out,
+    wanted_of_photos,
+    wanted_of_scenes,
+    write_memory,
 )
+from embedded.recipes.networks.moving import Mover
+from embedded.recipes.networks.text_tower import VOCABULARY, centre_, directions, new_tower, read
+from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, efficientnet, normalised
+from embedded.recipes.networks.vits import encode_features, halved, load, plain_attention
+from embedded.recipes.train_photos_vit import ARCHITECTURE, TEMPERATURE, WIDTH, Stream, begin, choose, divergence, target
+from embedded.recipes.train_reviews_bert import encoder_folder
+from embedded.recipes.training import add_common_arguments, fit, schedule
+
+SHARED = WIDTH  # numbers of the space in which pictures and prompts are compared
+PHOTO_WORDINGS = 4  # of each word for what photos show
+SCENE_WORDINGS = (8, 4, 2)  # of each prompt of `prompts.scene_groups`
+SCENE_WEIGHTS = (1.0, 0.3, 0.3)  # of these groups in the loss
+SMOOTHING = 0.1
+PULL = 2.0  # weight of the cosine between a picture and what is true of it
+SCENES = 24  # of a batch of 128
+LABELLING = 0.5  # weight of what the patches of scenes are asked
+LOCAL = 0.3  # weight of what all patches are asked of the teacher's features
+ABSENT = 0.1  # share, over that of a guess, below which the teacher says that a class is not in a photo
+REMEMBERED = 24  # batches that the memory is fitted to
+HERE = 0.4  # share of an object's patches among those kept for it to count as there
+GREATEST = math.log(100)  # of the scale
 
 
 class ImageSide(nn.Module):
-    """What is trained: the image tower, its projection, the scale of the logits, and a head for patches that is thrown away."""
+    """What is trained: the image tower, its projection, the scale of the logits, and two heads for patches that are thrown away."""
 
     def __init__(self, vit: VisionTransformer) -> None:
         super().__init__()
         self.vit = vit
         self.projection = nn.Linear(vit.num_features, SHARED, bias=False)
-        self.scale = nn.Parameter(torch.tensor(0.0))  # a logarithm
+        self.scale = nn.Parameter(torch.tensor(math.log(30)))
         self.patch_head = nn.Linear(vit.num_features, len(KINDS) + 1)
+        self.local_head = nn.Linear(vit.num_features, DIRECTIONS)
 
-    def forward(self, pixels: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Embeddings (B, SHARED) of length 1 times the scale, and the tokens of the patches."""
-        x = encode(self.vit, pixels, kept)
-        return self.scale.clamp(max=math.log(100)).exp() * F.normalize(self.projection(x[:, 0]).float(), dim=-1), x[:, 1:]
+    def forward(self, features: Tensor, kept: Tensor | None, corner: tuple[int, int] = (0, 0)) -> tuple[Tensor, Tensor]:
+        """Embeddings (B, SHARED) of length 1, and the tokens of the patches."""
+        x = encode_features(self.vit, features, kept, corner)
+        return F.normalize(self.projection(x[:, 0]).float(), dim=-1), x[:, 1:]
 
 
 class Texts(NamedTuple):
-    """The locked side: tower, tokenizer, projection (SHARED, width), and for each group of prompts (prompts, wordings, SHARED)."""
+    """The locked side: tower, tokenizer, projection (SHARED, width), and of all prompts (prompts, wordings, SHARED), length 1."""
 
     tower: BertModel
     tokenizer: PreTrainedTokenizerFast
     projection: Tensor
-    banks: list[Tensor]
+    photos: Tensor  # of `prompts.words`
+    scenes: list[Tensor]  # of `prompts.scene_groups`
 
-    @property
-    def sizes(self) -> list[int]:
-        """How many prompts each group has."""
-        return [len(bank) for bank in self.banks]
-
-    def truth(self, targets: Tensor) -> Tensor:
-        """(B, SHARED) of length 1: the middle of the prompts that ``targets`` (B, prompts) says are true, weighed as in the loss."""
-        middles = torch.cat([weight * bank.mean(1) for weight, bank in zip(WEIGHTS, self.banks, strict=True)])
-        return F.normalize(targets @ middles.to(targets.device), dim=-1)
-
-    def pick(self, rng: np.random.Generator) -> Tensor:
-        """One wording of every prompt, (prompts, SHARED)."""
-        rows = [(bank, torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))) for bank in self.banks]
-        return torch.cat([bank[torch.arange(len(bank)), chosen] for bank, chosen in rows])
+    def pick(self, bank: Tensor, rng: np.random.Generator) -> Tensor:
+        """One wording of every prompt of a bank, (prompts, SHARED)."""
+        return bank[torch.arange(len(bank)), torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))]
 
 
-def locked_texts(encoder: Path, classes: list[str], vocabulary: int) -> Texts:
-    """The text side, always the same, with the embeddings, of length 1, of all prompts in several wordings each."""
-    tower, tokenizer = new_tower(encoder, sorted({*KNOWN, *classes}), vocabulary)
+def locked_texts(encoder: Path, vocabulary: int) -> Texts:
+    """The text side, always the same, with the embeddings of all prompts in several wordings each."""
+    tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     rng = np.random.default_rng([0, 5])
+    groups = [[(name,) for name in words().names], *scene_groups()]
     found = []
-    for group, count in zip(groups(classes), WORDINGS, strict=True):
+    for group, count in zip(groups, (PHOTO_WORDINGS, *SCENE_WORDINGS), strict=True):
         texts = read(tower, tokenizer, [worded(rng, prompt) for prompt in group for _ in range(count)])
         found.append(texts.view(len(group), count, -1))
-    means = torch.cat([group.mean(1) for group in found])
-    centre_(tower, means)
-    projection = directions(means, SHARED)
+    names = found[0][: len(classes())].mean(1)
+    centre_(tower, names)
+    projection = directions(names, SHARED)
     with torch.no_grad():
         banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in found]
-    return Texts(tower, tokenizer, projection, [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)])
+    photos, *scenes = [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)]
+    return Texts(tower, tokenizer, projection, photos, scenes)
 
 
-def image_sides(starts: Sequence[Path]) -> tuple[ImageSide, dict[str, Any]]:
-    """`image_side` of the first, with the mean of all their weights."""
-    side, model_args = image_side(starts[0])
-    for before, start in enumerate(starts[1:], 1):
-        mix_(side, image_side(start)[0].state_dict(), 1 / (before + 1))
-    return side, model_args
+@torch.no_grad()
+def aim(side: ImageSide, head: nn.Linear, texts: Texts) -> None:
+    """Set the projection so that products with the names are nearly what the head of ``photos-vit`` answers, in place.
+
+    A projection adds nothing, so what the head adds is added by the normalisation before it.
+    """
+    names = F.normalize(texts.photos[: len(classes())].mean(1), dim=-1)
+    weight, bias = head.weight - head.weight.mean(0), head.bias - head.bias.mean()
+    side.vit.norm.bias.add_(torch.linalg.lstsq(weight, bias[:, None]).solution[:, 0])
+    side.projection.weight.copy_(torch.linalg.pinv(names) @ weight)
 
 
-def image_side(start: Path) -> tuple[ImageSide, dict[str, Any]]:
-    """The image side of a ``clip``, or one made of a ``photos-vit``, not yet aimed; and the arguments of its architecture."""
+def image_side(start: Path, texts: Texts) -> tuple[ImageSide, dict[str, Any]]:
+    """The image side of a ``clip``, or one made of a ``photos-vit``; and the arguments of its architecture."""
     config = json.loads((start / "config.json").read_text("utf-8"))
     if "architecture" in config:
         vit = load(start)
+        head = vit.head
         vit.reset_classifier(0)
-        return ImageSide(vit), config["model_args"]
+        side = ImageSide(vit)
+        aim(side, head, texts)
+        return side, config["model_args"]
     clip = VisionTextDualEncoderModel.from_pretrained(start, dtype=torch.float32)
     side = ImageSide(clip.vision_model.timm_model)
     side.projection.load_state_dict(clip.visual_projection.state_dict())
@@ -142,39 +155,38 @@ def image_side(start: Path) -> tuple[ImageSide, dict[str, Any]]:
     return side, config["vision_config"]["model_args"]
 
 
-@torch.no_grad()
-def aim(side: ImageSide, texts: Texts, pictures: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Set the projection that takes pictures nearest to what is true of them, and the scale that fits the names best, in place.
+def merged(logits: Tensor, chosen: Tensor) -> Tensor:
+    """(B, words): what the teacher's logits (B, classes) say of words, where several classes may go by one; ``chosen`` (classes,)."""
+    soft = (logits / TEMPERATURE).softmax(1)
+    sums = torch.zeros(len(logits), int(chosen.max()) + 1, device=logits.device).index_add_(1, chosen, soft)
+    return TEMPERATURE * sums.clamp(min=1e-9).log()
 
-    ``pictures`` are batches of pixels and targets (B, prompts). The projection is a ridge regression from the tower's features to
-    `Texts.truth`.
+
+def still_there(targets: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
+    """Truths (B, prompts) of scenes of which only the patches ``kept`` (B, n) are seen: those of one object that is gone are left out.
+
+    ``patches`` (B, N) says what each shows. Pairs of kinds and colours stay true where a scene keeps all objects, and count for nothing
+    elsewhere.
     """
-    side.eval()
-    found = [(encode(side.vit, pixels)[:, 0].double(), targets) for pixels, targets in pictures]
-    features, targets = torch.cat([some for some, _ in found]), torch.cat([some for _, some in found])
-    squares = features.T @ features
-    ridge = RIDGE * squares.diagonal().mean() * torch.eye(len(squares), dtype=squares.dtype, device=squares.device)
-    side.projection.weight.copy_(torch.linalg.solve(squares + ridge, features.T @ texts.truth(targets).double()).T)
-    names = texts.banks[0].mean(1).to(targets.device)
-    cosines = F.normalize(side.projection(features.float()), dim=-1) @ F.normalize(names, dim=-1).T
-    scales = torch.linspace(math.log(5), math.log(100), 60)
-    losses = torch.stack([soft_loss(scale.exp() * cosines, targets[:, : len(names)]) for scale in scales])
-    side.scale.copy_(scales[losses.argmin()])
+    every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
+    seen = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
+    there = seen >= HERE * every.clamp(min=1)
+    kinds = torch.stack([shared_out(row) for row in (targets[:, : len(KINDS)] > 0) & there])
+    whole = (there | (targets[:, : len(KINDS)] == 0)).all(1, keepdim=True)
+    return torch.cat([kinds, targets[:, len(KINDS) :] * whole], 1)
 
 
-def objective(logits: Tensor, targets: Tensor, sizes: list[int]) -> tuple[Tensor, float]:
-    """The loss of (B, prompts) in groups of ``sizes``, and how often the likeliest of the first group is true where one is."""
-    parts = list(zip(logits.split(sizes, 1), targets.split(sizes, 1), strict=True))
-    value = torch.stack([weight * soft_loss(*part) for weight, part in zip(WEIGHTS, parts, strict=True)]).sum()
-    names, true = parts[0]
-    right = true.gather(1, names.argmax(1, keepdim=True))[true.sum(1) > 0].gt(0)
-    return value, float(right.float().mean())
+def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: what is missing of a row counts for nothing."""
+    total = targets.sum(1, keepdim=True)
+    smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
+    return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
 
 
 def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
     """Write the folder that transformers loads once ``embedded.architectures`` is imported; weights as float16, to be loaded as float32."""
     config = TimmWrapperConfig(
-        architecture="vitrine_hybrid",
+        architecture=ARCHITECTURE,
         model_args=model_args,
         do_pooling=True,
         hidden_size=side.vit.num_features,
@@ -187,7 +199,7 @@ def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -
     with torch.no_grad():
         clip.visual_projection.weight.copy_(side.projection.weight)
         clip.text_projection.weight.copy_(texts.projection)
-        clip.logit_scale.copy_(side.scale.clamp(max=math.log(100)))
+        clip.logit_scale.copy_(side.scale.clamp(max=GREATEST))
     clip.save_pretrained(out)
     save_file(halved(load_file(out / "model.safetensors")), out / "model.safetensors", {"format": "pt"})
     _forget_origin(out / "config.json")
@@ -197,8 +209,8 @@ def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -
     CLIPImageProcessorPil(
         size={"shortest_edge": SIDE},
         crop_size={"height": SIDE, "width": SIDE},
-        image_mean=[0.5] * 3,
-        image_std=[0.5] * 3,
+        image_mean=[MEAN] * 3,
+        image_std=[STD] * 3,
     ).save_pretrained(out)
 
 
@@ -210,81 +222,159 @@ def _forget_origin(path: Path) -> None:
     path.write_text(json.dumps(config, indent=1) + "\n", "utf-8")
 
 
+class Losses:
+    """How far embeddings of pictures are from the prompts that are true of them."""
+
+    def __init__(self, side: ImageSide, texts: Texts, device: str) -> None:
+        self.side, self.texts, self.device = side, texts, device
+        self.names = F.normalize(texts.photos[: len(classes())].mean(1), dim=-1).to(device)
+        self.middles = [bank.mean(1).to(device) for bank in texts.scenes]
+
+    def _logits(self, embeddings: Tensor, bank: Tensor, rng: np.random.Generator) -> Tensor:
+        return self.side.scale.clamp(max=GREATEST).exp() * embeddings @ self.texts.pick(bank, rng).to(self.device).T
+
+    def photos(self, embeddings: Tensor, wanted: Tensor, rng: np.random.Generator) -> tuple[Tensor, float]:
+        """Of photos that the teacher answers ``wanted`` (B, classes) to; and how often the same word is likeliest."""
+        places, chosen = np.unique(choose_names(rng), return_inverse=True)
+        logits = self._logits(embeddings, self.texts.photos[torch.from_numpy(places)], rng)
+        truth = merged(wanted, torch.from_numpy(chosen).to(self.device))
+        near = F.cosine_similarity(embeddings, wanted.softmax(1) @ self.names).mean()
+        return divergence(logits, truth) + PULL * (1 - near), float((logits.argmax(1) == truth.argmax(1)).float().mean())
+
+    def scenes(self, embeddings: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
+        """Of scenes of which ``targets`` (B, prompts) are true."""
+        value, truth = torch.zeros((), device=self.device), torch.zeros_like(embeddings)
+        parts = targets.split([len(bank) for bank in self.texts.scenes], 1)
+        for weight, bank, middle, part in zip(SCENE_WEIGHTS, self.texts.scenes, self.middles, parts, strict=True):
+            value = value + weight * soft_loss(self._logits(embeddings, bank, rng), part)
+            truth = truth + weight * part @ middle
+        known = truth.any(1)
+        return value + PULL * (known.float() - F.cosine_similarity(embeddings, truth) * known).mean()
+
+
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
     kind = args.device.split(":")[0]
-    names = class_names(args.data)
-    texts = locked_texts(encoder_folder(args.encoder), names, args.vocabulary)
-    mixture = Mixture(args.data, len(names), args.batch, args.scenes, args.seed, args.device)
-    side, model_args = image_sides(args.start)
-    side.to(args.device, memory_format=torch.channels_last)  # a fifth faster on a CPU
+    pictures = Pictures(args.data, args.batch)
+    teacher, begun = begin(pictures, STAGES, args.seed)
+    texts = locked_texts(encoder_folder(args.encoder), args.vocabulary)
+    side, model_args = image_side(args.start, texts)
     plain_attention(side.vit, args.device)
+    side.vit.patch_embed.backbone.requires_grad_(False)
+    side.to(args.device)
+    grid, readout = side.vit.patch_embed.grid_size[0], teacher.readout.to(args.device)
+    losses, move = Losses(side, texts, args.device), Mover(teacher, begun)
 
-    def loss(scenes: Scenes, done: float, step: int) -> tuple[Tensor, float]:
-        progress = args.begin + (1 - args.begin) * done
+    def loss(batch: Mixed, progress: float, step: int) -> tuple[Tensor, float]:
         rng = np.random.default_rng([args.seed, 6, step])
-        late = progress >= STAGES[-2][0]
-        if late and side.vit.training:
-            recalibrate(side.vit, (pixels for pixels, _ in mixture.plain(CALIBRATION)))
-        pixels, targets = mixture.complete(scenes, rng, varied=not late or rng.random() < 0.5)
-        mixing = rng.choice([None, cut_mix, mosaic], p=[0.7, 0.15, 0.15])
-        if mixing is not None:
-            pixels, targets = mixing(pixels, targets, rng)
-        width, shares = next(stage[1:] for stage in STAGES if progress < stage[0])
-        pixels, share = F.interpolate(pixels, (width, width), mode="area").contiguous(memory_format=torch.channels_last), rng.choice(shares)
-        grid = width // PATCH
-        kept = torch.from_numpy(rng.random((len(pixels), grid**2))).argsort(1)[:, : round(grid**2 * share)].to(args.device)
-        grey = width == SIDE and share < 1 and rng.random() < GREY_SHARE
-        if grey:
-            pixels = removed(pixels, kept, PATCH)
+        photos, width = len(batch.seen.tokens) - len(batch.targets), math.isqrt(batch.seen.tokens.shape[1])
+        seen = Seen(*(part.to(args.device) for part in move(batch.seen, rng, photos)))
+        corner = int(rng.integers(grid - width + 1)), int(rng.integers(grid - width + 1))
+        kept, window = choose(rng, len(seen.tokens), width)
+        kept = torch.arange(width**2).expand(len(seen.tokens), -1) if kept is None else kept
+        kept = kept.to(args.device)
         with torch.autocast(kind, torch.bfloat16):
-            embeddings, patches = side(pixels, None if grey or share == 1 else kept)
-        logits = embeddings @ texts.pick(rng).to(args.device).T
-        value, right = objective(logits, targets, texts.sizes)
-        value = value + PULL * (1 - F.cosine_similarity(embeddings, texts.truth(targets)).mean())
-        labelling = max(0.0, 1 - progress / LABELLING_UNTIL)
-        if labelling and mixing is None and not grey:
-            labels = at_grid(scenes.patches, grid).to(args.device).gather(1, kept[: len(scenes.images)])
-            asked = side.patch_head(patches[: len(labels)]).float()
-            value = value + labelling * F.cross_entropy(asked.flatten(0, 1), labels.flatten())
+            embeddings, tokens = side(seen.tokens.float(), kept, corner)
+            asked, named = side.local_head(tokens), side.patch_head(tokens[photos:])
+        value, right = losses.photos(
+            embeddings[:photos], target(Seen(*(part[:photos] for part in seen)), kept[:photos], window, readout), rng
+        )
+        local = seen.local.float().gather(1, kept[..., None].expand(-1, -1, DIRECTIONS))
+        value = value + LOCAL * (1 - progress) * F.mse_loss(asked.float(), local) / local.var()
+        if len(batch.targets):
+            patches = batch.patches.to(args.device).flatten(1)
+            value = value + args.scenes * losses.scenes(
+                embeddings[photos:], still_there(batch.targets.to(args.device), patches, kept[photos:]), rng
+            )
+            shown = patches.gather(1, kept[photos:])
+            value = value + LABELLING * (1 - progress) * F.cross_entropy(named.float().flatten(0, 1), shown.flatten())
         return value, right
 
-    length = schedule(args)
-    if args.steps != 0 and not (args.resume and length["checkpoint"].exists()):
-        aim(side, texts, mixture.plain(CALIBRATION))
-    fit(
-        side,
-        mixture.batches,
-        loss,
-        **length,
-        rate=args.rate,
-        warm_up=50,
-        decay=0.99,
-        muon=lambda name: ".blocks." in name,
-    )
-    pictures = list(mixture.plain(CALIBRATION))
-    recalibrate(side.vit, (pixels for pixels, _ in pictures))  # again, with the averaged weights
-    aim(side, texts, pictures)
+    make = functools.partial(mixed, pictures, round(SCENES * args.batch / 128), teacher)
+    stream = Stream(make, args.seed)
+    fit(side, stream, loss, **schedule(args), rate=args.rate, warm_up=50, decay=0.99, muon=lambda n: ".blocks." in n)
+    batches = [make(np.random.default_rng([args.seed, 7, number])) for number in range(REMEMBERED)]
+    remember(side, known_names(texts), batches, move, args.seed)
     save(side, texts, model_args, args.out)
+    write(args.out, calibrated(side, texts, args.data))
+
+
+def known_names(texts: Texts) -> Tensor:
+    """(classes + kinds, SHARED), length 1: the middle of each name's wordings."""
+    return F.normalize(torch.cat([texts.photos[: len(classes())].mean(1), texts.scenes[0].mean(1)]), dim=-1)
+
+
+@torch.inference_mode()
+def remember(side: ImageSide, names: Tensor, batches: list[Mixed], move: Mover, seed: int) -> float:
+    """Write the ``names`` of classes and kinds into the last MLP, in place, and fit the scale; returns from when on units write.
+
+    Both are chosen on the photos of the first batch, which the keys are not fitted to.
+    """
+    rng, vit, number = np.random.default_rng([seed, 8]), side.to("cpu").eval().vit, len(classes())
+    found: list[Shown] = []
+    for batch in batches:
+        photos, grid = len(batch.seen.tokens) - len(batch.targets), batch.seen.tokens.shape[1]
+        if grid != vit.patch_embed.num_patches:
+            continue
+        seen = Seen(*(part[:photos] for part in batch.seen))
+        moved, kept = move(seen, rng), torch.from_numpy(rng.random((photos, grid))).argsort(1)[:, : grid // 2]
+        for some, part in ((seen, None), (moved, kept)):
+            wanted = wanted_of_photos(some.logits.float(), len(KINDS))
+            found.append(Shown(before_memory(vit, some.tokens.float(), part), wanted))
+        if len(batch.targets):
+            wanted = wanted_of_scenes(batch.targets[:, : len(KINDS)], number)
+            found.append(Shown(before_memory(vit, batch.seen.tokens[photos:].float()), wanted))
+    first, *others = found
+    weight, bias = keys(Shown(*(torch.cat(parts) for parts in zip(*(others or found), strict=True))))
+    answers = F.linear(first.tokens, weight, bias)
+    threshold = best_threshold(answers, names, first.wanted[:, :number].argmax(1))
+    write_memory(vit, side.projection, weight, bias, threshold, names)
+    cosines, truth = read_out(answers, threshold, names) @ names[:number].T, first.wanted[:, :number].softmax(1)
+    scales = torch.linspace(math.log(5), GREATEST, 60)
+    side.scale.fill_(min(scales.tolist(), key=lambda scale: float(F.cross_entropy(math.exp(scale) * cosines, truth))))
+    return threshold
+
+
+@torch.inference_mode()
+def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 32) -> dict[str, Any]:
+    """The calibration of a finished model: on photos held back, with the teacher's word for what is in them."""
+    side.to("cpu").eval()
+    held_back = torch.from_numpy(np.stack([centred(Image.open(path)) for path in sharp_files(data, held_back=True)]))
+    network = efficientnet()
+    shares = torch.cat([network(normalised(some)).softmax(1) for some in held_back.split(batch)])
+    tokens = [side.vit.patch_embed.backbone(normalised(some)).flatten(2).transpose(1, 2) for some in held_back.split(batch)]
+    seen = torch.cat([side(some, None)[0] for some in tokens])
+    names = texts.photos[: len(classes())].mean(1)
+    cosines = seen @ F.normalize(names, dim=-1).T
+    sure = shares.amax(1).argsort(descending=True)[: max(2, len(shares) // 2)]
+    prompts = [f"a photo of a {word}" for word in words().names]
+    strange = [f"a photo of a {word}" for word in letters_at_random(300)]
+    return calibrate_prompts(
+        cosines[sure].gather(1, shares[sure].argmax(1, keepdim=True))[:, 0],
+        cosines[shares < ABSENT / len(names)],
+        pieces_per_word(prompts, texts.tokenizer),
+        pieces_per_word(strange, texts.tokenizer),
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
-    add_common_arguments(parser, minutes=35)
-    parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
+    add_common_arguments(parser, minutes=30)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
     parser.add_argument(
         "--start",
         type=Path,
-        nargs="+",
         metavar="DIR",
         required=True,
-        help="folder of the photos-vit that the image tower starts as, or of a clip to go on from (with another --seed), or of several",
+        help="folder of the photos-vit that the image tower starts as, or of a clip to go on from (with another --seed)",
     )
-    parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin (default 0; 0.8: full size only)")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate (default 1e-3)")
+    parser.add_argument("--rate", type=float, default=7e-4, help="highest learning rate (default 7e-4)")
     parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
-    parser.add_argument("--scenes", type=float, default=0.5, help="share of scenes among the pictures, the rest are photos (default 0.5)")
+    parser.add_argument("--scenes", type=float, default=1.0, help="weight of the scenes in the loss (default 1)")
+    parser.add_argument(
+        "--stages", type=int, default=STAGES, choices=(5, 6, 7), help="of the trunk's 7 stages, how many to keep (default 7)"
+    )
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 

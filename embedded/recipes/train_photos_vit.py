@@ -1,22 +1,26 @@
-"""``photos-vit``: a small Vision Transformer that names what a photo shows, one of 32 everyday categories.
+"""``photos-vit``: a Vision Transformer that names what a photo shows, one of ImageNet's 1,000 classes.
 
-Its patches come from a residual convolutional stem (stride 4: 16 x 16 patches of a photo of 64 x 64 pixels). The first half of the
-training sees photos of half the size, the next quarter of three quarters, and most steps only some of the patches: both make a step
-several times cheaper, and the model stays within what it knows when an evaluation removes patches (He et al., "Masked
-Autoencoders", CVPR 2022, leave out patches to save work in the same way). A second head names the classes of the data, also of photos
-that show no category, and is thrown away: more photos and finer names teach better features.
+Its patches are the places of a pretrained convolutional trunk, which stays as it is (a hybrid, as in Dosovitskiy et al., "An Image is Worth
+16x16 Words", ICLR 2021). The Transformer behind it learns from what the whole pretrained network says of photos without labels
+(Hinton et al., "Distilling the Knowledge in a Neural Network", 2015). A process beside the training makes the pictures and
+shows them to the trunk; the training sees batches again, with other patches left out, until the next is ready.
 """
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before timm)
+import embedded.architectures  # noqa: F401  (before timm)
 
 # isort: split
 import argparse
-import itertools
-from collections.abc import Iterable
+import collections
+import functools
+import json
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -24,145 +28,236 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from embedded.recipes.photos_data import (
-    NAMES,
-    SIDE,
-    Draw,
-    categories,
-    class_ids,
-    cut_mix,
-    mosaic,
-    training_photos,
-    transplant,
-    vary,
-)
-from embedded.recipes.training import add_common_arguments, fit, schedule
-from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
+from embedded.architectures import MEAN, STD, efficientnet_trunk, folded
+from embedded.recipes.calibration import calibrate, made_up, write
+from embedded.recipes.data.outside import Labelled, missing, single
+from embedded.recipes.data.pictures import SIDE, Pictures
+from embedded.recipes.data.prompts import classes
+from embedded.recipes.networks.moving import Mover
+from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
+from embedded.recipes.networks.vits import create, encode_features, load, pixels, plain_attention, save
+from embedded.recipes.training import add_common_arguments, endless, fit, schedule
 
-ARCHITECTURE = "vitrine_hybrid"
-STEM = {"stem_widths": [64, 128], "stem_depths": [1, 2]}
-PATCH = 4  # pixels: as the stem halves twice
-SMOOTHING = 0.1
-OTHERS = 0.4  # of the photos at first show none of the categories; fewer and fewer, none in the last stage
-AUXILIARY = 1.0  # weight of the second head at first; nothing in the last stage
-DECAY = 0.99  # of the averaged weights: the last stage has few steps on a CPU, and should outweigh the stages before
-CALIBRATION = 40  # batches
-GREY_SHARE = 0.2  # of the batches with patches removed in the last stage: they are painted grey instead
-# until which part of the training, how many pixels wide, and which shares of the patches a step may keep
-STAGES: tuple[tuple[float, int, tuple[float, ...]], ...] = (
-    (0.5, SIDE // 2, (0.5, 0.75)),
-    (0.75, 3 * SIDE // 4, (0.25, 0.5)),
-    (1.0, SIDE, (0.25, 0.5, 1.0)),
-)
+ARCHITECTURE = "vitrine_efficient"
+WIDTH = 320
+UNKNOWN = 200  # made-up pictures that the line of the unknown is chosen with
+TEMPERATURE = 2.0
+LOCAL = 0.5  # weight of what is asked of every token at first; nothing at the end
+RECENT, FEW = 64, 4  # batches that may come again, and how many there must be before any does
+SHARES = (0.3, 0.4, 0.5, 0.75, 1.0)  # of the patches that a step may keep
+WINDOW_SHARE = 0.35  # of the steps that leave out patches: those kept are one rectangle
+FITTED = 12  # batches that the start is fitted to
+RIDGE = 0.01
+
+Batch = TypeVar("Batch")
 
 
-def model_args(width: int, depth: int) -> dict[str, Any]:
+def model_args(depth: int, stages: int) -> dict[str, Any]:
     """What timm needs to know beside ``ARCHITECTURE``."""
-    return {"img_size": SIDE, "embed_dim": width, "depth": depth, "num_heads": width // 64} | STEM
+    return {"img_size": SIDE, "embed_dim": WIDTH, "depth": depth, "num_heads": WIDTH // 64, "trunk_stages": stages}
 
 
-class _Classes(nn.Module):
-    """The model and the head that is thrown away, so that one optimiser trains both."""
+class Student(nn.Module):
+    """What is trained: the Transformer, and a head that asks its tokens for the teacher's local features and is thrown away."""
 
-    def __init__(self, vit: VisionTransformer, classes: int) -> None:
+    def __init__(self, vit: VisionTransformer) -> None:
         super().__init__()
         self.vit = vit
-        self.class_head = nn.Linear(vit.num_features, classes)
+        self.local_head = nn.Linear(vit.num_features, DIRECTIONS)
 
 
-def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: what is missing of a row counts for nothing."""
-    total = targets.sum(1, keepdim=True)
-    smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
-    return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
+class Stream(Generic[Batch]):
+    """Batches of what the teacher sees: fresh ones as soon as they are made, in between some of the last again."""
+
+    def __init__(self, make: Callable[[np.random.Generator], Batch], seed: int) -> None:
+        self.make, self.seed = make, seed
+
+    def __call__(self, first: int, workers: int = 1) -> Iterator[Batch]:
+        """Batches made in a process beside the training, which does not wait for them; in this one, always fresh, with 0 workers."""
+        batches = endless(self.make, [self.seed, 2, first], 0, workers)
+        if not workers:
+            yield from batches
+        fresh: queue.Queue[Batch] = queue.Queue(maxsize=4)
+        threading.Thread(target=lambda: [fresh.put(batch) for batch in batches], daemon=True).start()
+        recent: collections.deque[Batch] = collections.deque(maxlen=RECENT)
+        rng = np.random.default_rng([self.seed, 3, first])
+        while True:
+            if len(recent) < FEW or not fresh.empty():
+                recent.append(fresh.get())
+                yield recent[-1]
+            else:
+                yield recent[rng.integers(len(recent))]
 
 
-@torch.inference_mode()
-def recalibrate(vit: VisionTransformer, batches: Iterable[Tensor]) -> None:
-    """Count anew what batch normalisation divides by, with the weights as they are, on pictures as they are.
+def seen(pictures: Pictures, teacher: Teacher, rng: np.random.Generator) -> Seen:
+    """What the teacher makes of a batch of pictures."""
+    return teacher.see(pictures(rng))
 
-    Varied ones have other contrasts: counted on those, a model named 48 % of the validation photos right, and 67 % counted so.
+
+def choose(rng: np.random.Generator, number: int, grid: int) -> tuple[Tensor | None, bool]:
+    """Which patches of ``number`` pictures a step keeps, (number, n) or None for all, and whether they form a rectangle in each."""
+    share = rng.choice(SHARES)
+    if share == 1:
+        return None, False
+    if rng.random() >= WINDOW_SHARE:
+        return torch.from_numpy(rng.random((number, grid**2))).argsort(1)[:, : round(grid**2 * share)], False
+    tall = int(rng.integers(math.ceil(grid * share), grid + 1))
+    wide = min(grid, max(1, round(grid**2 * share / tall)))
+    top, left = (torch.from_numpy(rng.integers(0, grid - size + 1, (number, 1, 1))) for size in (tall, wide))
+    places = (top + torch.arange(tall)[:, None]) * grid + left + torch.arange(wide)
+    return places.flatten(1), True
+
+
+def target(batch: Seen, kept: Tensor | None, window: bool, readout: Tensor) -> Tensor:
+    """What the logits should be: the teacher's; where only a window is seen, moved by what lies in it more or less than elsewhere."""
+    logits = batch.logits.float()
+    if kept is None or not window:
+        return logits
+    local = batch.local.float()
+    inside = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1])).mean(1)
+    return logits + (inside - local.mean(1)) @ readout.T
+
+
+def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Kullback-Leibler divergence of the softened answers, scaled so that its gradient is that of unsoftened ones."""
+    soft = (wanted / TEMPERATURE).log_softmax(1)
+    return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
+
+
+@torch.no_grad()
+def start_as_teacher(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None:
+    """Give the Transformer weights with which it begins near the teacher, in place.
+
+    Behind all stages of the trunk the first block's MLP starts as the teacher's last convolution; the attention of the others averages,
+    as the teacher does before its classifier. The head is fitted to the teacher's answers on ``batches`` in any case.
     """
-    norms = [layer for layer in vit.modules() if isinstance(layer, nn.BatchNorm2d)]
-    for layer in norms:
-        layer.reset_running_stats()
-        layer.momentum = None  # a plain mean over the batches
-        layer.train()
-    for pixels in batches:
-        vit.patch_embed(pixels)
-    vit.eval()
+    projection, first = vit.patch_embed.proj, vit.blocks[0]
+    tokens = torch.cat([batch.tokens.float().flatten(0, 1) for batch in batches])
+    if teacher.stages == STAGES:
+        projection.weight.copy_(torch.eye(WIDTH)[:, :, None, None] * 0.2 / tokens.std())
+        projection.bias.zero_()
+        for block in vit.blocks:
+            block.attn.qkv.weight[2 * WIDTH :].copy_(torch.eye(WIDTH))
+            block.attn.proj.weight.copy_(torch.eye(WIDTH) / (len(vit.blocks) - 1))
+            block.mlp.fc2.weight.zero_()
+        first.attn.proj.weight.zero_()
+        last = teacher.head[0].float()
+        first.norm2.weight.copy_(tokens.std(1).mean().expand(WIDTH))
+        first.norm2.bias.copy_(tokens.mean(0))
+        first.mlp.fc1.weight.copy_(last.weight[:, :, 0, 0])
+        first.mlp.fc1.bias.copy_(last.bias)
+        teacher.head[0].to(torch.bfloat16)
+        first.mlp.fc2.weight.copy_(teacher.basis)
+        first.mlp.fc2.bias.copy_(-teacher.basis @ teacher.centre)
+    fit_head(vit, batches)
+
+
+@torch.no_grad()
+def fit_head(vit: VisionTransformer, batches: list[Seen]) -> None:
+    """Set the head by ridge regression from the class token to the teacher's logits, in place."""
+    x = torch.cat([encode_features(vit, batch.tokens.float())[:, 0] for batch in batches]).double()
+    y = torch.cat([batch.logits for batch in batches]).double()
+    y -= y.mean(1, keepdim=True)
+    middle, level = x.mean(0), y.mean(0)
+    squares = (x - middle).T @ (x - middle)
+    ridge = RIDGE * squares.diagonal().mean() * torch.eye(len(squares), dtype=torch.double)
+    weight = torch.linalg.solve(squares + ridge, (x - middle).T @ (y - level)).T
+    vit.head.weight.copy_(weight)
+    vit.head.bias.copy_(level - weight @ middle)
+
+
+def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[Seen]]:
+    """The teacher, its basis fitted, and what it sees in the first batches."""
+    teacher = Teacher(stages)
+    images = [pictures(np.random.default_rng([seed, 1, number])) for number in range(FITTED)]
+    teacher.fit_basis(images)
+    return teacher, [teacher.see(batch) for batch in images]
 
 
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
-    photos, category = training_photos(args.data), categories(class_ids(args.data))
-    boxes = torch.from_numpy(photos.boxes)
-    images, classes, known = torch.from_numpy(photos.images), torch.from_numpy(photos.classes), torch.from_numpy(category)
-    draw = Draw(category[photos.classes])
-    shape = model_args(args.width, args.depth)
-    both = _Classes(create(ARCHITECTURE, NAMES, shape), len(category)).to(args.device)
-    if args.start is not None:
-        both.vit.load_state_dict(load(args.start).state_dict())
-    both.to(memory_format=torch.channels_last)  # a fifth faster on a CPU
-    kind = args.device.split(":")[0]
-    plain_attention(both.vit, args.device)
+    pictures = Pictures(args.data, args.batch)
+    teacher, batches = begin(pictures, args.stages, args.seed)
+    shape, names = model_args(args.depth, args.stages), [row["label"] for row in classes()]
+    vit = load(args.start) if args.start is not None else create(ARCHITECTURE, names, shape)
+    plain_attention(vit, args.device)
+    vit.patch_embed.backbone.load_state_dict(teacher_trunk(args.stages))
+    if args.start is None:
+        start_as_teacher(vit, teacher, [batch for batch in batches if batch.tokens.shape[1] == vit.patch_embed.num_patches])
+    move = Mover(teacher, batches) if args.stages == STAGES else None
+    student = Student(vit)
+    vit.patch_embed.backbone.requires_grad_(False)
+    student.to(args.device)
+    grid, kind = vit.patch_embed.grid_size[0], args.device.split(":")[0]
+    readout = teacher.readout.to(args.device)
 
-    def loss(number: int, done: float, step: int) -> tuple[Tensor, float]:
-        progress = args.begin + (1 - args.begin) * done
-        rng = np.random.default_rng([args.seed, number])
-        late = min(1.0, progress / STAGES[-2][0])
-        rows = torch.from_numpy(draw.rows(rng, args.batch, OTHERS * (1 - late)))
-        pixels = tensors(images[rows], args.device)
-        fine = F.one_hot(classes[rows], len(category)).float()
-        coarse = F.one_hot(known[classes[rows]] + 1, len(NAMES) + 1)[:, 1:].float()
-        targets = torch.cat([coarse, fine], 1).to(args.device)
-        mixing = rng.choice([None, transplant, cut_mix, mosaic], p=[0.4, 0.3, 0.15, 0.15])
-        if mixing is transplant:
-            pixels, targets = transplant(pixels, targets, boxes[rows], rng)
-        pixels = vary(pixels, rng)
-        if mixing in (cut_mix, mosaic):
-            pixels, targets = mixing(pixels, targets, rng)
-        side, shares = next(stage[1:] for stage in STAGES if progress < stage[0])
-        pixels, share = F.interpolate(pixels, (side, side), mode="area").contiguous(memory_format=torch.channels_last), rng.choice(shares)
-        order = torch.from_numpy(rng.random((args.batch, (side // PATCH) ** 2))).argsort(1).to(args.device)
-        kept = order[:, : round(order.shape[1] * share)] if share < 1 else None
-        if kept is not None and late == 1 and rng.random() < GREY_SHARE:
-            pixels, kept = removed(pixels, kept, PATCH), None
+    def loss(batch: Seen, progress: float, step: int) -> tuple[Tensor, float]:
+        rng = np.random.default_rng([args.seed, 4, step])
+        batch = Seen(*(part.to(args.device) for part in (move(batch, rng) if move else batch)))
+        side = math.isqrt(batch.tokens.shape[1])
+        corner = int(rng.integers(grid - side + 1)), int(rng.integers(grid - side + 1))
+        kept, window = choose(rng, len(batch.tokens), side)
+        kept = None if kept is None else kept.to(args.device)
         with torch.autocast(kind, torch.bfloat16):
-            x = encode(both.vit, pixels, kept)[:, 0]
-            logits, others = both.vit.head(x), both.class_head(x)
-        coarse, fine = targets.split([len(NAMES), len(category)], 1)
-        value = soft_loss(logits, coarse) + AUXILIARY * (1 - late) * soft_loss(others, fine)
-        named = coarse.sum(1) > 0.5
-        right = (logits.argmax(1) == coarse.argmax(1))[named]
-        return value, float(right.sum() / max(1, len(right)))
+            x = encode_features(vit, batch.tokens.float(), kept, corner)
+            logits, asked = vit.head(x[:, 0]), student.local_head(x[:, 1:])
+        wanted = target(batch, kept, window, readout)
+        local = batch.local.float()
+        local = local if kept is None else local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1]))
+        value = divergence(logits, wanted) + LOCAL * (1 - progress) * F.mse_loss(asked.float(), local) / local.var()
+        return value, float((logits.argmax(1) == wanted.argmax(1)).float().mean())
 
     fit(
-        both,
-        itertools.count,
+        student,
+        Stream(functools.partial(seen, pictures, teacher), args.seed),
         loss,
         **schedule(args),
         rate=args.rate,
-        decay=DECAY,
-        muon=lambda name: ".blocks." in name,
+        decay=0.995,
+        muon=lambda n: ".blocks." in n,
     )
-    rng = np.random.default_rng(args.seed)
-    chosen = (torch.from_numpy(draw.rows(rng, args.batch, 0.0)) for _ in range(CALIBRATION))
-    recalibrate(both.vit, (tensors(images[rows], args.device) for rows in chosen))
-    save(both.vit, args.out, ARCHITECTURE, NAMES, shape)
+    save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
+    write_labels(args.out)
+    if missing(args.data) is None:
+        write(args.out, calibrated(vit, single(args.data).every_second(0)))
+    else:
+        print(f"{missing(args.data)}; without it the model has no calibration.json")
+
+
+def write_labels(folder: Path) -> None:
+    """Put the classes' names, groups and synonyms beside the weights."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in classes())
+    (folder / "labels.json").write_text(f"[\n{lines}\n]\n", "utf-8")
+
+
+@torch.inference_mode()
+def calibrated(vit: VisionTransformer, photos: Labelled, batch: int = 32) -> dict[str, Any]:
+    """The calibration of a finished model on labelled photos."""
+    vit.to("cpu").eval()
+    answers, unknown = (torch.cat([vit(pixels(vit, some)) for some in images.split(batch)]) for images in (photos.images, made_up(UNKNOWN)))
+    return calibrate(answers, photos.truth(), unknown)
+
+
+def teacher_trunk(stages: int) -> dict[str, Tensor]:
+    """The weights of the trunk in full precision, named as in a ``vitrine_efficient``."""
+    network = folded(efficientnet(stride=16))
+    trunk = efficientnet_trunk(stages)
+    trunk.load_state_dict(nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages]).state_dict())
+    return trunk.state_dict()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
-    add_common_arguments(parser, minutes=100)
-    parser.add_argument("--data", type=Path, required=True, help="folder that holds tiny_imagenet/")
-    parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate")
-    parser.add_argument("--batch", type=int, default=128, help="photos a step (default 128; 512 suits a GPU)")
-    parser.add_argument("--width", type=int, default=192, help="numbers a token, a multiple of 64 (default 192)")
-    parser.add_argument("--depth", type=int, default=6, help="blocks (default 6)")
-    parser.add_argument("--begin", type=float, default=0.0, help="where in the stages to begin, for --start (0.75: full size only)")
-    parser.add_argument("--start", type=Path, help="folder of a photos-vit of this width and depth whose weights to go on from")
+    add_common_arguments(parser, minutes=65)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
+    parser.add_argument("--depth", type=int, default=4, help="blocks (default 4)")
+    parser.add_argument(
+        "--stages", type=int, default=STAGES, choices=(5, 6, 7), help="of the trunk's 7 stages, how many to keep (default 7)"
+    )
+    parser.add_argument("--start", type=Path, help="folder of a photos-vit of this depth whose weights to go on from")
 
 
 if __name__ == "__main__":

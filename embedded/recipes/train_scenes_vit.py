@@ -9,7 +9,7 @@ and its head is thrown away, so the finished model is an ordinary classifier.
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before timm)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm)
 
 # isort: split
 import argparse
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from embedded.recipes.scenes import KINDS, patch_labels, render
+from embedded.recipes.data.scenes import KINDS, patch_labels, render
+from embedded.recipes.networks.vits import create, encode, load, plain_attention, removed, save, tensors
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, endless, fit, mix_, schedule
-from embedded.recipes.vits import create, encode, load, plain_attention, removed, save, tensors
 
 SIZE, PATCH, BATCH = 112, 8, 64
 ARCHITECTURE = "vit_tiny_patch16_224"  # timm's nearest name; the rest of the shape is MODEL_ARGS

@@ -1,13 +1,14 @@
-"""The read-outs: how values and signals become one number a token. Each is declared once, with ``@method``, and appears everywhere.
+"""The registry of methods, what each needs of a model, and what is written about them.
 
-Importing this package fills the registry :data:`METHODS`, in the order in which the methods are shown everywhere.
+A read-out is declared once, with ``@method``, and appears everywhere. Importing this package
+fills :data:`METHODS`, in the order in which the methods are shown everywhere.
 """
 
 from importlib import import_module
 
-from explainers.methods.registry import METHODS, NEEDS, Method, Request, Variant, method, pairs_of, parse, variants_of
+from explainers.methods.registry import METHODS, NEEDS, Method, Promise, Request, Variant, counted, method, pairs_of, parse, variants_of
 
-for _family in ("attention", "relevance", "hybrids", "decomposition", "gradients", "paths", "flow", "blackbox", "control"):
-    import_module(f"explainers.methods.{_family}")
+for _family in ("attention", "relevance", "positions", "hybrids", "decomposition", "gradients", "paths", "flow", "blackbox", "control"):
+    import_module(f"explainers.methods.readouts.{_family}")
 
-__all__ = ["METHODS", "NEEDS", "Method", "Request", "Variant", "method", "pairs_of", "parse", "variants_of"]
+__all__ = ["METHODS", "NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]

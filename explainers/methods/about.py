@@ -11,13 +11,37 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class About:
     """A read-out for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
-    what is known against it, with the source.
+    what is known against it, with the source; ``line`` is for those who see its map for the first time.
     """
 
     formula: tuple[str, ...]
     words: str
     trust: str
     fails: str
+    line: str
+
+
+#: What a rule changes, for those who see a map under it for the first time; the ordinary gradient changes nothing.
+RULES_IN_A_LINE = {
+    "libra": "Libra: what only cancels out is left aside.",
+    "conservative": "Ali et al.: attention and scales are held still.",
+    "attnlrp": "AttnLRP: every product is shared in halves.",
+    "deep_taylor": "Deep Taylor: only what speaks for the answer is passed on.",
+    "lrp": "LRP: shares follow the published baseline.",
+    "attnlrp-epsilon": "AttnLRP, outputs near zero damped.",
+    "cp-lrp-gamma": "CP-LRP: what agrees with an output counts more.",
+    "pa-lrp": "PA-LRP: what agrees with an output counts more, values get half.",
+}
+
+
+def line_of(readout: str, rule: str | None, usual: str | None) -> str:
+    """One line of plain words for a read-out under a rule; its ``own`` rule needs none. Empty for a method that says nothing of itself."""
+    if readout not in ABOUT:
+        return ""
+    parts = [ABOUT[readout].line]
+    if rule is not None and rule != usual:
+        parts.append(RULES_IN_A_LINE.get(rule, f"With the rule {rule}."))
+    return " ".join(parts)
 
 
 #: What the letters of the formulas stand for; a page shows those that its formula has.
@@ -34,6 +58,11 @@ SYMBOLS = {
     "I": "the identity: what stays where it is",
     "H": "how many heads a block has",
     "L": "how many blocks there are; block L is the last",
+    "E": "what a patch shows: its embedding before its position is added",
+    "P": "where a patch is: its position embedding",
+    "z": "a token as it enters the model: what the patch shows plus where it is",
+    "p": "a pixel of the patch",
+    "n": "how many pixels a patch has",
     "b": "a bias of the model, where it acts on a token",
     "m": "a random masking: 1 where a token is kept, 0 where it is hidden",
     r"\odot": "number by number",
@@ -68,6 +97,7 @@ ABOUT: dict[str, About] = {
         "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at.",
         "As a first look at where the last block reads from, and as a line that other methods should beat.",
         f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
+        line="Where the last block looks, whatever is asked.",
     ),
     "rollout": About(
         (r"C = \prod_{l=L}^{1} \frac{\bar{A}^l + I}{2}", r"s_j = C_{c,j}"),
@@ -76,6 +106,7 @@ ABOUT: dict[str, About] = {
         "When the question is where information can have come from, whatever it says.",
         f"Heads are averaged, values and feed-forward layers left out; background gets a share as attention does (Chefer et al. 2021, "
         f"arXiv 2012.09838). {AGNOSTIC}",
+        line="Where information can have come from, through all blocks, whatever is asked.",
     ),
     "gradcam_attention": About(
         (r"s_j = \left(\frac{1}{H} \sum_h w_h A^L_{h,c,j}\right)^{+}", r"w_h = \text{mean}_j \nabla A^L_{h,c,j}"),
@@ -83,6 +114,7 @@ ABOUT: dict[str, About] = {
         "weight is a mean over the whole map.",
         "When one block decides, as in shallow models and for a coarse place in an image.",
         "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv 2012.09838).",
+        line="Where the last block looks, weighted by what would raise the answer.",
     ),
     "generic_attention": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot \nabla A^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
@@ -90,12 +122,14 @@ ABOUT: dict[str, About] = {
         "As a cheap map of a chosen class that needs nothing but attention and its gradient.",
         "It shows only what speaks for the class, and sees what attention moves but not what the values carry (Chefer et al. 2021, "
         "arXiv 2103.15679, leave both out by design).",
+        line="Attention that would raise the answer, followed through all blocks.",
     ),
     "attcat": About(
         (r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
         "Each token's share of the answer at the end of every block, weighted by how much attention the token gets there.",
         "For texts, where it was made and where the sign of a word matters.",
         f"{LAYERS} Paper and published code differ in which tokens meet which attention; the option published_code has the other one.",
+        line="What each part adds at the end of every block, weighted by the attention it gets.",
     ),
     "transformer_attribution": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(\nabla A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
@@ -103,30 +137,35 @@ ABOUT: dict[str, About] = {
         "multiplied through the blocks.",
         "For the place of an object of a chosen class: it is the map that many later papers compare with.",
         f"It shows only what speaks for the class. {CANCELS}",
+        line="Relevance of the attention in every block, followed back to the input.",
     ),
     "transformer_attribution_without_gradient": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
         "Transformer Attribution with attention in the place of its gradient: shows what the gradient was good for.",
         "To understand Transformer Attribution, not to explain a model.",
         f"Worse than the whole method in the authors' own tests (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+        line="Transformer Attribution without the step that tells classes apart.",
     ),
     "transformer_attribution_last_block": About(
         (r"s_j = \frac{1}{H} \sum_h \left(\nabla A^L_{h,c,j} R^L_{h,c,j}\right)^{+}",),
         "Transformer Attribution that stops at the last block.",
         "To see how much of the map comes from the blocks before.",
         f"Tokens of the last block are mixtures already, so a patch may speak for its neighbours (Chefer et al. 2021, ablation). {CANCELS}",
+        line="Transformer Attribution, read at the last block alone.",
     ),
     "transformer_attribution_second_block": About(
         (r"s_j = \frac{1}{H} \sum_h \left(\nabla A^2_{h,c,j} R^2_{h,c,j}\right)^{+}",),
         "Transformer Attribution read at the second block alone, near the input.",
         "To see how far the class can be told that early on the way back.",
         f"One early block says little of the class (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+        line="Transformer Attribution, read at one early block.",
     ),
     "partial_lrp": About(
         (r"s_j = \frac{1}{H} \sum_h \left(R^L_{h,c,j}\right)^{+}",),
         "Relevance of the last attention map, positive part, mean of the heads.",
         "As a baseline between raw attention and Transformer Attribution.",
         f"One block only; hardly differs from class to class (pictures of two classes in Chefer et al. 2021, arXiv 2012.09838). {CANCELS}",
+        line="Relevance of the attention in the last block alone.",
     ),
     "lrp": About(
         (r"s_j = \sum_d R^1_{j,d}",),
@@ -134,6 +173,20 @@ ABOUT: dict[str, About] = {
         "As the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
         f"The published baseline doubles relevance at every linear layer, and its map hardly depends on the class (Chefer et al. 2021, "
         f"and their code). {CANCELS}",
+        line="Relevance taken back step by step to the input.",
+    ),
+    "pa_lrp": About(
+        (
+            r"s_j = \sum_p \left(\frac{1}{f} \left(R_p + \frac{1}{n} \sum_d P_{j,d} \nabla z_{j,d}\right)\right)^{+}",
+            r"z_j = E_j + P_j",
+        ),
+        "A patch enters the model as what it shows plus where it is. LRP taken back to the pixels loses the part of the second; here the "
+        "relevance of the position embedding is added to the pixels of its patch. The answer starts with relevance 1.",
+        "When a map of LRP has holes in a thing that the model must have seen: positions often carry the rest of it.",
+        "Its rule hands nothing back through attention weights and gives values half, as the authors' code has it, so relevance is lost "
+        "(its paper asks that none is). Rotary and relative positions, for which the paper has rules too, are not split here: models that "
+        "have only these are refused.",
+        line="Relevance of what patches show and of where they are.",
     ),
     "token_tm": About(
         (
@@ -146,6 +199,7 @@ ABOUT: dict[str, About] = {
         "from x to x′ in each half of a block.",
         "When long vectors that a block shrinks should not count as much as attention alone would have it.",
         "The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
+        line="Attention through the blocks, weighted by how each part changes on the way.",
     ),
     "legrad": About(
         (
@@ -157,6 +211,7 @@ ABOUT: dict[str, About] = {
         "For CLIP, where it was made, and where several layers form the answer.",
         "It gives the head a mean of tokens that it was not trained on, and shows sensitivity, not what attention carried (by its own "
         "definition: Bousselham et al. 2025, arXiv 2404.03214).",
+        line="How the answer would grow with more attention, added up over blocks.",
     ),
     "grad_eclip": About(
         (
@@ -167,7 +222,8 @@ ABOUT: dict[str, About] = {
         "each key k is. No softmax is in it, so strong tokens do not drown the others.",
         "For image and prompt in CLIP, where it was made.",
         "One block only. The published code runs that block with one head, and then the model says something else; the option single_head "
-        "has that (Zhao et al. 2024 and their code).",
+        "has that (Zhao et al. 2024 and their code). On texts their notebook adds eight blocks, this one takes the last.",
+        line="What the last block takes from each part, times what the answer needs of it.",
     ),
     "decompx": About(
         (
@@ -178,6 +234,7 @@ ABOUT: dict[str, About] = {
         "at the answer is its score.",
         "When sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
         "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). Slow.",
+        line="Each part is sent through the model alone; its score is what arrives.",
     ),
     "globenc": About(
         (r"N^l_{i,j} = \left|v^l_{i \leftarrow j}\right|_2", r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}"),
@@ -185,16 +242,19 @@ ABOUT: dict[str, About] = {
         "lengths out over the blocks.",
         "In place of rollout: it sees values and residuals, not attention alone.",
         f"The feed-forward layers are left out, and a long vector counts even where others cancel it (Modarressi et al. 2022, "
-        f"arXiv 2205.03286). {AGNOSTIC}",
+        f"arXiv 2205.03286). Rows are scaled to sum 1 here; the published code multiplies the lengths as they are, which the option "
+        f"published_code does. {AGNOSTIC}",
+        line="How much each part really hands on to the others, through all blocks.",
     ),
     "alti": About(
         (
             r"N^l_{i,j} = \left(|o^l_i|_1 - |o^l_i - v^l_{i \leftarrow j}|_1\right)^{+}",
             r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}",
         ),
-        "As GlobEnc, but a contribution v counts by how near it comes to the sum o of all, not by its length.",
+        "As GlobEnc, but a contribution v counts by how near it comes to what attention really puts out, o, not by its length.",
         "In place of GlobEnc where contributions cancel each other.",
         f"The feed-forward layers are left out (Ferrando et al. 2022, arXiv 2203.04212). {AGNOSTIC}",
+        line="How near each part's share comes to what a block puts out, through all blocks.",
     ),
     "input_x_gradient": About(
         (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d}",),
@@ -202,12 +262,14 @@ ABOUT: dict[str, About] = {
         "with those of Achtibat et al. AttnLRP.",
         f"Not with the ordinary gradient. {EXACT}",
         BREAKS,
+        line="What each part itself adds to the answer.",
     ),
     "hirescam": About(
         (r"s_j = \sum_d x^L_{j,d} \nabla x^L_{j,d}",),
         "Token times gradient where the last block begins.",
         "When the tokens are still near their patches in the last block.",
         f"Late tokens are mixtures of many patches, so the place may be wrong (Mehri et al. 2025 compare the layers). {BREAKS}",
+        line="What each part adds where the last block begins.",
     ),
     "saliency": About(
         (r"s_j = \sum_d \left|\nabla x^1_{j,d}\right|",),
@@ -215,44 +277,52 @@ ABOUT: dict[str, About] = {
         "For the question where the model is sensitive, which is not the question what it used.",
         "Gradients of deep networks are noisy (Smilkov et al. 2017, arXiv 1706.03825), and a feature that is used to the full has none "
         "(Shrikumar et al. 2017, arXiv 1704.02685).",
+        line="How much the answer reacts to a small change of each part.",
     ),
     "gradcam_plus": About(
         (r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \text{mean}_j \nabla x^l_{j,d}",),
         "Grad-CAM on tokens, in every block: channels are weighted by their mean gradient, and the maps are added.",
         "For the rough place of a class when one map for all blocks is wanted.",
         f"One weight for a channel everywhere: it cannot tell two places that use it differently (Draelos & Carin 2020, "
-        f"arXiv 2011.08891). {LAYERS}",
+        f"arXiv 2011.08891). The mean is over the classification token too, as in LibraGrad's code. {LAYERS}",
+        line="Grad-CAM in every block, added up.",
     ),
     "xgradcam_plus": About(
         (r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",),
         "GradCAM+ with channel weights that listen more to the tokens where the channel is active.",
         "As GradCAM+, where activity is spread unevenly.",
         f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
+        line="Grad-CAM in every block, listening to where it is active.",
     ),
     "fullgrad": About(
         (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f \quad \text{under Libra}"),
         "Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
-        f"{EXACT} The line “sum off by” of its plate says how far that holds.",
+        f"{EXACT} The line “unexplained remainder” of its plate says how far that holds.",
         f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
+        line="The whole account of the answer: what each part and each bias adds.",
     ),
     "fullgrad_plus": About(
         (r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
         "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where it is formed.",
         "Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
         f"{LAYERS} {BREAKS}",
+        line="What each part and each bias adds, in every block.",
     ),
     "integrated_gradients": About(
         (r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
         "The gradient is averaged on the straight path from an empty input x′ to the real one, and multiplied with the way.",
-        "When completeness is wanted without changing any rule, and the “sum off by” of its plate is small.",
+        "When completeness is wanted without changing any rule, and the “unexplained remainder” on its plate is small.",
         "The empty input is a choice, and the map changes with it (Sturmfels et al. 2020, Distill). Points on the path are no real "
-        "inputs; with too few of them the sum is off.",
+        "inputs; with too few of them the sum is off. The points are Gauss-Legendre's, where papers add 50 equal steps: "
+        "quadrature=riemann does that.",
+        line="What each part adds on the way from an empty input to this one.",
     ),
     "smoothgrad": About(
         (r"s_j = \sum_d \left|\text{mean}_n \nabla f\left(x + \varepsilon_n\right)_{j,d}\right|",),
         "Saliency, averaged over noisy copies of the input.",
         "To see which parts of a saliency map are more than noise.",
         "How much noise decides what is seen (Smilkov et al. 2017, arXiv 1706.03825), and it is sensitivity still: no sign, no share.",
+        line="How much the answer reacts to each part, averaged over noisy copies.",
     ),
     "attention_flow": About(
         (
@@ -262,18 +332,21 @@ ABOUT: dict[str, About] = {
         "Attention as pipes: as much as can flow from the answer down to each token.",
         "Beside rollout: an upper bound of what attention could have carried.",
         f"{ATTENTION_FAILS} Very slow for images. {AGNOSTIC}",
+        line="How much attention can flow from the answer down to each part.",
     ),
     "occlusion": About(
         (r"s_j = f(x) - f\left(x \; \text{without} \; j\right)",),
         "A token, or a window around it, is hidden, and the fall of the answer is its score.",
         "When the question is about the effect of one place, and hiding it leaves a plausible input.",
         f"Evidence that stands there twice is missed, as the other copy still serves. {HIDING}",
+        line="How far the answer falls when each part is hidden.",
     ),
     "rise": About(
         (r"s_j = \frac{1}{p} \text{mean}_m \left(f(x \odot m) - \text{mean} \, f\right) m_j",),
         "Hundreds of random maskings: a token scores high where the answer is high while it is shown. p is the share that is kept.",
         "As a judge from outside: it needs no look inside the model.",
         f"Random: another seed, another map; more samples make it calmer (Petsiuk et al. 2018, arXiv 1806.07421). {HIDING}",
+        line="Random parts are hidden many times; what matters when shown is bright.",
     ),
     "kernel_shap": About(
         (
@@ -284,17 +357,20 @@ ABOUT: dict[str, About] = {
         "n is the number of tokens.",
         "For texts of some dozen words, where the samples suffice for the fit.",
         f"With fewer maskings than tokens the fit is not determined, and the map is mostly noise. {HIDING}",
+        line="Each part's fair share of the answer, from random hidings.",
     ),
     "lime": About(
         (r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
         "A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
         "When a handful of words or patches is wanted, and a second run gives the same ones.",
         f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
+        line="The few parts that best foretell the answer when others are hidden.",
     ),
     "random": About(
         (r"s_j \sim \text{uniform}(0, 1)",),
         "Random numbers that know nothing of input or model.",
         "Never: it is there so that the others can be seen to beat it.",
         "A method that does no better than this in a test says nothing there.",
+        line="Drawn at random: every other map has to beat it.",
     ),
 }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from explainers.autograd.rules import RULES, Rule
 from explainers.errors import ExplainerError
-from explainers.rules import RULES, Rule
-from explainers.specs import Option, split_spec
+from explainers.methods.families import FAMILIES, OTHER
+from explainers.methods.specs import Option, split_spec
 from explainers.trace import Trace
 
 Readout = Callable[..., Tensor]
+Refusal = Callable[[Rule], str | None]
 #: The rules a read-out of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
@@ -31,21 +33,37 @@ class Name:
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What the scores of a read-out add up to, and under which rules they do; under any other they promise nothing.
+
+    not_with  values of its options with which they do not
+    """
+
+    rules: tuple[str, ...]
+    total: str
+    not_with: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Method:
     """A declared read-out. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
-    others that make sense.
+    others that it is listed with. It goes with every rule that carries what these carry, gradients or relevance.
 
     needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`NEEDS`
     passes    what one explanation costs, in words
-    complete  whether its scores promise to sum to the explained number
+    promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
     summed    whether its scores are a sum of what each block adds, and of what belongs to no block
     pixels    whether it goes back to the pixels of an image
-    refuses   rules that would otherwise make sense, and why they do not for this one
+    family    what kind of method it is: a key of :data:`explainers.methods.families.FAMILIES`
+    classic   whether it is a baseline that others are held against
+    refuses   why a rule that carries what it reads makes no sense for it all the same, or None
     """
 
     name: str
     readout: Readout
     title: str
+    family: str
+    classic: bool
     by: str
     year: int | None
     paper: str
@@ -56,40 +74,41 @@ class Method:
     description: str
     needs: frozenset[str]
     passes: str
-    dear: bool
+    slow: bool
     default: bool
-    complete: bool
+    promise: Promise | None
     summed: bool
     pixels: bool
     named: Mapping[str, Name]
     options: Mapping[str, Option]
-    refuses: Mapping[str, str]
+    refuses: Refusal | None
 
     @property
     def rules(self) -> tuple[str, ...]:
         """The rules it is listed with, the default first. :meth:`refusal` judges all others."""
         return () if self.rule is None else (self.rule, *self.also)
 
+    def adds_up_to(self, rule: Rule | None, options: Mapping[str, Any] | None = None) -> str | None:
+        """What its scores promise to add up to under a rule, with these options; None: nothing."""
+        if self.promise is None or rule is None or rule.name not in self.promise.rules:
+            return None
+        given = options or {}
+        broken = any(given.get(name) == value for name, value in self.promise.not_with.items()) or bool(given.get("integrated"))
+        return None if broken else self.promise.total
+
     def refusal(self, rule: Rule) -> str | None:
         """Why this read-out makes no sense with a rule, or None."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
-        ablation = rule.name.startswith("libra-") and "libra" in self.rules and rule.name not in self.refuses
-        if rule.name in self.rules or ablation:
-            return None
-        choose = f"Choose one of {', '.join(self.rules)}."
-        if rule.name in self.refuses:
-            return f"{self.name} makes no sense with the rule {rule.name}: {self.refuses[rule.name]}. {choose}"
         carried = {RULES[name].is_relevance for name in self.rules}
-        if rule.name == "custom" and rule.is_relevance in carried:
-            return None
-        if rule.is_relevance and True not in carried:
+        why: str | None
+        if rule.is_relevance in carried:
+            why = None if self.refuses is None else self.refuses(rule)
+        elif rule.is_relevance:
             why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
-        elif not rule.is_relevance and False not in carried:
-            why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
         else:
-            why = "nobody has given that pair a meaning"
-        return f"{self.name} makes no sense with the rule {rule.name}: {why}. {choose}"
+            why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
+        return why and f"{self.name} makes no sense with the rule {rule.name}: {why}. Choose one of {', '.join(self.rules)}."
 
 
 @dataclass(frozen=True)
@@ -107,19 +126,27 @@ class Request:
         return name_of(self.method, self.rule)
 
     @property
+    def adds_up_to(self) -> str | None:
+        """What its scores promise to add up to; None: nothing."""
+        return self.method.adds_up_to(self.rule, self.options)
+
+    @property
     def pixels(self) -> bool:
         """Whether it goes back to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
 
     def read(self, trace: Trace) -> Tensor:
         """Scores (B, S)."""
-        return self.method.readout(trace, **self.options)
+        options = dict(self.options)
+        trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
+        return self.method.readout(trace, **options)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with a rule, as the pages list it. ``reason``: why the pair makes no sense, or cannot run for the model asked about;
-    None if it can.
+    """A method with a rule, as the pages list it. ``adds_up_to``: what its scores promise to add up to, if anything. ``reason``: why the
+    pair makes no sense, or cannot run for the model asked about; None if it can. ``remedies``: options, as a spec spells them, with one of
+    which it runs for that model all the same.
     """
 
     spec: str
@@ -131,20 +158,35 @@ class Variant:
     paper: str
     signed: bool
     class_specific: bool
-    dear: bool
+    slow: bool
     default: bool
     description: str
     passes: str
+    adds_up_to: str | None = None
     reason: str | None = None
+    remedies: tuple[str, ...] = ()
 
 
+#: Every read-out by its name, in the order of every list.
 METHODS: dict[str, Method] = {}
+#: Of read-outs of gradients, which take them along a path in place of those at the input (general gradients, in LibraGrad's words).
+INTEGRATED = Option(
+    int, 0, "average the gradients over so many steps of the path from zero to the embedded tokens; 0: take them at the input", 0, 1000
+)
+#: Of read-outs that start from the token that the head reads.
+ROW = Option(
+    str,
+    None,
+    "where the head pools all tokens: start from the classification token all the same, or take the mean over all tokens",
+    choices=("class_token", "mean"),
+)
 #: What a method may need of a model, in words.
 NEEDS = {
     "attention": "attention maps over all tokens",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
+    "positions": "position embeddings added to the patches",
     "mask_token": "for texts, a mask token to hide words with",
 }
 
@@ -153,6 +195,8 @@ def method(
     name: str,
     *,
     title: str,
+    family: str = OTHER,
+    classic: bool = False,
     by: str,
     year: int | None,
     paper: str,
@@ -162,32 +206,37 @@ def method(
     class_specific: bool = True,
     needs: tuple[str, ...] = (),
     passes: str = "1 forward, 1 backward",
-    dear: bool = False,
+    slow: bool = False,
     default: bool = False,
-    complete: bool = False,
+    promise: Promise | None = None,
     summed: bool = False,
     pixels: bool = False,
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
-    refuses: Mapping[str, str] | None = None,
+    refuses: Refusal | None = None,
 ) -> Callable[[Readout], Readout]:
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it.
     """
 
     def declare(readout: Readout) -> Readout:
-        for known in (*(() if rule is None else (rule,)), *also, *(named or {}), *(refuses or {})):
+        promised = () if promise is None else promise.rules
+        for known in (*(() if rule is None else (rule,)), *also, *(named or {}), *promised):
             if known not in RULES:
                 raise ExplainerError(f"Method {name} names the rule {known!r}, which does not exist.")
         if unknown := set(needs) - set(NEEDS):
             raise ExplainerError(f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(NEEDS)}.")
         if name in METHODS:
             raise ExplainerError(f"There is already a method {name}.")
+        if family not in FAMILIES:
+            raise ExplainerError(f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(FAMILIES)}.")
         description = (readout.__doc__ or "").strip().split("\n\n")[0]
         METHODS[name] = Method(
             name,
             readout,
             title,
+            family,
+            classic,
             by,
             year,
             paper,
@@ -198,14 +247,14 @@ def method(
             " ".join(description.split()),
             frozenset(needs),
             passes,
-            dear,
+            slow,
             default,
-            complete,
+            promise,
             summed,
             pixels,
             named or {},
-            options or {},
-            refuses or {},
+            {**(options or {}), **({"row": ROW} if "class_token" in needs else {})},
+            refuses,
         )
         return readout
 
@@ -234,54 +283,64 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
         near = difflib.get_close_matches(readout, METHODS, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(METHODS)}."
         raise ExplainerError(f"There is no method {readout!r}; {hint}")
-    found = METHODS[readout]
+    method = METHODS[readout]
     if rule_name is not None and rule_name not in RULES:
         raise ExplainerError(f"There is no rule {rule_name!r}; there are {', '.join(RULES)}.")
-    refusal = None if rule_name is None else found.refusal(RULES[rule_name])
+    refusal = None if rule_name is None else method.refusal(RULES[rule_name])
     if refusal is not None:
         raise ExplainerError(refusal)
-    unknown = sorted(set(given) - set(found.options))
+    unknown = sorted(set(given) - set(method.options))
     if unknown:
-        known = ", ".join(found.options) or "none"
+        known = ", ".join(method.options) or "none"
         raise ExplainerError(f"{readout} has no option {unknown[0]!r}; its options: {known}.")
-    options = {name: found.options[name].within(blocks).parse(name, text) for name, text in given.items()}
+    options = {name: method.options[name].within(blocks).parse(name, text) for name, text in given.items()}
     if custom is not None:
-        refusal = found.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
+        refusal = method.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
         if refusal is not None:
             raise ExplainerError(refusal)
-        return Request(f"{readout}:{custom.name}" + spec.strip()[len(readout) :], found, custom, options)
-    rule = RULES[rule_name or found.rule] if found.rule is not None else None
-    return Request(spec.strip(), found, rule, options)
+        return Request(f"{readout}:{custom.name}" + spec.strip()[len(readout) :], method, custom, options)
+    rule = RULES[rule_name or method.rule] if method.rule is not None else None
+    return Request(spec.strip(), method, rule, options)
 
 
-def pairs_of(found: Method) -> list[Variant]:
+def pairs_of(method: Method) -> list[Variant]:
     """A method with every rule there is, its own first; one without a rule first stands alone."""
     listed = []
-    for rule_name in (*(found.rules or (None,)), *(name for name in RULES if name not in found.rules)):
+    for rule_name in (*(method.rules or (None,)), *(name for name in RULES if name not in method.rules)):
         rule = None if rule_name is None else RULES[rule_name]
-        name = name_of(found, rule)
-        spec = found.name if rule_name in (None, found.rule) else f"{found.name}:{rule_name}"
+        name = name_of(method, rule)
+        spec = method.name if rule_name in (None, method.rule) else f"{method.name}:{rule_name}"
         listed.append(
             Variant(
                 spec,
-                found.name,
+                method.name,
                 rule_name,
                 name.title,
                 name.by,
                 name.year or None,
                 name.paper,
-                found.signed,
-                found.class_specific,
-                found.dear,
+                method.signed,
+                method.class_specific,
+                method.slow,
                 name.default,
-                found.description,
-                found.passes,
-                None if rule is None else found.refusal(rule),
+                method.description,
+                method.passes,
+                method.adds_up_to(rule),
+                None if rule is None else method.refusal(rule),
             )
         )
     return listed
 
 
-def variants_of(found: Method) -> list[Variant]:
+def variants_of(method: Method) -> list[Variant]:
     """A method with each of its own rules."""
-    return [pair for pair in pairs_of(found) if pair.rule is None or pair.rule in found.rules]
+    return [pair for pair in pairs_of(method) if pair.rule is None or pair.rule in method.rules]
+
+
+def counted(pairs: Iterable[Variant]) -> dict[str, int]:
+    """How many methods these pairs are, as every list of them says it: ``readouts``; ``methods``, each with a rule that makes sense; of
+    these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less one of its parts.
+    """
+    able = [pair for pair in pairs if pair.reason is None]
+    listed = sum(pair.rule is None or pair.rule in METHODS[pair.readout].rules for pair in able)
+    return {"readouts": len({pair.readout for pair in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}

@@ -1,1 +1,14 @@
-"""Figures of merit of maps: pure functions, one module a question."""
+"""Figures of merit of maps: pure functions, one module a question, all in one registry.
+
+Importing this package fills :data:`METRICS`, in the order in which metrics are shown everywhere. Installed packages add theirs
+with an entry point ``vitrine.metrics``: see ``explainers.plugins``.
+"""
+
+from importlib import import_module
+
+from explainers.metrics.registry import FAMILIES, METRICS, NEEDS, Curve, Metric, metric, metrics_named
+
+for _module in ("removal", "sanity", "localisation", "rationales"):
+    import_module(f"explainers.metrics.{_module}")
+
+__all__ = ["FAMILIES", "METRICS", "NEEDS", "Curve", "Metric", "metric", "metrics_named"]

@@ -6,14 +6,14 @@ Most important first (MIF): the sooner the answer falls, the better. Least impor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.keeping import Keeping
+from explainers.models.token_removal import BeforePass, TokenRemoval
 
 Order = Literal["most", "least"]
 
@@ -46,11 +46,11 @@ def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
     return place[:, None] >= torch.tensor(counts)[None, :, None]
 
 
-def curves(keeping: Keeping, orders: Tensor, counts: Sequence[int], check: Callable[[], None] = lambda: None) -> Tensor:
+def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
     """Logits (M, steps, C) along each order (M, N). Steps of equal count share their forward passes."""
-    keep = kept(orders, counts)
-    found: Tensor = keeping.logits(keep.flatten(0, 1), check).unflatten(0, keep.shape[:2])
-    return found
+    keep, observers = kept(orders, counts), () if before_pass is None else (before_pass,)
+    logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])
+    return logits
 
 
 def area(gone: Sequence[float], values: Tensor) -> float:

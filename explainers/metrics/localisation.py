@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.metrics.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING
+from explainers.metrics.registry import metric
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:
@@ -64,5 +65,124 @@ def average_precision(scores: Tensor, mask: Tensor) -> float:
         raise ExplainerError("the mask is empty; give one that is true somewhere")
     if not bool(torch.isfinite(scores).all()):
         raise ExplainerError("the map holds scores that are no numbers")
+    from sklearn.metrics import average_precision_score
+
     large = F.interpolate(scores.float()[None, None], size=tuple(mask.shape), mode="bicubic", align_corners=False)[0, 0]
     return float(average_precision_score(mask.flatten().numpy(), large.flatten().numpy()))
+
+
+@metric(
+    "ap", title="Segmentation AP", family="localisation", takes=["maps", "mask"], direction="higher", source=LIBRAGRAD, kinds=("image",)
+)
+def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
+    """Average precision of the map, enlarged bicubically and without a threshold, against the object's mask."""
+    return torch.tensor(
+        [average_precision(scores, object_mask) for scores, object_mask in zip(maps, mask, strict=True)], dtype=torch.float64
+    )
+
+
+@metric("energy", title="Energy inside", family="localisation", takes=["maps", "mask"], direction="higher", source=ENERGY, kinds=("image",))
+def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
+    """The share of the map's positive scores that lies on the object."""
+    covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0]
+    return torch.tensor([energy(scores, cover) for scores, cover in zip(maps, covers, strict=True)], dtype=torch.float64)
+
+
+@metric(
+    "pointing", title="Pointing game", family="localisation", takes=["maps", "mask"], direction="higher", source=POINTING, kinds=("image",)
+)
+def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
+    """Whether the largest value of the map, enlarged bilinearly, lies on the object.
+
+    With a ``tolerance`` a hit is also what lies so many pixels from the object; Zhang et al. allow 15. A map with one score throughout
+    points nowhere and misses.
+    """
+    large = _enlarged(maps, mask)
+    highest = large.flatten(1).argmax(1)
+    near = mask.double()[:, None]
+    if tolerance:
+        offset = torch.arange(-tolerance, tolerance + 1)
+        disc = (offset[:, None] ** 2 + offset**2 <= tolerance**2).double()
+        near = F.conv2d(near, disc[None, None], padding=tolerance)
+    hits = near.flatten(1).gather(1, highest[:, None])[:, 0] > 0.5
+    return (hits & (large.flatten(1).amax(1) > large.flatten(1).amin(1))).double()
+
+
+@metric(
+    "grid_pointing", title="Grid pointing", family="localisation", takes=["maps", "cell"], direction="higher", source=GRID, kinds=("image",)
+)
+def mosaic_pointing(maps: Tensor, cell: Tensor) -> Tensor:
+    """In a mosaic of four pictures, the share of the map's positive scores that lies in the picture of the explained class."""
+    places = [(int(row), int(column)) for row, column in cell]
+    return torch.tensor([grid_pointing(scores, place) for scores, place in zip(maps, places, strict=True)], dtype=torch.float64)
+
+
+def _enlarged(maps: Tensor, mask: Tensor) -> Tensor:
+    """Maps (B, rows, columns) at the size of the masks (B, height, width), bilinearly, float64."""
+    return F.interpolate(maps.double()[:, None], size=tuple(mask.shape[-2:]), mode="bilinear", align_corners=False)[:, 0]
+
+
+def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
+    """Enlarged maps between 0 and 1; 0 throughout where there is one score throughout."""
+    large = _enlarged(maps, mask)
+    low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
+    return torch.where(high > low, (large - low) / (high - low), 0.0)
+
+
+def _above_mean(maps: Tensor, mask: Tensor) -> Tensor:
+    """Chefer et al.'s segmentation: what is strictly above the mean of the map, bool (B, height, width)."""
+    large = _from_0_to_1(maps, mask)
+    return large > large.mean((1, 2), keepdim=True)
+
+
+_SEGMENTS = ["maps", "mask", "labelled"]
+
+
+@metric(
+    "pixel_accuracy",
+    title="Pixel accuracy",
+    family="localisation",
+    takes=_SEGMENTS,
+    direction="higher",
+    source=CHEFER,
+    parts=("correct", "labelled"),
+    combine=lambda sums: sums[..., 0] / sums[..., 1],
+    kinds=("image",),
+)
+def pixel_accuracy(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
+    """The share of all labelled pixels of the data set that are told right as object or background; object is what is above the map's
+    mean.
+    """
+    right = (_above_mean(maps, mask) == mask) & labelled
+    return torch.stack([right.sum((1, 2)), labelled.sum((1, 2))], 1).double()
+
+
+@metric(
+    "miou",
+    title="mIoU",
+    family="localisation",
+    takes=_SEGMENTS,
+    direction="higher",
+    source=CHEFER,
+    parts=("object_shared", "object_joined", "ground_shared", "ground_joined"),
+    combine=lambda sums: (sums[..., 0] / sums[..., 1] + sums[..., 2] / sums[..., 3]) / 2,
+    kinds=("image",),
+)
+def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
+    """Intersection over union of object and of background, each summed over the data set, and the mean of both."""
+    inside = _above_mean(maps, mask)
+    pairs = [(inside, mask), (~inside, ~mask)]
+    return torch.stack([(x & labelled).sum((1, 2)) for a, b in pairs for x in (a & b, a | b)], 1).double()
+
+
+@metric("map", title="mAP", family="localisation", takes=_SEGMENTS, direction="higher", source=CHEFER, kinds=("image",))
+def mean_ap(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
+    """Average precision of the map and of its complement together, as the scores of object and background of every pixel."""
+    from sklearn.metrics import average_precision_score
+
+    values = []
+    for large, object_mask, known in zip(_from_0_to_1(maps, mask), mask, labelled, strict=True):
+        scores, truth = large[known], object_mask[known]
+        both = torch.cat([truth, ~truth]).numpy(), torch.cat([scores, 1 - scores]).numpy()
+        values.append(float(average_precision_score(*both)))
+    return torch.tensor(values, dtype=torch.float64)

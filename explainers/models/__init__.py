@@ -1,1 +1,1 @@
-"""Models and what goes with them: preprocessing, token layout, words; the catalogue."""
+"""Models and what goes with them: wrapping, loading, labels, calibration, tokens and their removal; the catalogue."""

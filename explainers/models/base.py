@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.calibration import Calibration
+from explainers.models.labels import ClassEntry, places_of
+from explainers.models.outputs import Output
 
 Kind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
+T = TypeVar("T")
+MOST_KEPT = 4  # of what is made for single inputs
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,28 @@ class TextPair:
     second: str
 
 
+@dataclass(frozen=True)
+class Crop:
+    """A part of an image that the model is shown in place of the whole: all of it, where it has the proportions of the model's input.
+
+    box  x0, y0, x1, y1 in pixels of the upright original, at whose full resolution it is cut
+    """
+
+    image: Image.Image | Path | str
+    box: tuple[int, int, int, int]
+
+    def check(self, size: tuple[int, int]) -> None:
+        """Raise ExplainerError unless the box lies in an upright original of this width and height."""
+        (x0, y0, x1, y1), (width, height) = self.box, size
+        if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+            raise ExplainerError(
+                f"the crop {x0},{y0},{x1},{y1} does not lie in the picture, which is {width} x {height} pixels; "
+                f"send x0,y0,x1,y1 with 0 <= x0 < x1 <= {width} and 0 <= y0 < y1 <= {height}"
+            )
+
+
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Input = Image.Image | Path | str | TextPair | Mapping[str, Tensor] | Sequence[Image.Image | Path | str | TextPair]
+Input = Image.Image | Path | str | Crop | TextPair | Mapping[str, Tensor] | Sequence[Image.Image | Path | str | Crop | TextPair]
 
 
 @dataclass(frozen=True)
@@ -40,7 +66,9 @@ class ImageInput:
     height: int
     crop: tuple[int, int, int, int]  # x0, y0, x1, y1: the part of the original that the model saw
     seen: tuple[int, int]  # width, height of the tensor that the model saw
-    image: Image.Image | None = field(default=None, repr=False, compare=False)  # upright, RGB; None when tensors were passed
+    pixels: Image.Image | None = field(default=None, repr=False, compare=False)  # RGB, of the size ``seen``: what became the tensor, before
+    # it was normalised; None when tensors were passed
+    frame: tuple[int, int, int, int] | None = None  # the part that was asked for, where it was a :class:`Crop`
 
 
 @dataclass(frozen=True)
@@ -104,6 +132,45 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """A long text, and its windows in order.
+
+    whole     the text with all of its tokens, special ones at its two ends
+    ids       the ids (S,) of those tokens
+    prepared  the windows as a batch: the offsets of their tokens point into the whole text
+    places    for each window, the token of ``whole`` that each of its tokens is, padding left out
+    """
+
+    whole: TextInput
+    ids: tuple[int, ...]
+    prepared: Prepared
+    places: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def rows(self, first: int, stop: int) -> Prepared:
+        """Some of the windows as a batch."""
+        part = slice(first, stop)
+        tensors = {name: tensor[part] for name, tensor in self.prepared.tensors.items()}
+        return Prepared(tensors, self.prepared.inputs[part], self.prepared.notes[part])
+
+    def content(self, window: int) -> tuple[int, int]:
+        """The first and the last of the tokens of ``whole`` that stand for words in a window."""
+        words = [place for place in self.places[window] if not self.whole.tokens[place].special]
+        return words[0], words[-1]
+
+    def joined(self, scores: list[Tensor]) -> Tensor:
+        """One score (S,) for each token of the whole, from those of each window: the mean of the windows that the token stands in."""
+        total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
+        for values, places in zip(scores, self.places, strict=True):
+            index = torch.tensor(places)
+            total.index_add_(0, index, values.double())
+            count.index_add_(0, index, torch.ones(len(index), dtype=torch.float64))
+        return (total / count).float()
+
+
+@dataclass(frozen=True)
 class Layout:
     """How the tokens of one batch lie.
 
@@ -127,13 +194,17 @@ class Model:
     entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
     labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
     prepare_input from anything in ``Input`` to tensors
+    windows_of    texts only: a text that the model cannot take whole in overlapping windows; None of one that it can
     prompt_inputs CLIP only: prompts to ``input_ids``, ``attention_mask`` and the record of each prompt
     forward       from tensors to logits (B, C); for CLIP (B, prompts)
     layout_of     from tensors to the layout of their tokens
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
+    output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     channels      the axis of the width in what the blocks take: 2, or 1 or 3 where that is a map of tokens
+    classes       what is known of each class besides its label, in the same order; empty where nothing is
+    calibration   the temperature of its probabilities, and where it should not be believed
     """
 
     name: str
@@ -145,16 +216,47 @@ class Model:
     prepare_input: Callable[[Input], Prepared]
     forward: Callable[[Mapping[str, Tensor]], Tensor]
     layout_of: Callable[[Mapping[str, Tensor]], Layout]
+    windows_of: Callable[[str], Windows | None] | None = None
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
     channels: int = 2
+    output: Output = "softmax"
+    classes: Sequence[ClassEntry] = ()
+    calibration: Calibration = field(default_factory=Calibration)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
+    kept: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """The groups that classes are in, lower case, each with the indices of its classes: what :class:`explainers.AnyOf` takes."""
+        return places_of(self.classes, "groups")
+
+    @cached_property
+    def synonyms(self) -> dict[str, tuple[int, ...]]:
+        """Other words for classes, lower case, each with the indices of the classes that it may mean."""
+        return places_of(self.classes, "synonyms")
 
     @property
     def reads_text(self) -> bool:
         """Whether the scored tokens are those of texts."""
         return self.kind == "text" or self.side == "text"
+
+    @cached_property
+    def _text_model(self) -> Model:
+        assert self.text_side is not None
+        return replace(self.text_side(), calibration=self.calibration)
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""
+        if key in self.kept:
+            self.kept.move_to_end(key)
+        else:
+            self.kept[key] = make()
+            while len(self.kept) > MOST_KEPT:
+                self.kept.popitem(last=False)
+        kept: T = self.kept[key]
+        return kept
 
     def seen_from(self, side: Side | None) -> Model:
         """The same module, whose ``side`` is explained; None is the side it has. Raises ExplainerError where there is no such side."""
@@ -162,7 +264,7 @@ class Model:
             return self
         if self.text_side is None or side != "text":
             raise ExplainerError(f"{self.name} has no {side} side to choose: side= is for models that compare images with prompts")
-        return self.text_side()
+        return self._text_model
 
     def is_sample(self, name: str) -> bool:
         """Whether the tensor ``name`` has one row for each sample. What a CLIP model compares its samples with has not."""
@@ -181,6 +283,10 @@ class Model:
     def prepare(self, inputs: Input) -> Prepared:
         """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read."""
         return self.prepare_input(inputs)
+
+    def windows(self, inputs: object) -> Windows | None:
+        """The overlapping windows of a text that is longer than the model takes; None for whatever else."""
+        return self.windows_of(inputs) if isinstance(inputs, str) and self.windows_of is not None else None
 
     def tensors(self, inputs: Input) -> dict[str, Tensor]:
         """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""

@@ -1,14 +1,102 @@
-"""Names of a model's classes, in the order of its logits: each a plain word, no two the same."""
+"""Names of a model's classes, in the order of its logits: each a plain word, no two the same; and the groups that they are in."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from explainers.errors import ExplainerError
 
 _WORDNET = re.compile(r"n\d{8}")
 _UNNAMED = re.compile(r"LABEL_\d+")
+IMAGENET = 1000
+
+
+@dataclass(frozen=True)
+class ClassEntry:
+    """A class: its label, the everyday group it is in, all its groups, other words for it, and its WordNet synset."""
+
+    label: str
+    group: str | None = None
+    groups: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
+    wnid: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without what is not known."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items() if value}
+
+
+def read_classes(path: Path, count: int) -> list[ClassEntry]:
+    """The classes of a model from its ``labels.json``: a list with one object a class, in the order of the logits.
+
+    Each has ``label`` and may have ``group``, ``groups``, ``synonyms`` and ``wnid``. Raises ExplainerError, naming the entry, for a file
+    of another form, for two equal labels, and unless there are ``count`` classes.
+    """
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+    except ValueError as problem:
+        raise ExplainerError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(rows, list) or len(rows) != count:
+        held = f"{len(rows)} classes" if isinstance(rows, list) else "no list"
+        raise ExplainerError(f"{path} holds {held}; the model has {count} classes")
+    entries = [_entry(row, f"{path}, class {index}") for index, row in enumerate(rows)]
+    for label, times in Counter(entry.label for entry in entries).items():
+        if times > 1:
+            raise ExplainerError(f"{path} calls {times} classes {label!r}; each class needs a label of its own")
+    return entries
+
+
+def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
+    """Everyday names, groups and synonyms of ImageNet's 1,000 classes where ``labels`` are theirs, in their order; else nothing.
+
+    Labels are theirs where each begins with the first of its synset's words, as timm and the hub's models write them, or is the synset.
+    """
+    from timm.data.imagenet_info import ImageNetInfo
+
+    if len(labels) != IMAGENET:
+        return []
+    info = ImageNetInfo()
+    synsets: list[str] = info.label_names()  # type: ignore[no-untyped-call]
+    words = [_first_word(info.label_name_to_description(synset)) for synset in synsets]
+    if list(labels) != synsets and [_first_word(label) for label in labels] != words:
+        return []
+    entries = read_classes(Path(str(files("embedded"))) / "labels" / "imagenet.json", IMAGENET)
+    return entries if [entry.wnid for entry in entries] == synsets else []
+
+
+def _first_word(label: str) -> str:
+    return re.split(r", | \(", label)[0].casefold()
+
+
+def _entry(row: Any, place: str) -> ClassEntry:
+    if not isinstance(row, dict) or not isinstance(row.get("label"), str) or not row["label"].strip():
+        raise ExplainerError(f"{place}: an object with a label is needed")
+    for name in ("group", "wnid"):
+        if not isinstance(row.get(name), str | None):
+            raise ExplainerError(f"{place}: {name} must be a word")
+    for name in ("groups", "synonyms"):
+        words = row.get(name, [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ExplainerError(f"{place}: {name} must be a list of words")
+    group = row.get("group")
+    groups = tuple(dict.fromkeys(([group] if group else []) + row.get("groups", [])))
+    return ClassEntry(row["label"], group, groups, tuple(row.get("synonyms", ())), row.get("wnid"))
+
+
+def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, ...]]:
+    """The ``groups`` or ``synonyms`` (``name``) of the classes, lower case, each with the indices of its classes."""
+    indices_of: dict[str, list[int]] = {}
+    for index, entry in enumerate(entries):
+        for word in dict.fromkeys(word.casefold() for word in getattr(entry, name)):
+            indices_of.setdefault(word, []).append(index)
+    return {word: tuple(indices) for word, indices in indices_of.items()}
 
 
 def unnamed(count: int) -> list[str]:

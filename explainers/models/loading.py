@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -12,16 +13,19 @@ from typing import Any
 
 import torch
 
-import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models import hub, openclip
 from explainers.models.base import Model
+from explainers.models.calibration import Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
-from explainers.models.hub import Progress, missing_weights
+from explainers.models.labels import imagenet_classes, read_classes
+from explainers.models.libraries import hub, openclip
+from explainers.models.libraries.hub import Progress, missing_weights
 from explainers.models.wrapping import wrap
 
 #: Entry points of installed packages: modules that register architectures with timm when they are imported.
 _ARCHITECTURES = "vitrine.architectures"
+_LABELS, _CALIBRATION = "labels.json", "calibration.json"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
@@ -107,6 +111,14 @@ def card(name: str) -> str | None:
     return path.read_text("utf-8") if path is not None and path.is_file() else None
 
 
+def calibration_of(name: str) -> Calibration:
+    """The calibration that lies beside the weights of an embedded model; a temperature of 1 and no lines where there is none."""
+    if name not in embedded_names():
+        return Calibration()
+    path = embedded_path(name) / _CALIBRATION
+    return read_calibration(path) if path.is_file() else Calibration()
+
+
 def _repository(name: str) -> str | None:
     """The hub's name of the files of ``name``; None if they are not on the hub."""
     if name in embedded_names() or Path(name).is_dir():
@@ -140,7 +152,7 @@ def _timm_from_hub(name: str, folder: Path, place: torch.device) -> Model:
         module = timm.create_model(name.removeprefix("timm/"), pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {weights}: {problem}") from problem
-    return wrap(module.eval(), name=name, device=place)
+    return _in_everyday_words(wrap(module.eval(), name=name, device=place))
 
 
 def _from_folder(folder: Path, name: str, place: torch.device) -> Model:
@@ -148,9 +160,27 @@ def _from_folder(folder: Path, name: str, place: torch.device) -> Model:
     lacking = missing_weights(folder)
     if lacking:
         raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
-    if "architecture" in config:
-        return _timm_from_folder(folder, config, name, place)
-    return _transformers_from_folder(folder, config, name, place)
+    load_from = _timm_from_folder if "architecture" in config else _transformers_from_folder
+    return _with_facts(load_from(folder, config, name, place), folder)
+
+
+def _with_facts(model: Model, folder: Path) -> Model:
+    """The model with what ``labels.json`` and ``calibration.json`` of its folder say of it."""
+    labels, calibration = folder / _LABELS, folder / _CALIBRATION
+    if labels.is_file():
+        if model.kind == "clip":
+            raise ExplainerError(f"{labels} names classes, and {model.name} has none: it is asked with prompts")
+        classes = read_classes(labels, len(model.labels))
+        model = replace(model, classes=classes, labels=[entry.label for entry in classes])
+    else:
+        model = _in_everyday_words(model)
+    return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
+
+
+def _in_everyday_words(model: Model) -> Model:
+    """The model; where its classes are ImageNet's, with their everyday names, groups and synonyms."""
+    classes = imagenet_classes(model.labels)
+    return replace(model, classes=classes, labels=[entry.label for entry in classes]) if classes else model
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -197,11 +227,11 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, p
         raise ExplainerError(f"{folder / 'config.json'} names the architecture {architecture!r}, which transformers does not have")
     with _quiet():
         try:
-            module, told = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+            module, report = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
         except Exception as problem:  # each format of weights has errors of its own
             raise ExplainerError(f"transformers cannot load {folder}: {problem}") from problem
-    if told["missing_keys"]:
-        raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(told['missing_keys'])[:3])}: not a finished classifier")
+    if report["missing_keys"]:
+        raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(report['missing_keys'])[:3])}: not a finished classifier")
     dual = hasattr(module, "get_image_features")
     reads_images = dual or module.main_input_name == "pixel_values"
     processor = _saved(transformers.AutoImageProcessor, folder, _PROCESSOR_FILES, backend="pil") if reads_images else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Input, Prepared, TextPair
-from explainers.models.blocks import first_tensor, trial
-from explainers.models.images import Preprocessing, read_image
-from explainers.models.libraries import device_of, dtype_of, features_of, library_of, text_length
-from explainers.models.texts import TextReader
+from explainers.models.base import Crop, ImageInput, Input, Prepared, TextPair, Windows
+from explainers.models.inputs.images import Preprocessing, read_image
+from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.windows import windows_of
+from explainers.models.libraries.recognition import device_of, dtype_of, features_of, library_of, text_length
+from explainers.models.structure.blocks import first_tensor, trial
 
 
 def as_list(inputs: Input) -> list[Any]:
     """One input or several as a list."""
-    if isinstance(inputs, (Image.Image, Path, str, TextPair)):
+    if isinstance(inputs, (Image.Image, Path, str, Crop, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor) or not isinstance(inputs, Sequence):
         raise ExplainerError(f"a {type(inputs).__name__} cannot be explained; send an image, a path, a text, a list or a dict of tensors")
@@ -44,7 +46,7 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
         return _image_tensors(module, inputs)
     if recipe is None:
         raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send pixel_values")
-    made = [recipe(read_image(source)) for source in as_list(inputs)]
+    made = [recipe.cut_out(source) if isinstance(source, Crop) else recipe(read_image(source)) for source in as_list(inputs)]
     sizes = {tuple(pixels.shape) for pixels, _ in made}
     if len(sizes) > 1:
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
@@ -73,16 +75,27 @@ def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: 
         if pairs and len(pairs) < len(texts):
             raise ExplainerError("some of these are pairs of texts and some are not; send them apart")
         prepared = reader.read_pairs(pairs, device_of(module)) if pairs else reader.read(texts, device_of(module))
-        mask = prepared.tensors.get("attention_mask")
-        if counted and mask is not None and not bool(mask[:, 0].all()):
-            prepared.tensors["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-        return prepared
+        return _with_positions(prepared) if counted else prepared
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
         raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")
     if reader.max_tokens and ids.shape[1] > reader.max_tokens:
         raise ExplainerError(f"input_ids hold {ids.shape[1]} tokens; the model takes {reader.max_tokens}")
     return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
+
+
+def prepare_windows(module: nn.Module, reader: TextReader, counted: bool, text: str) -> Windows | None:
+    """A text that the model cannot take whole, in overlapping windows; None of one that it can."""
+    windows = windows_of(reader, text, device_of(module))
+    return windows if windows is None or not counted else replace(windows, prepared=_with_positions(windows.prepared))
+
+
+def _with_positions(prepared: Prepared) -> Prepared:
+    """The positions of words from the first one on, where there is padding in front of some."""
+    mask = prepared.tensors.get("attention_mask")
+    if mask is None or bool(mask[:, 0].all()):
+        return prepared
+    return replace(prepared, tensors={**prepared.tensors, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)})
 
 
 class Prompts:

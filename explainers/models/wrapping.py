@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -11,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models import blocks as rows
 from explainers.models import labels as naming
-from explainers.models import libraries as lib
 from explainers.models.base import Input, Kind, Model, Prepared, Side
-from explainers.models.images import Preprocessing
-from explainers.models.layouts import image_layout, text_layout
-from explainers.models.preparing import Prompts, prepare_images, prepare_texts
-from explainers.models.texts import TextReader, special_ids, token_limit
+from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.texts import TextReader, special_ids, token_limit
+from explainers.models.libraries import recognition as lib
+from explainers.models.outputs import OUTPUTS, Output, before_squashing, output_of, squashing_of, yes_and_no
+from explainers.models.preparing import Prompts, prepare_images, prepare_texts, prepare_windows
+from explainers.models.structure import blocks as rows
+from explainers.models.structure.layouts import image_layout, text_layout
 
 
 def wrap(
@@ -33,11 +36,13 @@ def wrap(
     tokenizer: Any = None,
     prefix: int | None = None,
     side: Side = "image",
+    output: Output | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
 
-    A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``.
+    A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``. Where its output is
+    squashed last, by a softmax or a sigmoid, the numbers before that are its logits here.
 
     kind        "image", "text" or "clip" (an image and a text tower)
     blocks      the Transformer blocks, or the dotted name of the list that holds them
@@ -47,6 +52,8 @@ def wrap(
     tokenizer   one of transformers' tokenizers that knows character offsets
     prefix      how many tokens stand before the first patch or word
     side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
+    output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
+                classes yes and no; "regression", values. None: found out
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for what cannot be found.
@@ -60,44 +67,60 @@ def wrap(
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
     run = lib.forward_of(module, library, side)
+    squashing = None
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
     size = (recipe.size if recipe else None) or lib.image_size(module, library)
     sample = _sample(module, kind, size, reader)
-    one = {key: tensor[:1] for key, tensor in sample.items()}
+    first = {key: tensor[:1] for key, tensor in sample.items()}
+    if kind != "clip":
+        with evaluating(module), suppress(Exception):  # a pass that fails is told of below
+            squashing = squashing_of(run, first)
+        run = run if squashing is None else before_squashing(run)
     reads_text = kind == "text" or side == "text"
-    found, classes = _explored(module, kind, side, run, one if reads_text else sample, blocks, entry)
-    find_layout, shown = (text_layout, one) if reads_text else (image_layout, sample)
-    layout_of = find_layout(module, found, run, shown, prefix)
+    structure, classes = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashing))
+    if meaning not in OUTPUTS:
+        raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
+    if meaning == "sigmoid" and classes == 1:
+        run = yes_and_no(run)
+    find_layout, shown = (text_layout, first) if reads_text else (image_layout, sample)
+    layout_of = find_layout(module, structure, run, shown, prefix)
     title = name or lib.title_of(module, library)
+    # whether it reads the last word and takes the positions of words
+    counted = kind == "text" and layout_of(first).class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
     return Model(
         name=title,
         kind=kind,
         module=module,
-        blocks=found.blocks,
-        entry=found.entry,
-        labels=() if kind == "clip" else _labels(module, library, classes, labels),
-        prepare_input=_preparer(module, kind, recipe, notes, reader, layout_of(one).class_token == -1),
+        blocks=structure.blocks,
+        entry=structure.entry,
+        labels=() if kind == "clip" else _labels(module, library, classes, labels, meaning),
+        prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
-        channels=found.channels,
+        channels=structure.channels,
+        output=meaning,
+        windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
         text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, side="text"))
         if kind == "clip" and side == "image"
         else None,
         details={
-            "blocks": len(found.blocks),
-            "heads": lib.heads_of(found.blocks[0], lib.text_config(module) if reads_text else lib.vision_config(module)),
-            "width": found.width,
-            "grid": layout_of(one).grid,
-            "input": tuple(one["pixel_values"].shape[-2:]) if kind != "text" else None,
+            "blocks": len(structure.blocks),
+            "heads": lib.heads_of(structure.blocks[0], lib.text_config(module) if reads_text else lib.vision_config(module)),
+            "width": structure.width,
+            "grid": layout_of(first).grid,
+            "input": tuple(first["pixel_values"].shape[-2:]) if kind != "text" else None,
             "max_tokens": reader.max_tokens if reader else None,
             "mask_token_id": getattr(reader.tokenizer, "mask_token_id", None) if reader else None,
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
+            "squashing": squashing,
+            "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             "source": title,
             **_similarity(module, kind),
@@ -122,11 +145,11 @@ def _reader(module: nn.Module, given: Any) -> TextReader:
 
 
 def _preparer(
-    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, reads_last: bool
+    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
 ) -> Callable[[Input], Prepared]:
     if kind == "text":
         assert reader is not None
-        return partial(prepare_texts, module, reader, reads_last and "position_ids" in inspect.signature(module.forward).parameters)
+        return partial(prepare_texts, module, reader, counted)
     return partial(prepare_images, module, recipe, notes)
 
 
@@ -173,17 +196,24 @@ def _explored(
         lib.features_of(module, lib.library_of(module), side)(sample)
 
     try:
-        found = rows.find(module, tower if kind == "clip" else whole, len(next(iter(sample.values()))), blocks, entry)
+        structure = rows.find(module, tower if kind == "clip" else whole, len(next(iter(sample.values()))), blocks, entry)
     except ExplainerError:
         raise
     except Exception as problem:
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
-    return found, classes
+    return structure, classes
 
 
-def _labels(module: nn.Module, library: lib.Library, classes: int, given: Sequence[str] | None) -> list[str]:
+def _labels(module: nn.Module, library: lib.Library, classes: int, given: Sequence[str] | None, output: Output) -> list[str]:
+    if output == "sigmoid" and classes == 1:  # yes, and no
+        if given is not None and len(given) == 2:
+            return naming.distinct([str(label) for label in given])
+        if given is not None and len(given) > 2:
+            raise ExplainerError(f"labels= holds {len(given)} names; a model with one logit has the name of yes, or those of yes and no")
+        yes = _labels(module, library, classes, given, "softmax")[0]
+        return [yes, f"no {yes}"]
     if given is not None:
         if len(given) != classes:
             raise ExplainerError(f"labels= holds {len(given)} names; the model has {classes} classes")

@@ -1,1 +1,1 @@
-"""The calls under ``/api`` and the three of operations, a module a subject, each with its ``router``."""
+"""The calls under ``/api`` and the three of operations. Each module serves one subject and has its ``router``."""

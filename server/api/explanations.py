@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from server import documents, problems
-from server.feed import Event, Feed
-from server.intake import READS, Asked, plan, read_asked
-from server.jobs import Job
-from server.lookup import find_document
-from server.problems import Problem
-from server.registry import Entry
+from explainers.errors import ExplainerError
+from explainers.long_texts import LONG_TEXTS
+from explainers.models.base import Crop
+from explainers.session import Precision
+from server.http import problems
+from server.http.limits import limits
+from server.http.problems import Problem
+from server.http.uploads import encoded, open_image, read_form
+from server.jobs import documents
+from server.jobs.feed import Event, Feed
+from server.jobs.intake import READS, Box, Question, plan, read_question
+from server.jobs.job import Job
+from server.jobs.registry import Entry
+from server.lookup import ExplanationId, find_document, input_of
 from server.services import Services, Use
-from server.studies import ends_before_hang_up
-from server.uploads import encoded, open_image, read_form
+from server.studies.study import ends_before_hang_up
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"])
 ORIGINAL_SIDE = 1024  # longest side of the picture of the upload
@@ -35,19 +43,39 @@ _FORM = {
                     "required": ["model"],
                     "properties": {
                         "model": {"type": "string", "description": "A name from /api/models."},
-                        "image": {"type": "string", "format": "binary", "description": "An image file; or send text."},
-                        "text": {"type": "string", "description": "A text; or send image."},
+                        "image": {"type": "string", "format": "binary", "description": "An image file; or send text, or source."},
+                        "text": {"type": "string", "description": "A text; or send image, or source."},
                         "text_pair": {"type": "string", "description": "A second text that is read with the first: a hypothesis."},
+                        "source": {
+                            "type": "string",
+                            "description": "The id of an explanation: explain the same input, bit for bit, without sending it again.",
+                        },
+                        "crop": {
+                            "type": "string",
+                            "description": "x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright "
+                            "original. Empty: what it takes by itself, also where source was asked with a crop.",
+                        },
                         "side": {
                             "type": "string",
                             "enum": ["image", "text"],
                             "description": "For CLIP models: score the image (the default) or the words of each prompt.",
                         },
-                        "target": {"type": "array", "items": {"type": "string"}, "description": "Labels or indices; none: the top class."},
+                        "long_texts": {
+                            "type": "string",
+                            "enum": list(LONG_TEXTS),
+                            "default": LONG_TEXTS[0],
+                            "description": "A text longer than the model takes: read in overlapping windows, whose places are in the "
+                            "answer, or cut to what the model takes.",
+                        },
+                        "target": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class.",
+                        },
                         "prompt": {"type": "array", "items": {"type": "string"}, "description": "For CLIP models: what to look for."},
                         "against": {
                             "type": "string",
-                            "description": "A label, an index or a prompt: explain how much each target scores above this one.",
+                            "description": "What target takes, or a prompt: explain how much each target scores above this one.",
                         },
                         "read": {
                             "type": "string",
@@ -69,21 +97,25 @@ _FORM = {
 
 
 @router.post("", status_code=202, openapi_extra=_FORM)
-async def ask(request: Request, services: Use, wait: bool = False) -> Response:
-    """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation."""
+async def ask(request: Request, services: Use, wait: bool = False, precision: Precision = "auto") -> Response:
+    """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation.
+
+    ``?precision=double`` computes every map of relevance in float64; without it, those whose estimated rounding error asks for it.
+    """
     async with read_form(request, services.settings) as form:
-        asked = await read_asked(form, services.settings)
-    entry = services.registry.find(asked.model)
-    original = {} if asked.image is None else {"original.jpg": await _original(asked.image, services)}
-    job = await run_in_threadpool(_submit, asked, entry, original, services)
-    one = job if isinstance(job, str) else job.id
-    url = f"/api/explanations/{one}"
+        question = await read_question(form, services.settings, lambda source: input_of(source, services))
+    question = replace(question, precision=precision)
+    entry = services.registry.find(question.model)
+    original = {} if question.image is None else {"original.jpg": await _original(question.image, question.crop, services)}
+    job = await run_in_threadpool(_submit, question, entry, original, services)
+    explanation_id = job if isinstance(job, str) else job.id
+    url = f"/api/explanations/{explanation_id}"
     if not wait:
-        content = {"id": one, "url": url, "events": f"{url}/events"}
+        content = {"id": explanation_id, "url": url, "events": f"{url}/events"}
         return JSONResponse(content, 202, {"Location": url})
     if isinstance(job, Job):
         await _until_done(job, request, services)
-    document = await run_in_threadpool(find_document, one, services)
+    document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] == "cancelled":
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
     if "problem" in document:
@@ -91,24 +123,34 @@ async def ask(request: Request, services: Use, wait: bool = False) -> Response:
     return JSONResponse(document, 200, {"Location": url})
 
 
-async def _original(data: bytes, services: Services) -> bytes:
+async def _original(data: bytes, crop: Box | None, services: Services) -> bytes:
+    """A copy of the picture; raises Problem 422 where ``crop`` does not lie in it."""
+
     def reencode() -> bytes:
-        return encoded(open_image(data, services.settings), "JPEG", ORIGINAL_SIDE)
+        image = open_image(data, services.settings)
+        if crop is not None:
+            try:
+                Crop(image, crop).check(image.size)
+            except ExplainerError as error:
+                raise Problem(422, "wrong-crop", f"{error}.", send="Send a part that lies in the picture, or leave crop out.") from None
+        return encoded(image, "JPEG", ORIGINAL_SIDE)
 
     return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
 
 
-def _submit(asked: Asked, entry: Entry, images: dict[str, bytes], services: Services) -> Job | str:
+def _submit(question: Question, entry: Entry, images: dict[str, bytes], services: Services) -> Job | str:
     """Queue the explanation; or the id of a finished one that answers the same question."""
     if entry.state == "failed" and entry.problem is not None:
         raise entry.problem
     if entry.state == "available":
         services.registry.ask(entry.name, services.worker.load)
     if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
-        key = plan(asked, facts, services.engine, services.settings).key
+        key = plan(question, facts, services.engine, services.settings).key
         if (known := services.store.finished(key)) is not None:
+            if question.image is not None and services.store.upload(known) is None:
+                services.store.keep_upload(known, question.image)  # it was made before uploads were kept
             return known
-    job = Job(asked, entry, images)
+    job = Job(question, entry, images)
     services.worker.submit(job)
     return job
 
@@ -124,31 +166,53 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
         await run_in_threadpool(services.worker.cancel, job.id)
 
 
-@router.get("/{one}")
-def read(one: str, services: Use) -> JSONResponse:
+@router.get("/{id}")
+def read(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
-    return JSONResponse(find_document(one, services))
+    return JSONResponse(find_document(explanation_id, services))
 
 
-@router.delete("/{one}", status_code=204)
-def delete(one: str, services: Use) -> Response:
+class Naming(BaseModel):
+    """A name of one's own."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: str | None = Field(description="The title; null or blank takes it away.")
+
+
+@router.patch("/{id}")
+def name(explanation_id: ExplanationId, naming: Naming, services: Use) -> JSONResponse:
+    """Give an explanation a title: lists, pages and exports show it. Whoever has its link can."""
+    title = " ".join((naming.title or "").split())
+    if len(title) > (limit := limits(services.settings)["title"]).most:
+        raise limit.problem(len(title))
+    find_document(explanation_id, services)
+    job = services.worker.find(explanation_id)
+    document = None if job is None else job.rename(title or None)
+    stored = services.store.rename(explanation_id, title or None)  # a job that ends between the two lines has its title in the store
+    return JSONResponse({"id": explanation_id, "title": (document or stored or {}).get("title")})
+
+
+@router.delete("/{id}", status_code=204)
+def delete(explanation_id: ExplanationId, services: Use) -> Response:
     """Cancel an explanation that is not finished, forget one that is."""
-    if not services.worker.cancel(one):
-        find_document(one, services)
-        services.store.delete(one)
-        services.worker.forget(one)
+    if not services.worker.cancel(explanation_id):
+        find_document(explanation_id, services)
+        services.store.delete(explanation_id)
+        services.worker.forget(explanation_id)
     return Response(status_code=204)
 
 
-@router.get("/{one}/events", response_class=EventSourceResponse)
-async def events(one: str, services: Use, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
+@router.get("/{id}/events", response_class=EventSourceResponse)
+async def events(
+    explanation_id: ExplanationId, services: Use, last_event_id: Annotated[str | None, Header()] = None
+) -> EventSourceResponse:
     """Server-sent events from the first one (or after ``Last-Event-ID``) to the end of the explanation."""
-    job = services.worker.find(one)
+    job = services.worker.find(explanation_id)
     if job is not None:
         feed = job.feed
     else:
         feed = Feed()
-        feed.publish(*documents.story(await run_in_threadpool(find_document, one, services)))
+        feed.publish(*documents.story(await run_in_threadpool(find_document, explanation_id, services)))
         feed.close()
     return stream(feed, last_event_id)
 
@@ -160,5 +224,5 @@ def stream(feed: Feed, last_event_id: str | None) -> EventSourceResponse:
 
 
 async def _messages(following: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
-    async for one in following:
-        yield ServerSentEvent(data=one.data, event=one.name, id=str(one.id))
+    async for event in following:
+        yield ServerSentEvent(data=event.data, event=event.name, id=str(event.id))

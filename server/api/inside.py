@@ -7,15 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from server import inside
+from server.lookup import ExplanationId
 from server.services import Use
-from server.studies import study
+from server.studies import inside
+from server.studies.study import study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"])
 _TARGET: Any = Field(None, max_length=2000, description="The label of a target of the explanation; none: the first.")
 
 
-class MixAsked(BaseModel):
+class MixRequest(BaseModel):
     """A read-out and a rule."""
 
     model_config = ConfigDict(extra="forbid")
@@ -26,7 +27,7 @@ class MixAsked(BaseModel):
     target: str | None = _TARGET
 
 
-class HeadsAsked(BaseModel):
+class HeadsRequest(BaseModel):
     """What to look at in the heads, and which of them."""
 
     model_config = ConfigDict(extra="forbid")
@@ -39,7 +40,7 @@ class HeadsAsked(BaseModel):
     target: str | None = _TARGET
 
 
-class ContributionsAsked(BaseModel):
+class ContributionsRequest(BaseModel):
     """Whose blocks to take apart."""
 
     model_config = ConfigDict(extra="forbid")
@@ -47,24 +48,28 @@ class ContributionsAsked(BaseModel):
     target: str | None = _TARGET
 
 
-@router.post("/{one}/mix")
-async def mix(one: str, asked: MixAsked, request: Request, services: Use) -> dict[str, Any]:
+@router.post("/{id}/mix")
+async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> dict[str, Any]:
     """The same input explained under a rule put together choice by choice.
 
     ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score. How well the map names what the
     model needs: send its scores to ``deletion``.
     """
-    return await study(services, one, lambda s: inside.mix(services.engine, s, asked.readout, asked.rule, asked.target), request)
+    return await study(
+        services, explanation_id, lambda s: inside.mix(services.engine, s, body.readout, body.rule, body.target), request, is_long=True
+    )
 
 
-@router.post("/{one}/layers")
-async def layers(one: str, asked: HeadsAsked, request: Request, services: Use) -> dict[str, Any]:
+@router.post("/{id}/layers")
+async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> dict[str, Any]:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
-    which = {"token": asked.token, "block": asked.block, "head": asked.head}
-    return await study(services, one, lambda s: inside.heads(services.engine, s, asked.quantity, asked.target, **which), request)
+    which = {"token": body.token, "block": body.block, "head": body.head}
+    return await study(services, explanation_id, lambda s: inside.heads(services.engine, s, body.quantity, body.target, **which), request)
 
 
-@router.post("/{one}/contributions")
-async def contributions(one: str, asked: ContributionsAsked, request: Request, services: Use) -> dict[str, Any]:
+@router.post("/{id}/contributions")
+async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> dict[str, Any]:
     """What each block adds to the map of a method that is a sum over blocks."""
-    return await study(services, one, lambda s: inside.contributions(services.engine, s, asked.method, asked.target), request)
+    return await study(
+        services, explanation_id, lambda s: inside.contributions(services.engine, s, body.method, body.target), request, is_long=True
+    )

@@ -9,8 +9,10 @@ from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 
+from explainers import pairs
+from explainers.methods import counted
 from server.api.explanations import stream
-from server.problems import Problem, suggestion
+from server.http.problems import Problem, suggestion
 from server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"])
@@ -48,11 +50,17 @@ async def loading(name: str, services: Use, last_event_id: Annotated[str | None,
 
 @router.get("/models/{name:path}")
 def model(name: str, services: Use) -> dict[str, Any]:
-    """One model with its labels, its card and, once it is loaded, its variants with the reason where one cannot run."""
+    """One model with its card and, once it is loaded, its labels and its variants with the reason where one cannot run.
+
+    ``classes``, where they are known, says of each label its everyday group, all its groups (each may be asked for as ``any:<group>``) and
+    its synonyms; ``calibration`` where the model says that it doesn't know, and how those lines were measured.
+    """
     entry = services.registry.find(name)
     document = {**entry.to_json(), "labels": [], "card": services.engine.card(name)}
     if entry.facts is not None:
         document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
+        if entry.facts.classes:
+            document["classes"] = [label.to_json() for label in entry.facts.classes]
     return document
 
 
@@ -60,17 +68,23 @@ def model(name: str, services: Use) -> dict[str, Any]:
 def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image") -> dict[str, Any]:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
-    ``side`` is that of a CLIP model whose tokens get the scores.
+    ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
+    choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each in the deletion test, with what it
+    was measured on.
     """
+    rules = services.engine.rules()
     if model is None:
-        return {"methods": services.engine.methods(None), "variants": services.engine.variants(None)}
+        listed, variants = services.engine.methods(None), services.engine.variants(None)
+        choosing = services.engine.choosing(None, None, variants)
+        return {"methods": listed, "variants": variants, "rules": rules, "counts": counted(pairs()), **choosing}
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
     facts = entry.facts if side == "image" else entry.facts.text_side
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
-    return {"methods": facts.methods, "variants": facts.variants}
+    kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
+    return {"methods": facts.methods, "variants": facts.variants, "rules": rules, **services.engine.choosing(model, kind, facts.variants)}
 
 
 @router.get("/rules")
@@ -91,11 +105,12 @@ def samples(services: Use) -> dict[str, Any]:
     return {"samples": [sample.to_json() for sample in services.samples.values()]}
 
 
-@router.get("/samples/{one}/image", response_class=FileResponse)
-def sample_image(one: str, services: Use) -> FileResponse:
+@router.get("/samples/{name}/image", response_class=FileResponse)
+def sample_image(name: str, services: Use) -> FileResponse:
     """The image of a sample."""
-    sample = services.samples.get(one)
+    sample = services.samples.get(name)
     if sample is None or sample.image is None:
-        near = suggestion(one, services.samples)
-        raise Problem(404, "no-such-sample", f"There is no sample image {one!r}.", send=f"{near}GET /api/samples lists them.")
-    return FileResponse(sample.image, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+        near = suggestion(name, services.samples)
+        raise Problem(404, "no-such-sample", f"There is no sample image {name!r}.", send=f"{near}GET /api/samples lists them.")
+    media = "image/jpeg" if sample.image.suffix == ".jpg" else "image/png"
+    return FileResponse(sample.image, media_type=media, headers={"Cache-Control": "private, max-age=3600"})

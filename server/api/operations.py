@@ -7,8 +7,9 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from server.metrics import MEDIA_TYPE
-from server.problems import Problem
+from server.http.limits import limits
+from server.http.metrics import MEDIA_TYPE
+from server.http.problems import Problem
 from server.services import Use
 
 router = APIRouter(tags=["operations"])
@@ -30,6 +31,12 @@ def readyz(services: Use) -> dict[str, Any] | JSONResponse:
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
     return {"status": "ready", "models": states}
+
+
+@router.get("/api/limits")
+def what_is_taken(services: Use) -> dict[str, Any]:
+    """What one request may hold: ``most`` of each, and what is answered where there is more ({count} of {what})."""
+    return {"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.perturbing import FRACTIONS, ORDERS, Edit, deletion, edited_answer, perturbation_curves
-from server.problems import Problem
+from explainers.faithfulness.deletion import ORDERS
+from server.http.problems import Problem
+from server.lookup import ExplanationId
 from server.services import Use
-from server.studies import Subject, study
+from server.studies.perturbing import FRACTIONS, Edit, deletion, edited_answer, perturbation_curves
+from server.studies.study import Subject, followed_study, study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"])
 _MOST_TOKENS = 100_000
@@ -39,25 +41,25 @@ class Perturbation(BaseModel):
     )
 
 
-def _edit(asked: Perturbation) -> Edit | None:
+def _edit(body: Perturbation) -> Edit | None:
     """The one answer that is asked for, or None where it is curves; raises Problem 422 for fields that do not go together."""
-    which = [name for name in ("remove", "keep", "fraction") if getattr(asked, name) is not None]
-    if not which and asked.replace is None:
-        if asked.method is not None:
+    which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
+    if not which and body.replace is None:
+        if body.method is not None:
             raise Problem(422, "no-fraction", "There is method without fraction.", send="Send fraction too, or methods for curves.")
         return None
-    wrong = [name for name in ("methods", "fractions") if getattr(asked, name) is not None]
+    wrong = [name for name in ("methods", "fractions") if getattr(body, name) is not None]
     if len(which) > 1 or wrong:
-        names = " and ".join([*which, *(["replace"] if asked.replace else []), *wrong][:2] if wrong else which[:2])
+        names = " and ".join([*which, *(["replace"] if body.replace else []), *wrong][:2] if wrong else which[:2])
         send = "Send one of remove, keep and fraction (with method), with replace if you like; or methods and fractions for curves."
         raise Problem(422, "unclear", f"{names} do not go together.", send=send)
-    if (asked.fraction is None) != (asked.method is None):
+    if (body.fraction is None) != (body.method is None):
         raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or remove or keep in their place.")
-    return Edit(asked.remove, asked.keep, asked.method, asked.order or "most", asked.fraction, asked.replace)
+    return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace)
 
 
-@router.post("/{one}/perturbations")
-async def perturb(one: str, asked: Perturbation, services: Use, request: Request) -> dict[str, Any]:
+@router.post("/{id}/perturbations")
+async def perturb(explanation_id: ExplanationId, body: Perturbation, services: Use, request: Request) -> Any:
     """Take tokens away from the input of an explanation and ask its model again.
 
     Patches are dropped behind the patch embedding where the model allows it (``how``: removed), else painted in the mean colour
@@ -67,17 +69,24 @@ async def perturb(one: str, asked: Perturbation, services: Use, request: Request
     the ``area`` under the one that ``read`` names, over the share of tokens that is gone; ``random`` is the mean over several random
     orders (``seeds``); ``ranking`` goes by the gap between the areas of least and of most relevant first.
 
+    The curves need hundreds of answers: every other question goes first, also between two passes of the model. With the header
+    ``Accept: text/event-stream`` the progress is told on the way: events ``progress`` (``asked`` of ``total``), then ``done`` with the
+    answer, or ``failed`` with the problem.
+
     **One answer**: the target's numbers and the ``top`` classes with exactly the tokens ``removed``.
     """
-    edit = _edit(asked)
+    edit = _edit(body)
+
+    if edit is not None:
+        return await study(services, explanation_id, lambda subject: edited_answer(subject, body.target, edit), request)
 
     def ask(subject: Subject) -> dict[str, Any]:
-        if edit is not None:
-            return edited_answer(subject, asked.target, edit)
-        orders = ORDERS if asked.order is None else (asked.order,)
-        return perturbation_curves(subject, asked.target, asked.methods, orders, asked.fractions)
+        orders = ORDERS if body.order is None else (body.order,)
+        return perturbation_curves(subject, body.target, body.methods, orders, body.fractions)
 
-    return await study(services, one, ask, request)
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return await followed_study(services, explanation_id, ask, is_long=True)
+    return await study(services, explanation_id, ask, request, is_long=True)
 
 
 class Scores(BaseModel):
@@ -90,11 +99,11 @@ class Scores(BaseModel):
     target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
 
 
-@router.post("/{one}/deletion")
-async def score(one: str, asked: Scores, services: Use, request: Request) -> dict[str, Any]:
+@router.post("/{id}/deletion")
+async def score(explanation_id: ExplanationId, body: Scores, services: Use, request: Request) -> dict[str, Any]:
     """How well these scores name what the model needs: one number for any map, such as one that ``mix`` made.
 
     ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the
     better. It is the number that ``perturbations`` gives a stored map with the same scores.
     """
-    return await study(services, one, lambda subject: deletion(subject, asked.target, asked.scores), request)
+    return await study(services, explanation_id, lambda subject: deletion(subject, body.target, body.scores), request)

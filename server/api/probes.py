@@ -7,23 +7,24 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from server.probes import Probe, answer, check
+from server.jobs.tasks import Tell
 from server.services import Use
-from server.studies import ask_model
+from server.studies.probes import Probe, answer, check
+from server.studies.study import ask_model
 
 router = APIRouter(prefix="/api", tags=["probes"])
 
 
 @router.post("/probes")
-async def probe(asked: Probe, services: Use, request: Request) -> dict[str, Any]:
+async def probe(body: Probe, services: Use, request: Request) -> dict[str, Any]:
     """Fill the slot ``{}`` of a template with the words of each group: probability, logit and the word's relevance for every text, their
     means over each group, and the difference of the first two groups.
     """
-    check(asked)
+    check(body)
 
-    def work(model: Any, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        facts = services.registry.find(asked.model).facts
+    def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+        facts = services.registry.find(body.model).facts
         assert facts is not None  # it is loaded
-        return answer(asked, model, facts, services.engine, cancelled)
+        return answer(body, model, facts, services.engine, cancelled, tell)
 
-    return await ask_model(services, asked.model, work, request)
+    return await ask_model(services, body.model, work, request, is_long=True)

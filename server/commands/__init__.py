@@ -1,4 +1,4 @@
-"""The subcommands of ``vitrine``, one module each (``listing`` holds ``models`` and ``methods``)."""
+"""The subcommands of ``vitrine``. Each module holds one, but ``listing``, which holds ``models`` and ``methods``."""
 
 from __future__ import annotations
 

@@ -1,92 +1,156 @@
-"""``vitrine evaluate-embedded``: how good the embedded models and their maps are, each figure beside its bar."""
+"""``vitrine evaluate``: which methods can be trusted, measured on a data set."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from collections.abc import Sequence
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from embedded.evaluation import EVALUATIONS, MODELS, Figure, Report, Setting, Table, measure, written
 from server.commands import CommandError, Commands
 from server.commands.listing import text_table
 
 
 def add(commands: Commands) -> None:
-    """Declare ``vitrine evaluate-embedded``."""
+    """Declare ``vitrine evaluate``."""
     parser = commands.add_parser(
-        "evaluate-embedded",
-        help="measure the embedded models and their maps on data they never saw",
-        description="Measure the embedded models and their maps on data they never saw, beside what was set out to be reached.",
-        epilog="Example:  vitrine evaluate-embedded --only scenes-vit --limit 50",
+        "evaluate",
+        help="measure attribution methods on a data set: faithfulness, localisation, sanity",
+        description="Measure attribution methods on a data set. A run that was stopped goes on where it was when it is typed again.",
+        epilog="Example:  vitrine evaluate --model scenes-vit --dataset scenes --metrics mif,lif,srg,ap --limit 20 --out runs/scenes",
     )
+    parser.add_argument("--model", metavar="NAME", help="whose answers are explained: a model as `vitrine explain` takes it")
+    parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
     parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        help="folder of the data sets that are not part of Vitrine; rows that need it are skipped without it",
+        "--methods",
+        metavar="LIST",
+        default="default",
+        help="specs or sets separated by commas: default, quick, all, ... (default: default)",
     )
-    parser.add_argument("--only", metavar="MODEL", choices=list(EVALUATIONS), action="append", help=f"{', '.join(EVALUATIONS)}; repeatable")
-    parser.add_argument("--folder", metavar="DIR", type=Path, help="weights to measure in place of the embedded ones; needs one --only")
-    parser.add_argument("--methods", metavar="SPEC", nargs="+", help="whose maps are measured (default: the page's)")
-    parser.add_argument("--limit", metavar="N", type=int, help="at most N scenes or texts of each kind: a quick look")
-    parser.add_argument("--json", action="store_true", help="print JSON in place of the tables")
+    parser.add_argument("--metrics", metavar="LIST", default="mif,lif,srg", help="names separated by commas, or all (default: mif,lif,srg)")
+    parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
+    parser.add_argument("--target", choices=("predicted", "gold"), default="predicted", help="which class is explained")
+    parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
+    parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the run: rows.parquet, report.json, report.html")
+    parser.add_argument(
+        "--no-examples", action="store_true", help="leave the best and worst inputs out of the reports, where the data may not be passed on"
+    )
+    parser.add_argument("--list", action="store_true", help="list the data sets and the metrics, and do nothing else")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure and print."""
-    names = list(dict.fromkeys(args.only or (name for name in EVALUATIONS if name == "all" or (MODELS / name).is_dir())))
-    check(args, names)
-    reports = {}
-    with tqdm(names, unit="model", leave=False, disable=None) as bar:
-        for name in bar:
-            bar.set_description(name)
-            reports[name] = measure(name, Setting(args.folder or MODELS / name, args.data, args.limit, args.methods))
-    if args.json:
-        print(json.dumps(as_json(reports), indent=1, ensure_ascii=False))
-    else:
-        print("\n\n".join(texts(reports)))
-    if args.limit is not None:
-        print(f"a quick look: at most {args.limit} scenes or texts of each kind", file=sys.stderr)
+    """Measure, write the reports, and print the table."""
+    if args.list:
+        print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())
+        return
+    if lacking := [f"--{name}" for name in ("model", "dataset", "out") if getattr(args, name) is None]:
+        raise CommandError(f"say {', '.join(lacking)} (or --list)")
+    import explainers
+    from explainers.datasets import open_dataset
+    from explainers.evaluation.measuring import Bench
+    from explainers.evaluation.plan import make_plan
+    from explainers.evaluation.reporting import write_reports
+    from explainers.evaluation.running import run as measure
+
+    data = open_dataset(args.dataset, args.data)
+    model = explainers.load(args.model, args.device)
+    plan = make_plan(
+        model,
+        data,
+        [name.strip() for name in args.methods.split(",") if name.strip()],
+        [name.strip() for name in args.metrics.split(",") if name.strip()],
+        limit=args.limit,
+        target=args.target,
+        how=args.how,
+        seed=args.seed,
+    )
+    fresh = not (args.out / "run.json").is_file()
+    started = time.monotonic()
+    with tqdm(desc=f"{plan.model} on {plan.dataset}", unit="input", leave=False, disable=None) as bar:
+
+        def progress(done: int, total: int) -> None:
+            if not bar.disable and bar.total is None:
+                bar.reset(total)
+                bar.initial = done
+            bar.n = done
+            bar.refresh()
+
+        finished = measure(model, data, plan, args.out, progress=progress)
+    assert finished is not None
+    seconds = time.monotonic() - started if fresh else None
+    report = write_reports(finished, Bench(model, data, plan), command=command(args), seconds=seconds, with_examples=not args.no_examples)
+    print(json.dumps(report, indent=1, ensure_ascii=False) if args.json else table(report))
+    print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
 
 
-def check(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Refuse what cannot be measured before anything is."""
-    if args.limit is not None and args.limit < 1:
-        raise CommandError("--limit must be at least 1")
-    if args.folder is not None and (len(names) != 1 or names == ["all"]):
-        raise CommandError("--folder holds the weights of one model: say which with one --only MODEL")
-    for folder in (args.data, args.folder):
-        if folder is not None and not folder.is_dir():
-            raise CommandError(f"there is no folder {folder}")
+def command(args: argparse.Namespace) -> str:
+    """The run as it can be typed again, without the folders of this machine."""
+    words = ["vitrine", "evaluate"]
+    for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed"):
+        value = getattr(args, name)
+        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
+            words += [f"--{name}", str(value)]
+    data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
+    return " ".join([shlex.join(words), *data, *examples, "--out DIR"])
 
 
-def as_json(reports: dict[str, Report]) -> dict[str, Any]:
-    """Figures with their verdicts, and the tables by method."""
-    figures = [{**asdict(one), "short_by": one.short_by, "verdict": one.verdict} for report in reports.values() for one in report.figures]
-    return {"figures": figures, "tables": {title: table for report in reports.values() for title, table in report.tables.items()}}
+def table(report: dict[str, Any]) -> str:
+    """The report as a table of values with their standard errors; a star marks what cannot be told from the best."""
+    from explainers.evaluation.html import ranked, shown
+
+    metrics = report["metrics"]
+    first = ranked(report, metrics[0])
+    rows = []
+    for spec in [*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)]:
+        cells = []
+        for metric in metrics:
+            value = report["results"][metric["name"]][spec]
+            text = shown(value["value"], metric["unit"])
+            cells.append(
+                f"{text} ±{shown(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else text
+            )
+        rows.append((spec, *cells))
+    arrows = {"higher": " up", "lower": " down", None: ""}
+    heads = ("method", *(f"{m['name']}{' %' if m['unit'] == 'share' else ''}{arrows[m['direction']]}" for m in metrics))
+    return f"{text_table(heads, rows)}\n\n{report['inputs']} inputs; * cannot be told from the best (paired bootstrap, Holm, 5 %)"
 
 
-def texts(reports: dict[str, Report]) -> list[str]:
-    """The table of figures, then those by method under their titles."""
-    rows = [row(one) for report in reports.values() for one in report.figures]
-    titled = [f"{title}\n\n{by_method(table)}" for report in reports.values() for title, table in report.tables.items()]
-    return [text_table(("model", "figure", "measured", "bar", "", "of"), rows), *titled]
+def listed() -> dict[str, Any]:
+    """The data sets and the metrics as plain data."""
+    from explainers.datasets import DATASETS
+    from explainers.metrics import METRICS
+
+    plain = [
+        {key: value for key, value in asdict(entry).items() if key != "opener"} | {"gives": list(entry.gives)}
+        for entry in DATASETS.values()
+    ]
+    return {"datasets": plain, "metrics": [metric.about() for metric in METRICS.values()]}
 
 
-def row(one: Figure) -> tuple[str, ...]:
-    """One figure as cells."""
-    bar = "" if one.bar is None else f"{'at most' if one.at_most else 'at least'} {written(one.bar, one.form)}"
-    return one.model, one.what, "-" if one.value is None else written(one.value, one.form), bar, one.verdict, one.note
+def listing() -> str:
+    """The data sets and the metrics, for reading."""
+    from explainers.datasets import DATASETS
+    from explainers.metrics import METRICS
 
-
-def by_method(table: Table) -> str:
-    """A table of figures with three digits."""
-    columns = list(next(iter(table.values())))
-    return text_table(("method", *columns), [(name, *(f"{values[column]:.3f}" for column in columns)) for name, values in table.items()])
+    sets = [
+        (dataset.name, dataset.kind, ", ".join(dataset.gives), "" if dataset.layout else "rendered on the spot", dataset.title)
+        for dataset in DATASETS.values()
+    ]
+    figures = [(metric.name, metric.family, metric.direction or "", ", ".join(metric.kinds), metric.title) for metric in METRICS.values()]
+    return "\n\n".join(
+        (
+            text_table(("data set", "kind", "gives", "", "title"), sets),
+            text_table(("metric", "family", "better", "for", "title"), figures),
+        )
+    )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from server.commands import CommandError, Commands
 from server.commands.listing import text_table
 from server.commands.progress import Loading, Maps
-from server.names import file_stem, folder_names
+from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
-    from explainers import Attribution, Explanation
+    from explainers import AnyOf, Attribution, Explanation
     from explainers.models.base import Input, Model
 
 STRONGEST = 5  # words a method that are named in the table
@@ -30,7 +30,21 @@ def add(commands: Commands) -> None:
         epilog="Examples:  vitrine explain photo.jpg --target zebra --out out/    "
         "vitrine explain photo.jpg --prompt 'a zebra'    vitrine explain --text 'A dull film.'",
     )
+    add_question(parser)
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Declare what is explained, by which model, and with which methods."""
     parser.add_argument("image", metavar="IMAGE", nargs="?", type=Path, help="an image file")
+    parser.add_argument(
+        "--crop",
+        metavar="X0,Y0,X1,Y1",
+        type=crop_box,
+        help="show the model this part alone, in pixels of the upright image, from the top left",
+    )
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--text", help="a text instead of an image")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
@@ -41,7 +55,7 @@ def add(commands: Commands) -> None:
         "--target",
         metavar="CLASS",
         action="append",
-        help="name or number of a class; repeatable (default: the top class)",
+        help="name or number of a class, or any:GROUP for all of a group, such as any:dog; repeatable (default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
     parser.add_argument(
@@ -53,24 +67,25 @@ def add(commands: Commands) -> None:
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
     parser.add_argument("--methods", metavar="SPEC", nargs="+", help="see 'vitrine methods' (default: the page's)")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument(
+        "--long-texts",
+        choices=("windows", "cut"),
+        default="windows",
+        help="a text longer than the model takes: read whole in overlapping windows (the default), or cut",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "double"),
+        default="auto",
+        help="maps of relevance: in float64 where the estimated rounding error asks for it (the default), or all of them",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Explain one input and print, or write, what came out."""
-    inputs = the_input(args)
-    name = args.model or default_model(args)
-    import explainers  # after the cheap checks: this imports torch
-
-    with Loading() as loading:
-        model = explainers.load(name, device=args.device, progress=loading)
-    check_kind(args, model)
-    with Maps() as progress:
-        result = explainers.explain(model, inputs, the_target(args, model), args.methods, side=args.side, seed=args.seed, observer=progress)
+    _, result = explained(args)
     files = write(result, args.out) if args.out else {}
     if args.json:
         print(json.dumps(as_json(result, files), ensure_ascii=False))
@@ -78,6 +93,23 @@ def run(args: argparse.Namespace) -> None:
         print(table(result))
         if args.out:
             print(f"\nwrote {args.out / 'result.json'} and {sum(map(len, files.values()))} files of maps beside it")
+
+
+def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
+    """The model and the explanation that the arguments of :func:`add_question` ask for."""
+    inputs = the_input(args)
+    name = args.model or default_model(args)
+    import explainers  # after the cheap checks: this imports torch
+
+    threads = explainers.Threads()
+    with Loading() as loading:
+        model = explainers.load(name, device=args.device, progress=loading)
+    threads.fit(model)
+    check_kind(args, model)
+    with Maps() as progress:
+        how = {"side": args.side, "seed": args.seed, "long_texts": args.long_texts, "precision": args.precision}
+        result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
+    return model, result
 
 
 def the_input(args: argparse.Namespace) -> Input:
@@ -91,13 +123,31 @@ def the_input(args: argparse.Namespace) -> Input:
             raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of an image")
         if not args.image.is_file():
             raise CommandError(f"there is no file {args.image}")
-        return args.image  # type: ignore[no-any-return]
+        return args.image if args.crop is None else cropped(args.image, args.crop)
+    if args.crop is not None:
+        raise CommandError("--crop is for images: give an image file in place of a text")
     text = args.text if args.text is not None else read_text(args)
     if args.text_pair is None:
         return text
     from explainers import TextPair
 
     return TextPair(text, args.text_pair)
+
+
+def crop_box(text: str) -> tuple[int, int, int, int]:
+    """The four numbers of ``--crop``."""
+    parts = text.split(",")
+    if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is no crop: give four whole numbers such as 40,0,240,200")
+    x0, y0, x1, y1 = map(int, parts)
+    return x0, y0, x1, y1
+
+
+def cropped(image: Path, box: tuple[int, int, int, int]) -> Input:
+    """A part of an image, as ``explain`` takes it."""
+    from explainers import Crop
+
+    return Crop(image, box)
 
 
 def read_text(args: argparse.Namespace) -> str:
@@ -134,43 +184,46 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 def the_target(args: argparse.Namespace, model: Model) -> Any:
     """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
     import explainers
+    from explainers.targets import named_target
 
-    labels = set(model.labels)
+    def named(text: str) -> int | str | AnyOf:
+        return text if model.kind == "clip" else named_target(text, model.labels)
 
-    def one(text: str) -> int | str:
-        is_index = model.kind != "clip" and text not in labels and text.isdecimal()
-        return int(text) if is_index else text
-
-    names: list[int | str] = [one(text) for text in args.prompt or args.target or []]
+    names: list[int | str | AnyOf] = [named(text) for text in args.prompt or args.target or []]
     if args.against is not None:
         if not names:
             raise CommandError("--against needs a --target (or --prompt) to be set against it")
-        return [explainers.Contrast(name, one(args.against)) for name in names]
+        return [explainers.Contrast(name, named(args.against)) for name in names]
     if args.probability:
         return [explainers.Probability(name) for name in names] or explainers.Probability(None)
     return names or None
 
 
 def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
-    """Write every map as .png and .npy and the whole as ``result.json``; returns the files of each (target, method).
+    """Write every map as .png and .npy, one of the pixels as .pixels.npy, and the whole as ``result.json``.
+
+    Returns the files of each (target, method).
 
     One target: the files lie in ``out``. Several: in one folder a target. The names returned are relative to ``out``.
     """
     import numpy as np
 
-    from explainers.report import render_overlay
+    from explainers.rendering.overlays import render_overlay
 
     folders = {target.label: "" for target in result.targets}
     if len(folders) > 1:
         folders = dict(zip(folders, folder_names(list(folders)), strict=True))
     files: dict[tuple[str, str], list[str]] = {}
-    for one in result.maps:
-        stem = Path(folders[one.target], file_stem(one.method))
+    for attribution in result.maps:
+        stem = Path(folders[attribution.target], file_stem(attribution.method))
         (out / stem.parent).mkdir(parents=True, exist_ok=True)
-        render_overlay(result, one).save(out / f"{stem}.png")
-        scores = one.scores if one.patches is None else one.scores[one.content].view(one.patches)
+        render_overlay(result, attribution).save(out / f"{stem}.png")
+        scores = attribution.scores if attribution.patches is None else attribution.scores[attribution.content].view(attribution.patches)
         np.save(out / f"{stem}.npy", scores.numpy())
-        files[one.target, one.method] = [f"{stem}.png", f"{stem}.npy"]
+        files[attribution.target, attribution.method] = [f"{stem}.png", f"{stem}.npy"]
+        if attribution.pixels is not None:
+            np.save(out / f"{stem}.pixels.npy", attribution.pixels.numpy())
+            files[attribution.target, attribution.method].append(f"{stem}.pixels.npy")
     text = json.dumps(as_json(result, files), ensure_ascii=False, indent=1)
     (out / "result.json").write_text(text + "\n", "utf-8")
     return files
@@ -179,18 +232,22 @@ def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
 def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dict[str, Any]:
     """The same JSON as the server's, and for each map the files written for it, if any."""
     data: dict[str, Any] = result.to_json()
-    for one in data["maps"]:
-        if written := files.get((one["target"], one["method"])):
-            one["files"] = written
+    for entry in data["maps"]:
+        if written := files.get((entry["target"], entry["method"])):
+            entry["files"] = written
     return data
 
 
 def table(result: Explanation) -> str:
     """What the model says, and one line a map, for people."""
-    says = [(target.label, f"{target.probability or 0:.1%}", f"{target.logit:+.3f}") for target in result.top(5)]
-    parts = [f"{result.model} says", text_table(("class", "probability", "logit"), says)]
+    top, is_value = result.top(5), result.output == "regression"
+    numbers = ("value",) if is_value else ("probability", "logit")
+    says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
+    says_so = [] if result.abstention is None else [f"{result.model} says: {result.abstention.says} ({result.abstention.detail})\n"]
+    parts = [*says_so, f"{result.model} says", text_table(("class", *numbers), says)]
+    parts += [f"{target.label}: {target.abstention.says} ({target.abstention.detail})" for target in result.targets if target.abstention]
     for label in dict.fromkeys(target.label for target in result.targets):
-        maps = {one.method: one for one in result.maps if one.target == label}
+        maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}
         parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values())))]
     if result.notes:
         parts += ["", *(f"note: {note}" for note in result.notes)]
@@ -199,32 +256,32 @@ def table(result: Explanation) -> str:
 
 def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Headings, and one row a map: its range, how far its sum misses the logit, its time, where its evidence lies."""
-    headings = ("method", "from", "to", "sum off by", "seconds", "where", "")
+    headings = ("method", "from", "to", "unexplained", "seconds", "where", "")
     where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
     rows = [
         (
-            one.method,
-            f"{one.range[0]:.3g}",
-            f"{one.range[1]:.3g}",
-            "" if one.completeness_error is None else f"{one.completeness_error:.1g}",
-            f"{one.seconds:.2f}",
-            where(one),
-            "; ".join([*([] if one.class_specific else ["the same for every class"]), *one.notes]),
+            attribution.method,
+            f"{attribution.range[0]:.3g}",
+            f"{attribution.range[1]:.3g}",
+            "" if attribution.completeness_error is None else f"{attribution.completeness_error:.1g}",
+            f"{attribution.seconds:.2f}",
+            where(attribution),
+            "; ".join([*([] if attribution.class_specific else ["the same for every class"]), *attribution.notes]),
         )
-        for one in maps
+        for attribution in maps
     ]
     return headings, rows
 
 
-def strongest_patch(one: Attribution) -> str:
+def strongest_patch(attribution: Attribution) -> str:
     """Where the largest score lies, counted from 1 at the top left."""
-    assert one.patches is not None
-    row, column = divmod(int(one.scores[one.content].argmax()), one.patches[1])
+    assert attribution.patches is not None
+    row, column = divmod(int(attribution.scores[attribution.content].argmax()), attribution.patches[1])
     return f"row {row + 1}, column {column + 1}"
 
 
-def strongest_words(one: Attribution) -> str:
+def strongest_words(attribution: Attribution) -> str:
     """The words with the largest scores, by magnitude."""
-    words = sorted(one.words(), key=lambda word: -abs(word.score))[:STRONGEST]
-    signs = ["" if not one.signed else "+" if word.score > 0 else "-" for word in words]
+    words = sorted(attribution.words(), key=lambda word: -abs(word.score))[:STRONGEST]
+    signs = ["" if not attribution.signed else "+" if word.score > 0 else "-" for word in words]
     return " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))

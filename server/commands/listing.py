@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from server.commands import Commands
+from server.docs import methods_markdown, source
 
 WIDEST = 120  # columns of a text for reading
 
@@ -33,19 +34,31 @@ def add(commands: Commands) -> None:
 def run_models(args: argparse.Namespace) -> None:
     """Print the catalogue."""
     from explainers.models.catalogue import CATALOGUE
+    from explainers.models.loading import calibration_of
 
+    calibrations = {entry.name: calibration_of(entry.name) for entry in CATALOGUE if entry.embedded}
+    lines = {name: calibration.to_json() for name, calibration in calibrations.items() if calibration.lines}
     if args.json:
-        print(json.dumps([asdict(entry) for entry in CATALOGUE], indent=1, ensure_ascii=False))
+        listed = [asdict(entry) | ({"calibration": lines[entry.name]} if entry.name in lines else {}) for entry in CATALOGUE]
+        print(json.dumps(listed, indent=1, ensure_ascii=False))
         return
-    rows = [(entry.name, entry.kind, "embedded" if entry.embedded else "hub", entry.description) for entry in CATALOGUE]
-    print(text_table(("model", "kind", "from", "what it is"), rows))
+    rows = [
+        (entry.name, entry.kind, "embedded" if entry.embedded else "hub", entry.description, "yes" if entry.recommended else "")
+        for entry in CATALOGUE
+    ]
+    print(text_table(("model", "kind", "from", "what it is", "recommended"), rows))
+    for name, calibration in lines.items():
+        print(f"\n{name} says that it does not know:")
+        for line in calibration["lines"]:
+            side = "below" if line["below"] else "above"
+            print(f"  “{line['says']}” where {line['score']} is {side} {line['line']:g}. {line['measured']}")
     print("\nAny other of timm, transformers, OpenCLIP: timm/<name>, hf/<organisation>/<name>, openclip/<model>/<pretrained>, or a folder.")
 
 
 def run_methods(args: argparse.Namespace) -> None:
     """Print every variant: a read-out and the rule it is read with."""
     import explainers
-    from server.docs import methods_markdown
+    from explainers.methods import counted
 
     if args.markdown:
         print(methods_markdown())
@@ -67,48 +80,54 @@ def run_methods(args: argparse.Namespace) -> None:
             f"{variant.title} ({source(variant.by, variant.year)})",
             "signed" if variant.signed else "",
             "" if variant.class_specific else "same for every class",
+            variant.adds_up_to or "",
             "default" if variant.default else "",
             variant.reason or "",
         )
         for variant in variants
     ]
-    print(text_table(("method", "title", "sign", "class", "", f"not for {args.model}" if args.model else ""), rows))
+    print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
+    count = counted(explainers.pairs(model))
+    print(
+        f"\n{count['readouts']} read-outs, {count['methods']} methods{' for this model' if model else ''}: {count['listed']} with rules of "
+        f"their own, listed here, and {count['parts']} with Libra less one of its parts."
+    )
 
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
     """Every method with all there is to say about it, as wide as the terminal."""
     width = min(WIDEST, shutil.get_terminal_size().columns)
-    return "\n\n".join("\n".join(sheet(one, width)) for one in methods)
+    return "\n\n".join("\n".join(sheet(method, width)) for method in methods)
 
 
-def sheet(one: dict[str, Any], width: int) -> Iterator[str]:
+def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
     """The lines about one method, as ``server.explaining.methods`` gives it."""
 
     def wrapped(text: str, first: str, rest: str) -> list[str]:
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)
 
-    yield from wrapped(f"{one['name']}  {one['title']}", "", "  ")
-    yield from wrapped(one["description"], "  ", "  ")
-    for name, text in facts_of(one):
+    yield from wrapped(f"{method['name']}  {method['title']}", "", "  ")
+    yield from wrapped(method["description"], "  ", "  ")
+    for name, text in facts_of(method):
         yield from wrapped(text, f"  {name:9}", " " * 11)
-    for option in one["options"]:
+    for option in method["options"]:
         yield from wrapped(about_option(option), f"  {'option':9}", " " * 13)
 
 
-def facts_of(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said about a method besides its options: a heading and a text each."""
-    pairs = [pair for pair in one["pairs"] if pair["rule"] is not None]
-    yield "paper", ": ".join(part for part in (source(one["by"], one["year"]), one["paper"]) if part)
-    cannot = next(pair["reason"] for pair in one["pairs"] if pair["rule"] == one["rule"])
+    pairs = [pair for pair in method["pairs"] if pair["rule"] is not None]
+    yield "paper", ": ".join(part for part in (source(method["by"], method["year"]), method["paper"]) if part)
+    cannot = next(pair["reason"] for pair in method["pairs"] if pair["rule"] == method["rule"])
     if cannot is not None:
         yield "cannot", f"run here: {cannot}"
-    able = [pair["rule"] for pair in pairs if pair["reason"] is None] if cannot is None else one["rules"]
+    able = [pair["rule"] for pair in pairs if pair["reason"] is None] if cannot is None else method["rules"]
     yield "rules", ", ".join(able) or "none: it reads no backward signal"
     for pair in pairs:
-        if pair["title"] != one["title"] and not pair["title"].startswith(f"{one['title']} ·"):
+        if pair["title"] != method["title"] and not pair["title"].startswith(f"{method['title']} ·"):
             yield "", f"with {pair['rule']} it is {pair['title']} ({source(pair['by'], pair['year'])})"
     refused: dict[str, list[str]] = {}
-    for pair in pairs if one["rules"] and cannot is None else []:
+    for pair in pairs if method["rules"] and cannot is None else []:
         if pair["reason"] is not None:
             why = pair["reason"].partition(": ")[2].partition(". ")[0]
             refused.setdefault(why, []).append(pair["rule"])
@@ -116,21 +135,18 @@ def facts_of(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "not with", f"{', '.join(rules)}: {why}"
     yield (
         "scores",
-        f"{'signed' if one['signed'] else 'unsigned'}, {'class-specific' if one['class_specific'] else 'the same for every class'}",
+        f"{'signed' if method['signed'] else 'unsigned'}, {'class-specific' if method['class_specific'] else 'the same for every class'}",
     )
-    yield "needs", ", ".join(one["needs"].values()) or "nothing special of the model"
-    yield "costs", one["passes"] + (" (slow)" if one["dear"] else "")
+    if (promise := method["promise"]) is not None:
+        yield "sum", f"adds up to {promise['total']}, with {' and '.join(promise['rules'])} alone"
+    yield "needs", ", ".join(method["needs"].values()) or "nothing special of the model"
+    yield "costs", method["passes"] + (" (slow)" if method["slow"] else "")
 
 
 def about_option(option: dict[str, Any]) -> str:
     """An option in a line: name, default, what it may be, what it does."""
     default = "" if option["default"] is None else f"={str(option['default']).lower() if option['kind'] == 'bool' else option['default']}"
     return f"{option['name']}{default}  {option['help']} ({option['allowed']})"
-
-
-def source(by: str, year: int | None) -> str:
-    """Who published it and when, as far as there is an answer."""
-    return ", ".join(part for part in (by, str(year or "")) if part)
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

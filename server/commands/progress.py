@@ -36,6 +36,19 @@ class Loading(Bar):
         self.bar.refresh()
 
 
+class Passes(Bar):
+    """What the deletion test tells as it goes: how many inputs of how many the model has answered."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(0, "{desc}: asked {n_fmt} of {total_fmt} |{bar}| {remaining}")
+        self.bar.set_description(target[:40])
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many are answered."""
+        self.bar.total, self.bar.n = total, done
+        self.bar.refresh()
+
+
 class Maps(Bar):
     """An observer of ``explain``: one step a map."""
 

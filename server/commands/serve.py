@@ -22,20 +22,20 @@ def add(commands: Commands) -> None:
         help="start the server",
         description="Start the server. Every setting can also come from the environment variable named with it.",
     )
-    for one in fields(Settings):
-        about = f"{one.metadata['help'].replace('`', '').replace('%', '%%')} [{environment_name(one.name)}]"
-        if one.name == "models":
+    for setting in fields(Settings):
+        about = f"{setting.metadata['help'].replace('`', '').replace('%', '%%')} [{environment_name(setting.name)}]"
+        if setting.name == "models":
             about = about.replace("separated by commas", "repeatable")
             parser.add_argument("--model", dest="models", metavar="NAME", action="append", help=about)
         else:
-            parser.add_argument(f"--{one.name.replace('_', '-')}", metavar=one.name.upper(), help=about)
+            parser.add_argument(f"--{setting.name.replace('_', '-')}", metavar=setting.name.upper(), help=about)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve until interrupted."""
     try:
-        settings = load_settings({one.name: getattr(args, one.name) for one in fields(Settings)})
+        settings = load_settings({setting.name: getattr(args, setting.name) for setting in fields(Settings)})
     except ValueError as problem:
         raise CommandError(str(problem)) from None
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once

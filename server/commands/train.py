@@ -9,7 +9,7 @@ import json
 from embedded.evaluation import Setting, measure
 from embedded.recipes import RECIPES
 from server.commands import Commands, Parser
-from server.commands.evaluate import as_json, texts
+from server.commands.evaluate_embedded import as_json, texts
 
 
 def add(commands: Commands) -> None:

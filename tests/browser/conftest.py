@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.serving import VISITED, launch, served, wait_for_maps
+from tests.browser.serving import VISITED, launched, played, served, wait_for_maps
+from tests.browser.typefaces import DEJAVU, font_files
+from tests.server.standin import Standin
 
+WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
 window.shifts = [];
@@ -30,12 +35,24 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Standin]]:
+    """The address of a server on the stand-in engine, and that engine."""
+    engine = Standin()
+    with played(tmp_path_factory.mktemp("standin"), engine) as address:
+        yield address, engine
+
+
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = launch(playwright)
-        yield chromium
-        chromium.close()
+def browsers() -> Iterator[Callable[[str], Browser]]:
+    """A Chromium for each of the typefaces that are asked for, one each."""
+    with sync_playwright() as playwright, ExitStack() as stack:
+        yield cache(lambda typeface: stack.enter_context(launched(playwright, typeface)))
+
+
+@pytest.fixture(scope="package")
+def browser(browsers: Callable[[str], Browser]) -> Browser:
+    return browsers(DEJAVU)
 
 
 @dataclass
@@ -46,7 +63,11 @@ class Visit:
     address: str
     complaints: list[str] = field(default_factory=list)  # errors on the console, and exceptions
 
-    def open(self, path: str, maps: bool = True) -> Page:
+    def open(self, path: str, maps: bool = True, folded: bool = False) -> Page:
+        """A page; the plates with their numbers, and all of them, unless they are to be ``folded`` as a visitor finds them."""
+        if not folded and path.startswith(WALLS):
+            more = [f"{name}=shown" for name in ("numbers", "more") if f"{name}=" not in path]
+            path = "&".join([path if "?" in path else f"{path}?", *more]).replace("?&", "?")
         self.page.goto(self.address + path)
         if maps:
             self.maps()
@@ -80,12 +101,13 @@ class Visit:
         return self.get(f"/api/explanations/{self.id}")
 
     def explain_too_long(self) -> int:
-        """Explain, on the Text page, a review longer than the model reads; how many tokens it reads."""
-        before = self.id
+        """Show, on the Text page, a review longer than the model reads, cut to what it reads; how many tokens it reads."""
         limit: int = self.get("/api/models/reviews-bert")["details"]["max_tokens"]
-        self.page.get_by_label("The review to explain").fill(" ".join(f"good film {number}," for number in range(limit)))
-        self.page.get_by_role("button", name="Explain this review").click()
-        self.next_maps(before)
+        text = " ".join(f"good film {number}," for number in range(limit))
+        fields = {"model": "reviews-bert", "text": text, "long_texts": "cut", "methods": ["fullgrad_plus:libra", "rollout"]}
+        answer = httpx.post(f"{self.address}/api/explanations?wait=1", data=fields, timeout=300)
+        answer.raise_for_status()
+        self.open(f"/text?id={answer.json()['id']}")
         return limit
 
     def plate(self, spec: str) -> Any:
@@ -95,6 +117,22 @@ class Visit:
         """How much moved on its own, and what."""
         shifts = self.page.evaluate("() => window.shifts")
         return sum(value for value, _ in shifts), shifts
+
+
+@contextmanager
+def view(page: Page) -> Iterator[None]:
+    """With the menu open that says how maps are drawn."""
+    menu = page.locator("#controls .menu")
+    menu.locator("summary").click()
+    yield
+    page.keyboard.press("Escape")
+    expect(menu).not_to_have_attribute("open", "")
+
+
+def methods(page: Page) -> None:
+    """Open the choice of methods, with the squares for experts."""
+    page.locator("#choose-methods").click()
+    page.locator(".experts summary").click()
 
 
 def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "light", first: bool = False) -> Iterator[Visit]:
@@ -112,16 +150,24 @@ def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "ligh
     assert not one.complaints, one.complaints
 
 
-@pytest.fixture
-def desk(browser: Browser, address: str) -> Iterator[Visit]:
-    """A desktop, 1440 pixels wide."""
-    yield from visit(browser, address)
+def typeface_of(request: pytest.FixtureRequest) -> str:
+    """The typeface that a test was parametrised with, else DejaVu. Skips where Liberation, which only the system brings, is missing."""
+    typeface: str = getattr(request, "param", DEJAVU)
+    if not font_files(typeface):
+        pytest.skip(f"the {typeface} fonts are not installed: `make chromium` installs them on Debian as root")
+    return typeface
 
 
 @pytest.fixture
-def phone(browser: Browser, address: str) -> Iterator[Visit]:
-    """A phone, 390 pixels wide."""
-    yield from visit(browser, address, 390)
+def desk(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A desktop, 1440 pixels wide; ``parametrize("desk", TYPEFACES, indirect=True)`` runs a test with each of the system's typefaces."""
+    yield from visit(browsers(typeface_of(request)), address)
+
+
+@pytest.fixture
+def phone(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A phone, 390 pixels wide; see ``desk`` for typefaces."""
+    yield from visit(browsers(typeface_of(request)), address, 390)
 
 
 def model_path(name: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.serving import VISITED, launch, served, wait_for_maps
+from tests.browser.conftest import view
+from tests.browser.serving import VISITED, launched, served, wait_for_maps
 
 DESK, PHONE = (1440, 1000), (390, 844)
 QUALITY = 80  # of the WebP files
@@ -33,8 +34,8 @@ def _hold_strongest(page: Page) -> None:
 
 
 def _doors(page: Page) -> None:
-    """Until the three doors show their maps."""
-    expect(page.locator(".door .tag")).to_have_count(3, timeout=60_000)
+    """Until the live plate and the findings are there."""
+    expect(page.locator("#findings li")).to_have_count(3, timeout=60_000)
 
 
 def _taken_away(page: Page) -> None:
@@ -62,10 +63,8 @@ def _visit(page: Page) -> None:
 
 def _in_words(page: Page) -> None:
     """Every map told in words."""
-    more = page.get_by_role("button", name="More controls")
-    if more.is_visible():
-        more.click()
-    page.get_by_role("radio", name="yes").check()
+    with view(page):
+        page.get_by_role("radio", name="yes").check()
 
 
 def _word_drawers(page: Page) -> None:
@@ -79,8 +78,8 @@ def _word_drawers(page: Page) -> None:
 
 
 def _next_maps(page: Page, before: str) -> None:
-    """Until the address has changed and every plate is drawn."""
-    page.wait_for_function("(before) => location.href !== before", arg=before)
+    """Until the address names another explanation than ``before`` did, and every plate is drawn."""
+    page.wait_for_function("(before) => new URL(location).searchParams.get('id') !== new URL(before).searchParams.get('id')", arg=before)
     wait_for_maps(page)
 
 
@@ -102,12 +101,9 @@ def _segments(page: Page) -> None:
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.segmentation').scrollIntoView(); }")
 
 
-def _prompt_words(page: Page) -> None:
-    """The words of the prompts in place of the picture."""
-    before = page.url
-    page.get_by_label("Look at").select_option("text")
-    _next_maps(page, before)
-    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.heading').scrollIntoView(); }")
+def _from_the_question(page: Page) -> None:
+    """From the question on down."""
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('main h1').scrollIntoView(); }")
 
 
 def _example(page: Page) -> None:
@@ -134,13 +130,32 @@ def _drawer(name: str) -> Callable[[Page], Any]:
     return before
 
 
+def _tool(name: str) -> Callable[[Page], Any]:
+    """A drawer that compares or changes what is on show."""
+
+    def before(page: Page) -> None:
+        found = page.locator(f"#drawer-{name}")
+        found.locator("summary").first.click()
+        expect(found.locator(".body > *").last).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        found.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
+
+    return before
+
+
+def _crop(page: Page) -> None:
+    """The frame over the whole picture, made smaller."""
+    page.get_by_role("button", name="Crop").click()
+    expect(page.get_by_role("dialog", name="What shall the model see?")).to_be_visible()
+    for _ in range(4):
+        page.keyboard.press("-")
+
+
 def _look(page: Page) -> None:
     """The lens over the strongest patch, other colours, and the menu of the whole figure."""
     for field, value in (("Smoothing", "bicubic"), ("For, against", "orange-purple"), ("Strength", "viridis")):
-        select = page.get_by_label(field)
-        if not select.is_visible():
-            page.get_by_role("button", name="More controls").click()
-        select.select_option(value)
+        with view(page):
+            page.get_by_label(field).select_option(value)
     _hold_strongest(page)
     page.locator("#export summary").click()
 
@@ -150,10 +165,10 @@ def _compare(page: Page) -> None:
     more = page.get_by_role("button", name="Ask more")
     if more.is_visible():
         more.click()
-    page.get_by_label("Compare with").select_option("photos-vit")
+    page.locator("#compare").select_option("photos-vit")
     page.wait_for_function("() => new URLSearchParams(location.search).has('compare')")
     wait_for_maps(page)
-    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.heading').scrollIntoView(); }")
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('main h1').scrollIntoView(); }")
 
 
 def _history(page: Page) -> None:
@@ -184,9 +199,10 @@ def shots() -> Iterator[Shot]:
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _word_drawers)
-    pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt", _prompt_words)}
+    pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt?side=text", _from_the_question)}
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
-    pages |= {"compare": ("/image", _compare), "look": ("/image", _look), "history": ("/image", _history)}
+    pages |= {name: ("/image", _tool(name)) for name in ("agreement", "swipe", "brush")} | {"crop": ("/image", _crop)}
+    pages |= {"compare": ("/image?sample=zebra-elephant", _compare), "look": ("/image", _look), "history": ("/image", _history)}
     pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
     pages["deletion-words"] = ("/prompt?side=text", _taken_away)
     pages["method"] = ("/methods/generic_attention", _example)
@@ -242,12 +258,10 @@ def main() -> None:
     )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    with _server(args.address) as address, sync_playwright() as playwright:
-        browser = launch(playwright)
+    with _server(args.address) as address, sync_playwright() as playwright, launched(playwright) as browser:
         for shot in shots():
             if {shot.name, shot.name.removesuffix("-narrow").rpartition("-")[0]} & set(args.only):
                 print(take(browser, address, shot, args.out), flush=True)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -7,38 +7,49 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 import httpx
 import uvicorn
 from playwright.sync_api import Browser, Page, Playwright
 
 from server.app import create_app
+from server.engine import Engine
 from server.settings import load_settings
-from tests.server.standin import Standin
+from tests.browser.typefaces import DEJAVU, only
 
 # read at import: the tests forget the VITRINE_ variables of the person who runs them
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first has no window to draw
 CHROMIUM = os.environ.get("VITRINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 EMBEDDED = {"image": "scenes-vit", "clip": "clip", "text": "reviews-bert"}
 FOR_PHOTOS = "photos-vit"
 VISITED = "localStorage.setItem('vitrine-visit', 'offered')"  # run in a page, it keeps the guided visit away
 READY = "Vitrine is at "
 
 
-def launch(playwright: Playwright) -> Browser:
-    """A headless Chromium with a fresh profile: the system's, else the one that Playwright installed."""
-    return playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+@contextmanager
+def launched(playwright: Playwright, typeface: str = DEJAVU) -> Iterator[Browser]:
+    """A headless Chromium with a fresh profile that knows only the system's fonts of ``typeface``: the system's, else Playwright's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ: dict[str, str | float | bool] = {**os.environ, "FONTCONFIG_FILE": str(only(typeface, Path(folder)))}
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, env=environ)
+        yield browser
+        browser.close()
 
 
 @contextmanager
-def served(home: Path) -> Iterator[str]:
-    """The address of a server of its own on the CPU, once its embedded models are loaded; its log is ``home/log``."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("VITRINE_")}
+def served(home: Path, **further: str) -> Iterator[str]:
+    """The address of a server of its own on the CPU, once its embedded models are loaded; its log is ``home/log``.
+
+    ``further`` are variables of its environment.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("VITRINE_")} | further
     command = [sys.executable, "-u", "-m", "server.cli", "serve", "--port", "0", "--device", "cpu", "--home", str(home)]
     home.mkdir(parents=True, exist_ok=True)
     with (home / "log").open("w") as log, subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True) as process:
@@ -58,10 +69,17 @@ def served(home: Path) -> Iterator[str]:
             process.wait(timeout=30)
 
 
+class HasEngine(Protocol):
+    """What makes the engine of a server."""
+
+    def engine(self) -> Engine:
+        """The engine."""
+
+
 @contextmanager
-def played(home: Path, engine: Standin) -> Iterator[str]:
-    """The address of a server on the stand-in engine, in a thread of this process."""
-    app = create_app(load_settings({"home": home}), engine.engine(), [])
+def played(home: Path, engine: HasEngine, samples: Iterable[Path] = (), **settings: Any) -> Iterator[str]:
+    """The address of a server on the stand-in engine, or another one, in a thread of this process."""
+    app = create_app(load_settings({"home": home, **settings}), engine.engine(), samples)
     server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=5))
     ready = threading.Event()
     started = server.startup
@@ -83,6 +101,13 @@ def played(home: Path, engine: Standin) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(30)
+
+
+def load_models(address: str, *names: str) -> None:
+    """Ask a server for further models, and wait for them."""
+    for name in names:
+        httpx.post(f"{address}/api/models", json={"name": name}).raise_for_status()
+        wait_until_loaded(address, name)
 
 
 def wait_until_loaded(address: str, name: str) -> None:

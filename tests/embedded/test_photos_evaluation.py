@@ -1,4 +1,4 @@
-"""What is measured on photos, with answers known by hand, and the whole command on made-up photos and a tiny model."""
+"""What is measured on photos, with answers known by hand, and the whole command on made-up photos and a small model."""
 
 from __future__ import annotations
 
@@ -13,107 +13,143 @@ import pytest
 import torch
 from torch import Tensor
 
-import explainers
-from embedded.evaluation import CONTROL, LEAD
-from embedded.evaluation.photos import BARS, GRID, POINTING, box_cover, mosaics, named, pointing, sample
-from embedded.recipes import train_photos_vit, vits
-from embedded.recipes.photos_data import NAMES, SIDE, Photos
+from embedded.architectures import MEAN, STD
+from embedded.evaluation import CONTROL, LEAD, photos
+from embedded.evaluation.photos import BARS, Named, answers, half, worst
+from embedded.recipes import train_photos_vit
+from embedded.recipes.calibration import made_up
+from embedded.recipes.data import outside
+from embedded.recipes.data.pictures import SIDE
+from embedded.recipes.data.prompts import classes
+from embedded.recipes.networks import vits
 from server.cli import main
-from tests.embedded.test_photos_recipe import data  # noqa: F401  (a fixture)
+from tests.embedded.made_up_data import CAR, ZEBRA
+
+ZEBRA_CLASS = next(index for index, row in enumerate(classes()) if row["wnid"] == ZEBRA)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An untrained photos-vit."""
+    """An untrained photos-vit that calls everything a zebra."""
     out = tmp_path_factory.mktemp("vit")
     torch.manual_seed(0)
-    shape = train_photos_vit.model_args(64, 1)
-    vits.save(vits.create(train_photos_vit.ARCHITECTURE, NAMES, shape), out, train_photos_vit.ARCHITECTURE, NAMES, shape)
+    shape, labels = train_photos_vit.model_args(4, 5), [row["label"] for row in classes()]
+    vit = vits.create(train_photos_vit.ARCHITECTURE, labels, shape)
+    torch.nn.init.zeros_(vit.head.bias)
+    vit.head.bias.data[ZEBRA_CLASS] = 20.0
+    vits.save(vit, out, train_photos_vit.ARCHITECTURE, labels, shape, MEAN, STD)
+    train_photos_vit.write_labels(out)
     return out
 
 
-def photos(labels: list[int]) -> Photos:
-    """Photos of one colour, which names their label."""
-    images = np.zeros((len(labels), SIDE, SIDE, 3), np.uint8)
-    images[..., 0] = np.array(labels)[:, None, None] * 5
-    return Photos(images, np.array(labels), np.tile([0, 0, 9, 9], (len(labels), 1)))
+def test_photos_are_read_with_their_synsets(photo_data: Path) -> None:
+    found = outside.single(photo_data)
+    assert found.synsets == [ZEBRA] * 3 + [CAR] * 3
+    assert found.words == ["zebra"] * 3 + ["car"] * 3
+    assert found.images.shape == (6, SIDE, SIDE, 3)
+    truth = found.truth()
+    assert torch.nonzero(truth[0]).flatten().tolist() == [ZEBRA_CLASS]
+    assert {classes()[i]["label"] for i in torch.nonzero(truth[5]).flatten().tolist()} >= {"sports car", "minivan"}
+    assert outside.single(photo_data, 2).synsets == outside.single(photo_data, 2).synsets
 
 
-def by_colour(pixels: Tensor, kept: Tensor | None) -> Tensor:
-    """Names the label that a photo's colour stands for; with patches removed always the first category."""
-    label = ((pixels[:, 0, 0, 0] + 1) * 127.5 / 5).round().long()
-    scores = torch.linspace(0, -1, len(NAMES)).repeat(len(pixels), 1)
-    return scores if kept is not None else scores.scatter(1, label[:, None], 1.0)
+def test_things_are_read_with_their_outlines(photo_data: Path) -> None:
+    [(image, things)] = outside.coco(photo_data)
+    assert image.size == (SIDE, SIDE)
+    assert [thing.word for thing in things] == ["zebra", "bus"]
+    left, right = (np.flatnonzero(thing.mask.any(0)) for thing in things)
+    # 100 x 80 pixels become 280 x 224, of which the middle 224 are kept: 15 to 45 is 14 to 98
+    np.testing.assert_allclose([left[0], left[-1], right[0], right[-1]], [14, 98, 126, 210], atol=2)
+    assert float(outside.coverage(things[0].mask).sum()) == pytest.approx(84 * 140 / 256, rel=0.1)
 
 
-def test_categories_are_counted() -> None:
-    labels = np.array([0, 0, 5, 7])
-    answers = named(by_colour, photos([0, 2, 5, 1]), labels, batch=3)
-    figures = answers.figures()
-    assert list(figures.values()) == [0.5, 0.75, 0.5, 1.0]  # the eighth category is not among the first five of the last photo
-    assert answers.worst(2) == {
-        f"{NAMES[7]}, most often taken for {NAMES[1]}": {"right": 0.0, "taken for it": 1.0},
-        f"{NAMES[0]}, most often taken for {NAMES[2]}": {"right": 0.5, "taken for it": 0.5},
+def test_photos_are_put_side_by_side(photo_data: Path) -> None:
+    single = outside.single(photo_data)
+    for image, things in outside.side_by_side(single, 3):
+        assert {thing.word for thing in things} == {"zebra", "car"}
+        shown = np.asarray(image)
+        for thing in things:
+            part = shown[:, thing.mask.any(0)]
+            originals = [single.images[i, :, 56:168].numpy() for i, word in enumerate(single.words) if word == thing.word]
+            assert any(np.array_equal(part, one) for one in originals)
+
+
+def test_words_are_known_by_label_synonym_and_group() -> None:
+    known = outside.known_classes()
+    assert known["zebra"] == [ZEBRA_CLASS]
+    assert len(known["dog"]) > 100
+    assert set(outside.OTHER_WORDS.values()) <= set(known)
+
+
+def test_answers_are_counted() -> None:
+    truth = torch.zeros(4, 8, dtype=torch.bool)
+    for row, right in enumerate(([0], [0], [5, 6], [7])):
+        truth[row, right] = True
+    logits = torch.full((4, 8), -9.0)
+    logits[:, :6] = torch.arange(0, -6, -1).float()
+    logits[torch.arange(4), torch.tensor([0, 2, 6, 1])] = 5.0
+    named = Named(logits, truth)
+    assert named.right().tolist() == [True, False, True, False]
+    assert (named.share(), named.share(5)) == (0.5, 0.75)
+    pictures = outside.Labelled(torch.zeros(4), [], ["a", "a", "b", "c"])
+    assert worst(named, pictures, list("ABCDEFGH"), 2) == {
+        "c, most often taken for B": {"right": 0.0, "taken for it": 1.0},
+        "a, most often taken for C": {"right": 0.5, "taken for it": 0.5},
     }
-    assert answers.worst(3)[NAMES[5]] == {"right": 1.0, "taken for it": 0.0}
+
+
+def test_maps_that_order_places_alike_are_alike() -> None:
+    rising = torch.arange(9).float()
+    assert photos.mean_rank_correlation([rising, rising**3]) == pytest.approx(1)
+    assert photos.mean_rank_correlation([rising, rising.exp(), -rising]) == pytest.approx(-1 / 3)
 
 
 def test_half_of_the_patches_are_kept() -> None:
     seen: list[Tensor] = []
 
-    def score(pixels: Tensor, kept: Tensor | None) -> Tensor:
-        if kept is not None:
-            seen.append(kept)
-        return torch.zeros(len(pixels), len(NAMES))
+    def score(images: Tensor, kept: Tensor | None) -> Tensor:
+        assert kept is not None
+        seen.append(kept)
+        return torch.zeros(len(images), 3)
 
-    named(score, photos([0, 1, 2]), np.arange(3), batch=2)
+    answers(score, torch.zeros(3, 8, 8, 3), half(3, 196, 0), batch=2)
     kept = torch.cat(seen)
-    assert kept.shape == (3, GRID**2 // 2)
-    assert all(len(row.unique()) == GRID**2 // 2 for row in kept)
+    assert kept.shape == (3, 98)
+    assert all(len(row.unique()) == 98 for row in kept)
     assert not torch.equal(kept[0], kept[1])
 
 
-def test_a_box_covers_its_share_of_each_patch() -> None:
-    cover = box_cover((2, 4, 63, 5))
-    assert cover[1].tolist() == [0.25] + [0.5] * (GRID - 1)
-    assert float(cover.sum()) == pytest.approx(62 * 2 / 16)
-
-
-def test_mosaics_hold_four_categories_in_reading_order() -> None:
-    some = photos(list(range(6)))
-    (picture, shown), again = (next(mosaics(some, some.classes, 1)) for _ in range(2))
-    assert shown == again[1]
-    assert len(set(shown)) == 4
-    pixels = np.asarray(picture)[..., 0]
-    corners = [pixels[row, column] for row in (3, 60) for column in (3, 60)]
-    assert [NAMES[colour // 5] for colour in corners] == shown
-
-
-def test_pointing_at_random_finds_a_quarter(folder: Path) -> None:
-    some = photos(list(range(6)))
-    table = pointing(explainers.load(folder, device="cpu"), some, some.classes, [CONTROL], 3)
-    assert table[CONTROL][POINTING] == pytest.approx(0.25, abs=0.03)
-
-
-def test_samples_are_the_same_each_time() -> None:
-    some = photos(list(range(9)))
-    first, labels = sample(some, some.classes, 4)
-    assert labels.tolist() == sample(some, some.classes, 4)[1].tolist() == first.classes.tolist()
-    assert len(labels) == 4
-    assert sample(some, some.classes, None)[1].tolist() == list(range(9))
-
-
-def test_photos_in_a_quick_look(folder: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
-    asked = ["evaluate-embedded", "--only", "photos-vit", "--folder", str(folder), "--data", str(data), "--limit", "2", "--json"]
-    assert main([*asked, "--methods", LEAD]) == 0
+def test_photos_in_a_quick_look(
+    folder: Path, photo_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        photos, "compared", lambda name, whole, images, size, note: photos.Figure(name, f"compared {size}", None, note="not here")
+    )
+    (folder / "calibration.json").unlink(missing_ok=True)
+    asked = ["evaluate-embedded", "--only", "photos-vit", "--folder", str(folder), "--data", str(photo_data), "--json", "--methods", LEAD]
+    assert main(asked) == 0
     report = json.loads(capsys.readouterr().out)
     figures = {one["what"]: one for one in report["figures"]}
     assert {one["bar"] for one in figures.values()} - {None} == set(BARS.values())
-    maps, worst = report["tables"].values()
-    assert list(maps) == [LEAD, CONTROL]
-    ratio = figures["energy in the object's box over that of random"]["value"]
-    assert ratio == pytest.approx(maps[LEAD]["energy in the object's box"] / maps[CONTROL]["energy in the object's box"])
-    assert all(0 <= row["right"] <= 1 for row in worst.values())
+    assert figures[photos.TOP]["value"] == figures[photos.HALF]["value"] == figures[photos.WITHOUT]["value"] == 0.5  # the zebras
+    assert figures[photos.KEPT]["note"] == "the model has no calibration.json"
+    maps = next(table for title, table in report["tables"].items() if title.startswith("Maps"))
+    assert list(maps) == [LEAD, CONTROL]  # the zebra alone counts, which is named right
+    assert figures[photos.CLOSE]["value"] == 1
+
+
+def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
+    (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
+    logits = torch.zeros(4, 1000)  # of which the second and fourth count
+    logits[1, ZEBRA_CLASS], logits[3, ZEBRA_CLASS] = 30.0, 6.0
+    truth = torch.zeros(4, 1000, dtype=torch.bool)
+    truth[:, ZEBRA_CLASS] = True
+    figures = {one.what: one.value for one in photos.abstention_figures("photos-vit", folder, Named(logits, truth))}
+    assert figures[photos.KEPT] == 0.5
+    assert figures[photos.REFUSED] == 0  # whatever it sees, its zebra has 20
+    assert 0 < float(figures[photos.ERROR] or 0) < 0.6
 
 
 def test_photos_are_skipped_without_their_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,4 +159,4 @@ def test_photos_are_skipped_without_their_data(folder: Path, tmp_path: Path, cap
     assert len(lines) == len(BARS)
     assert all("skipped" in line and "needs --data DIR" in line for line in lines)
     assert main([*asked, "--data", str(tmp_path)]) == 0
-    assert "lacks tiny_imagenet/" in capsys.readouterr().out
+    assert "lacks imagen_test/" in capsys.readouterr().out

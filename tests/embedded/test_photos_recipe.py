@@ -1,209 +1,272 @@
-"""How photos-vit is made: categories, reading Parquet files, drawing, mixing, and the whole recipe on made-up photos."""
+"""How photos-vit is made: pictures, trunk and teacher, which patches a step keeps, calibration, and the whole recipe on made-up photos."""
 
 from __future__ import annotations
 
-import explainers.torchvision_ops
+import embedded.architectures
 
 # isort: split
 import argparse
-import io
+import functools
 import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+import timm
 import torch
-from PIL import Image
+import torch.nn.functional as F
 from safetensors.torch import load_file
-from torch import nn
 
 import explainers
-from embedded.evaluation import photos
-from embedded.recipes import train_photos_vit, vits
-from embedded.recipes.photos_data import (
-    CATEGORIES,
-    FOLDER,
-    NAMES,
-    SIDE,
-    Draw,
-    categories,
-    class_ids,
-    cut_mix,
-    held_out_photos,
-    mosaic,
-    read,
-    training_photos,
-    transplant,
-    vary,
-)
-from server.cli import main
+from embedded.recipes import calibration, train_photos_vit
+from embedded.recipes.data import pictures
+from embedded.recipes.data.pictures import GREY, SIDE, SMALL_SIDE, Pictures
+from embedded.recipes.data.prompts import classes
+from embedded.recipes.networks import trunk, vits
+from embedded.recipes.networks.moving import Mover, rectangles
+from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
+from tests.embedded.made_up_data import photo
 
-OTHER = "n99999999"  # a class of no category
-IDS = [wnid for wnids in CATEGORIES.values() for wnid in wnids] + [OTHER]
-
-
-def picture(number: int) -> bytes:
-    """A picture of one colour of its own, without loss."""
-    file = io.BytesIO()
-    Image.new("RGB", (SIDE, SIDE), (number % 256, number // 256, 7)).save(file, "PNG")
-    return file.getvalue()
-
-
-def write(path: Path, images: list[bytes], ids: list[str]) -> None:
-    boxes = pa.array([[1, 2, 30, 40]] * len(ids), pa.list_(pa.int16()))
-    pq.write_table(pa.table({"image": images, "wnid": ids, "box": boxes}), path)
+SHAPE = train_photos_vit.model_args(1, 7)
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A photo of every class to train on, in two files, and one to measure on; one picture is in both."""
-    folder = tmp_path_factory.mktemp("data")
-    (folder / FOLDER).mkdir()
-    (folder / FOLDER / "classes.tsv").write_text("wnid\twords\n" + "".join(f"{wnid}\tword\n" for wnid in IDS), "utf-8")
-    train = [picture(number) for number in range(len(IDS))]
-    write(folder / FOLDER / "train-00000-of-00002.parquet", train[:20], IDS[:20])
-    write(folder / FOLDER / "train-00001-of-00002.parquet", train[20:], IDS[20:])
-    write(folder / FOLDER / "val.parquet", [train[3], *(picture(500 + number) for number in range(1, len(IDS)))], IDS)
-    return folder
+def untrained() -> object:
+    """EfficientNets of random weights in place of the trained ones, whose package may not be installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        torch.manual_seed(0)
+        plain = timm.create_model("tf_efficientnet_lite0").state_dict()
+
+        def fill(model: torch.nn.Module, path: Path) -> None:
+            model.load_state_dict(plain)
+
+        patch.setattr(trunk, "weights_file", lambda size=0: Path("none"))
+        patch.setattr(trunk, "load_trained", fill)
+        patch.setattr(train_photos_vit, "FITTED", 2)
+        patch.setattr(train_photos_vit, "UNKNOWN", 8)
+        patch.setattr(train_photos_vit.Stream, "__call__", functools.partialmethod(train_photos_vit.Stream.__call__, workers=0))
+        yield
+
+
+@pytest.fixture(scope="module")
+def teacher(untrained: None, photo_data: Path) -> Teacher:
+    """A teacher of random weights."""
+    return train_photos_vit.begin(Pictures(photo_data, 4), 7, 0)[0]
 
 
 def arguments(data: Path, out: Path, *more: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     train_photos_vit.add_arguments(parser)
-    small = ["--steps", "6", "--batch", "4", "--width", "64", "--depth", "2", "--device", "cpu"]
+    small = ["--steps", "2", "--batch", "4", "--depth", "4", "--device", "cpu"]
     return parser.parse_args(["--data", str(data), "--out", str(out), *small, *more])
 
 
-def test_no_class_is_in_two_categories_and_none_may_be_missing() -> None:
-    assert len(IDS) == len(set(IDS))
-    found = categories(IDS)
-    assert [NAMES[place] for place in found[:7]] == ["dog"] * 6 + ["cat"]
-    assert found[-1] == -1
-    with pytest.raises(ValueError, match=r"no class of lion, camel$"):
-        categories([wnid for wnid in IDS if wnid not in CATEGORIES["lion"] + CATEGORIES["camel"]])
-
-
-def test_photos_are_read_and_held_out(data: Path) -> None:
-    photos = read(data, "train")
-    assert photos.images[:, 0, 0].tolist() == [[number, 0, 7] for number in range(len(IDS))]
-    assert photos.classes.tolist() == list(range(len(IDS)))
-    assert photos.boxes.tolist() == [[1, 2, 30, 40]] * len(IDS)
-    assert training_photos(data).classes.tolist() == [0, 1, 2, *range(4, len(IDS))]  # the fourth is also in val
-    held_out, labels = held_out_photos(data)
-    assert len(held_out.images) == len(labels) == len(IDS) - 1
-    assert (categories(class_ids(data))[held_out.classes] == labels).all()
+def test_every_twentieth_sharp_photo_is_held_back(photo_data: Path) -> None:
+    held_back, others = (pictures.sharp_files(photo_data, held_back=flag) for flag in (True, False))
+    assert [path.name for path in held_back] == ["000.jpg", "020.jpg", "040.jpg"]
+    assert len(others) == 39
+    assert not set(held_back) & set(others)
 
 
 def test_a_wrong_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="--data must name a folder that holds tiny_imagenet/"):
-        read(tmp_path, "val")
+    with pytest.raises(FileNotFoundError, match="--data must name a folder that holds sharp/ and tiny_imagenet/"):
+        pictures.sharp_files(tmp_path, held_back=False)
+    with pytest.raises(FileNotFoundError, match="holds no train"):
+        pictures.tiny_photos(tmp_path)
 
 
-def test_drawing_balances_categories_and_mixes_in_others() -> None:
-    labels = np.array([0] * 400 + [1] * 100 + [-1] * 50)
-    rows = Draw(labels).rows(np.random.default_rng(0), 40_000, others=0.25)
-    shares = [float((labels[rows] == label).mean()) for label in (-1, 0, 1)]
-    np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.01)  # 400 to 100 photos: twice as often, not four times
-    assert len(np.unique(rows)) == len(labels)
-    assert (labels[Draw(labels).rows(np.random.default_rng(0), 1000, others=0)] >= 0).all()
+def test_pictures_follow_the_generator_and_come_in_two_sizes(photo_data: Path) -> None:
+    make = Pictures(photo_data, 3)
+    batches = [make(np.random.default_rng(seed)) for seed in range(8)]
+    assert {tuple(batch.shape) for batch in batches} == {(3, side, side, 3) for side in (SIDE, SMALL_SIDE)}
+    assert torch.equal(batches[0], make(np.random.default_rng(0)))
+    assert all(batch.dtype == torch.uint8 and batch.float().std() > 5 for batch in batches)
 
 
-def test_mixed_targets_are_the_shares_of_the_area() -> None:
-    rng = np.random.default_rng(0)
-    number = 8
-    pixels = (torch.arange(number) + 0.0).view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE)  # photo i is all i
-    targets = torch.eye(number)
-    for mix in (mosaic, cut_mix, cut_mix):
-        mixed, shares = mix(pixels, targets, rng)
-        assert mixed.shape == pixels.shape
-        area = torch.stack([(mixed[:, 0] == index).float().mean((1, 2)) for index in range(number)], 1)
-        torch.testing.assert_close(area, shares)
-    tiles = mosaic(pixels, targets, rng)[0][:, 0]
-    half = SIDE // 2
-    for tile in (tiles[:, :half, :half], tiles[:, :half, half:], tiles[:, half:, :half], tiles[:, half:, half:]):
-        assert (tile == tile[:, :1, :1]).all()
-        assert sorted(tile[:, 0, 0].tolist()) == list(range(number))  # every photo once in each corner
+def test_some_pictures_have_grey_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "GREY_SHARE", 1.0)
+    images = torch.full((2, 32, 32, 3), 250, dtype=torch.uint8)
+    found = torch.stack([pictures.tinted(images, np.random.default_rng(seed)) for seed in range(20)])
+    patches = found.view(20, 2, 2, 16, 2, 16, 3)
+    assert (patches == patches[:, :, :, :1, :, :1]).all()  # of one colour each
+    assert (patches == GREY).all(-1).any()
+    assert not (patches == GREY).all()
 
 
-def test_variations_keep_to_the_range_and_follow_the_generator() -> None:
-    pixels = torch.rand(6, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    one, again, other = (vary(pixels, np.random.default_rng(seed)) for seed in (0, 0, 1))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
-    assert one.abs().max() <= 1
+def test_the_middle_of_a_photo_is_cut_out() -> None:
+    found = pictures.centred(photo(0, 300, 100), 50)
+    assert found.shape == (50, 50, 3)
+    wide = np.asarray(photo(0, 300, 100).resize((150, 50), pictures.Image.Resampling.BICUBIC))
+    assert np.array_equal(found, wide[:, 50:100])
 
 
-def test_a_row_without_a_target_counts_for_nothing() -> None:
-    logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
-    targets = torch.eye(5)[:3]
-    expected = nn.functional.cross_entropy(logits, targets.argmax(1), label_smoothing=train_photos_vit.SMOOTHING)
-    torch.testing.assert_close(train_photos_vit.soft_loss(logits, targets), expected)
-    more = torch.cat([logits, torch.randn(2, 5)]), torch.cat([targets, torch.zeros(2, 5)])
-    torch.testing.assert_close(train_photos_vit.soft_loss(*more), expected)
-    assert train_photos_vit.soft_loss(more[0], torch.zeros(5, 5)) == 0
-
-
-def test_removed_patches_are_grey_and_the_kept_ones_as_they_were() -> None:
-    pixels, kept = torch.ones(1, 3, SIDE, SIDE), torch.tensor([[0, 17]])
-    seen = vits.removed(pixels, kept, train_photos_vit.PATCH)[0, 0]
-    assert seen[:4, :4].all()
-    assert seen[4:8, 4:8].all()
-    assert seen.sum() == 2 * 16
-
-
-def test_an_object_is_moved_into_another_photo() -> None:
-    pixels, targets = torch.stack([torch.full((3, 10, 10), value) for value in (1.0, 2.0)]), torch.eye(2)
-    boxes = torch.tensor([[0, 0, 4, 1], [0, 0, 1, 9]])  # 10 pixels, and 20 of which the first covers 4
-    seed = next(seed for seed in range(9) if np.random.default_rng(seed).permutation(2)[0] == 1)  # the photos change places
-    mixed, shares = transplant(pixels, targets, boxes, np.random.default_rng(seed))
-    expected = torch.full((10, 10), 2.0)
-    expected[:2, :5] = 1
-    assert torch.equal(mixed[0, 0], expected)
-    torch.testing.assert_close(shares, torch.tensor([[10 / 26, 16 / 26], [6 / 26, 20 / 26]]))
-
-
-def test_smaller_photos_get_resampled_positions() -> None:
+def test_folding_changes_nothing_that_is_answered() -> None:
     torch.manual_seed(0)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, NAMES, train_photos_vit.model_args(64, 1)).eval()
-    pixels = torch.randn(2, 3, SIDE, SIDE)
-    small = vits.create(train_photos_vit.ARCHITECTURE, NAMES, train_photos_vit.model_args(64, 1) | {"img_size": SIDE // 2}).eval()
-    nn.init.zeros_(vit.pos_embed)
-    vit.pos_embed.data[:, 1:] = torch.randn(64)  # the same everywhere, so it is the same in any size
-    vit.pos_embed.data[:, :1] = 3.0  # the class token keeps its own
-    weights = vit.state_dict()
-    small.load_state_dict(weights | {"pos_embed": weights["pos_embed"][:, :65]})
+    network = timm.create_model("tf_efficientnet_lite0", num_classes=7).eval()
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            torch.nn.init.normal_(layer.running_mean, std=0.1)
+            torch.nn.init.uniform_(layer.weight, 0.5, 1.5)
+    x = torch.randn(2, 3, 64, 64)
     with torch.inference_mode():
-        torch.testing.assert_close(vits.encode(vit, pixels), vit.forward_features(pixels))
-        part = pixels[..., : SIDE // 2, : SIDE // 2]
-        torch.testing.assert_close(vits.encode(vit, part), small.forward_features(part), atol=1e-5, rtol=1e-4)
+        before = network(x)
+        after = embedded.architectures.folded(network)(x)
+    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-3)
+    assert not [layer for layer in network.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
 
 
-def test_the_recipe_writes_a_folder_that_explains_and_goes_on(data: Path, tmp_path: Path) -> None:
-    train_photos_vit.train(arguments(data, tmp_path / "vit"))
+def test_files_of_another_network_are_refused(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pth")
+    with pytest.raises(ValueError, match=r"other.pth does not have the tensors of Linear"):
+        trunk.load_trained(torch.nn.Linear(2, 2), tmp_path / "other.pth")
+
+
+def test_trained_tensors_are_taken_in_their_order(tmp_path: Path) -> None:
+    first, second = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+    torch.nn.init.normal_(first.running_mean)
+    torch.save({f"other.{name}": value for name, value in first.state_dict().items()}, tmp_path / "some.pth")
+    trunk.load_trained(second, tmp_path / "some.pth")
+    assert torch.equal(first.running_mean, second.running_mean)
+
+
+def test_the_teacher_answers_as_the_network_and_nearly_from_its_directions(teacher: Teacher) -> None:
+    images = torch.from_numpy(np.stack([pictures.centred(photo(seed), SIDE) for seed in range(3)]))
+    seen = teacher.see(images)
+    assert [tuple(part.shape) for part in seen] == [(3, 196, 320), (3, 196, DIRECTIONS), (3, 1000)]
+    with torch.inference_mode():
+        answers = trunk.efficientnet()(trunk.normalised(images))
+    assert F.cosine_similarity(seen.logits.float(), answers).min() > 0.99  # bfloat16 against float32
+    pooled = teacher.features(images)[2]
+    near = (pooled - teacher.centre) @ teacher.basis.T @ teacher.readout.T
+    exact = (pooled - teacher.centre) @ (teacher.classifier.weight - teacher.classifier.weight.mean(0)).T
+    assert F.cosine_similarity(near, exact).min() > 0.7  # a random classifier reads all directions alike
+
+
+def test_the_student_has_the_trunk_of_the_teacher(teacher: Teacher) -> None:
+    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"] * 1000, SHAPE).eval()
+    vit.patch_embed.backbone.load_state_dict(train_photos_vit.teacher_trunk(7))
+    images = torch.from_numpy(np.stack([pictures.centred(photo(seed), SIDE) for seed in range(2)]))
+    with torch.inference_mode():
+        found = vit.patch_embed.backbone(trunk.normalised(images)).flatten(2).transpose(1, 2)
+        assert F.cosine_similarity(found, teacher.see(images).tokens.float(), -1).mean() > 0.98
+        tokens = vit.patch_embed.backbone(trunk.normalised(images)).flatten(2).transpose(1, 2)
+        kept = torch.tensor([[3, 7, 100], [0, 1, 2]])
+        torch.testing.assert_close(vits.encode_features(vit, tokens, kept), vits.encode(vit, trunk.normalised(images), kept))
+        torch.testing.assert_close(vits.encode_features(vit, tokens), vit.forward_features(trunk.normalised(images)))
+
+
+def test_a_small_picture_lies_in_a_corner_of_the_positions() -> None:
+    torch.manual_seed(0)
+    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"], SHAPE).eval()
+    tokens = torch.randn(1, 196, 320)
+    places = (torch.arange(3, 11)[:, None] * 14 + torch.arange(5, 13)).flatten()
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            vits.encode_features(vit, tokens[:, places], None, (3, 5)), vits.encode_features(vit, tokens, places[None])
+        )
+
+
+def test_patches_that_are_kept() -> None:
+    for seed in range(60):
+        kept, window = train_photos_vit.choose(np.random.default_rng(seed), 5, 14)
+        if kept is None:
+            continue
+        assert all(len(row.unique()) == kept.shape[1] for row in kept)
+        assert 0.25 < kept.shape[1] / 196 < 0.9
+        if window:
+            rows, columns = kept // 14, kept % 14
+            tall, wide = (part.amax(1) - part.amin(1) + 1 for part in (rows, columns))
+            assert (tall * wide == kept.shape[1]).all()
+    assert {train_photos_vit.choose(np.random.default_rng(seed), 1, 14)[1] for seed in range(60)} == {True, False}
+
+
+def test_a_window_is_to_be_named_by_what_lies_in_it() -> None:
+    local = torch.zeros(1, 4, 2)
+    local[0, 0, 0] = 4.0
+    batch = Seen(torch.zeros(1, 4, 3), local, torch.tensor([[1.0, 2.0, 3.0]]))
+    readout = torch.tensor([[1.0, 0], [0, 1], [0, 0]])
+    kept = torch.tensor([[0, 1]])
+    assert train_photos_vit.target(batch, kept, True, readout).tolist() == [[2.0, 2.0, 3.0]]  # 2 on average inside, 1 everywhere
+    assert train_photos_vit.target(batch, kept, False, readout).tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_the_divergence_of_equal_answers_is_nothing() -> None:
+    logits = torch.randn(3, 9)
+    assert float(train_photos_vit.divergence(logits, logits + 1)) == pytest.approx(0, abs=1e-5)
+    assert float(train_photos_vit.divergence(-logits, logits)) > 0.5
+
+
+def test_moved_features_are_answered_as_the_teacher_would(teacher: Teacher, photo_data: Path) -> None:
+    torch.manual_seed(0)
+    seen = teacher.see(torch.from_numpy(np.stack([pictures.centred(photo(seed), SIDE) for seed in range(4)])))
+    found = Mover(teacher, [seen])(seen, np.random.default_rng(0), 2)
+    moved = (found.tokens != seen.tokens).any(2).any(1)
+    assert moved.tolist()[2:] == [False, False]  # of the first two alone
+    assert int(moved.sum()) == 1
+    row = int(moved.nonzero())
+
+    def answer(tokens: torch.Tensor) -> torch.Tensor:
+        last = teacher.head(tokens.to(torch.bfloat16).T.reshape(1, 320, 14, 14)).float().mean((2, 3))
+        return last @ teacher.classifier.weight.T
+
+    with torch.inference_mode():
+        change = (answer(found.tokens[row]) - answer(seen.tokens[row]))[0]
+    ours = (found.logits - seen.logits)[row].float()
+    assert F.cosine_similarity(ours, change, dim=0) > 0.95
+    assert found.logits[row].isfinite().all()
+
+
+def test_rectangles_are_rectangles() -> None:
+    found = rectangles(np.random.default_rng(0), 50, 14).view(50, 14, 14)
+    for one in found:
+        rows, columns = one.any(1), one.any(0)
+        assert float(one.sum()) == int(rows.sum()) * int(columns.sum())
+        assert min(int(rows.sum()), int(columns.sum())) >= 5
+
+
+def test_temperature_and_line_are_found_again() -> None:
+    generator = torch.Generator().manual_seed(0)
+    clean = 3 * torch.randn(3000, 12, generator=generator)
+    truth = torch.multinomial(clean.softmax(1), 1, generator=generator)[:, 0]
+    unknown = 0.1 * torch.randn(90, 12, generator=generator)
+    document = calibration.calibrate(2 * clean, F.one_hot(truth, 12) > 0, unknown)
+    assert document["temperature"] == pytest.approx(2, rel=0.08)
+    line = document["lines"]["something_else"]
+    assert line["below"] is True
+    assert "100% of 90 textures" in line["measured"]
+    known = calibration.Known(document["temperature"], line["score"], line["line"])
+    assert float(known.known(2 * clean[clean.argmax(1) == truth]).float().mean()) == pytest.approx(0.9, abs=0.02)
+    assert not known.known(unknown).any()
+
+
+def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
+    likeliest = torch.tensor([0.95, 0.95, 0.25, 0.25])
+    assert calibration.calibration_error(likeliest, torch.tensor([True, True, False, False])) == pytest.approx(0.15)
+    assert calibration.calibration_error(likeliest, torch.tensor([True, False, True, False])) == pytest.approx((0.45 + 0.25) / 2)
+
+
+def test_made_up_pictures_are_the_same_each_time() -> None:
+    first, again = calibration.made_up(5), calibration.made_up(5)
+    assert torch.equal(first, again)
+    assert first.shape == (5, SIDE, SIDE, 3)
+    assert not torch.equal(first[0], first[4])
+
+
+@pytest.mark.parametrize("stages", [5, 7])
+def test_the_recipe_writes_a_folder_that_explains_and_goes_on(untrained: None, photo_data: Path, tmp_path: Path, stages: int) -> None:
+    train_photos_vit.train(arguments(photo_data, tmp_path / "vit", "--stages", str(stages)))
     assert not list(tmp_path.glob("*/checkpoint*"))
     weights = load_file(tmp_path / "vit/model.safetensors")
     assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float16}
-    assert weights["head.weight"].shape == (len(NAMES), 64)
-    assert not [name for name in weights if "class_head" in name]
-    photo = read(data, "val").images[5]
-    result = explainers.explain(explainers.load(str(tmp_path / "vit")), Image.fromarray(photo), "cat", ["legrad"])
-    assert int(result["legrad"].content.sum()) == 16 * 16
-    train_photos_vit.train(arguments(data, tmp_path / "more", "--start", str(tmp_path / "vit"), "--rate", "0"))
-    more = load_file(tmp_path / "more/model.safetensors")
-    counted = ("running_mean", "running_var", "num_batches_tracked")  # by batch normalisation, whatever the rate
-    assert all(torch.equal(more[name], value) for name, value in weights.items() if not name.endswith(counted))
-
-
-def test_a_trained_model_is_measured(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(photos, "EXPLAINED", 2)
-    monkeypatch.setattr(photos, "MOSAICS", 1)
-    given = {"data": data, "out": tmp_path, "steps": 1, "batch": 8, "width": 64, "depth": 1, "device": "cpu"}
-    main(["train", "photos-vit", *(str(part) for name, value in given.items() for part in (f"--{name}", value))])
-    figures = {row["what"]: row for row in json.loads((tmp_path / "figures.json").read_text("utf-8"))["figures"]}
-    assert figures[photos.TOP]["note"] == f"{len(IDS) - 1} photos"
-    assert figures[photos.TOP]["bar"] == photos.BARS[photos.TOP]
-    assert photos.TOP_5 in capsys.readouterr().out
+    assert weights["head.weight"].shape == (1000, 320)
+    assert not [name for name in weights if "local_head" in name]
+    trained = train_photos_vit.teacher_trunk(stages)
+    assert all(torch.equal(weights[f"patch_embed.backbone.{name}"], value.half()) for name, value in trained.items())
+    result = explainers.explain(explainers.load(str(tmp_path / "vit")), photo(1), "zebra", ["legrad"])
+    assert int(result["legrad"].content.sum()) == 14 * 14
+    assert json.loads((tmp_path / "vit/labels.json").read_text("utf-8")) == classes()
+    assert json.loads((tmp_path / "vit/calibration.json").read_text("utf-8"))["temperature"] > 0
+    if stages == 7:
+        train_photos_vit.train(arguments(photo_data, tmp_path / "more", "--start", str(tmp_path / "vit"), "--rate", "0"))
+        more = load_file(tmp_path / "more/model.safetensors")
+        assert all(torch.equal(more[name], value) for name, value in weights.items())

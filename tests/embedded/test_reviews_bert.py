@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # before transformers
+import explainers.models.libraries.torchvision_ops  # before transformers
 
 # isort: split
 import json
@@ -17,8 +17,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import embedded
 import explainers
 from embedded.evaluation import MODELS
-from embedded.evaluation.reviews import accuracy, predictions
-from embedded.recipes.reviews_data import Review, Special, head_and_tail, pieces_of
+from embedded.recipes.reviews.data import Review, Special, head_and_tail, pieces_of
+from embedded.recipes.reviews.reading import accuracy, answers, predictions
 
 MODEL = MODELS / "reviews-bert"
 LABELS = ("negative", "positive")
@@ -39,6 +39,7 @@ SENTENCES = [
     ("Don't waste your money on this.", 0),
     ("Dull, pretentious and far too long.", 0),
 ]
+EMPTY = ["I bought a table.", "It was filmed in Cairo in 1987.", "The train leaves at nine."]
 ODD_TEXTS = [
     "Naïve “café” scenes — €5 well spent… it’s ½ as good as the ﬁrst, I’d say (★★★½)!",
     "WORST!!! MOVIE!!! EVER!!! 0/10 :-( <b>avoid</b> http://example.org/?q=1&r=2#top",
@@ -119,12 +120,52 @@ def test_is_right_about_plain_sentences(model: Any, tokenizer: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        *((text, "no_opinion") for text in EMPTY),
+        ("Je me suis ennuyé du début à la fin.", "unreadable_language"),
+        ("Прекрасный фильм с отличными актёрами.", "unreadable_language"),
+        ("A wonderful film with superb acting.", None),
+        ("I have never been so bored.", None),
+    ],
+)
+def test_says_what_it_cannot_judge(text: str, kind: str | None) -> None:
+    said = explainers.explain(explainers.load("reviews-bert"), text, None, ["random"]).abstention
+    assert (said.kind if said else None) == kind
+
+
+def test_line_breaks_of_html_change_nothing(model: Any, tokenizer: Any) -> None:
+    with torch.inference_mode():
+        plain, broken = (model(**tokenizer(text, return_tensors="pt")).logits for text in ("Dull. I left.", "Dull.<br /><br />I left."))
+    assert torch.equal(plain, broken)
+
+
+@pytest.mark.parametrize("template", ["a film about a {} family", "{} and I watched it last night."])
+def test_the_word_probe_measures_the_logit_of_the_card(model: Any, tokenizer: Any, template: str) -> None:
+    """What the card calls the change of the logit is what the probe shows, and it stays within what was set out for these."""
+    words = ["American", "Muslim", "blind", "gay"] if "family" in template else ["Emily", "DeShawn", "Fatima", "Wei"]
+    ours = explainers.load("reviews-bert")
+    texts = [template.replace("{}", word) for word in words]
+    logits = answers(model, tokenizer, texts)[:, 1].tolist()
+    shown = [explainers.explain(ours, text, "positive", ["random"]).target.logit for text in texts]
+    assert shown == pytest.approx(logits, abs=1e-3)
+    assert max(logits) - min(logits) <= 1.5
+
+
 def test_samples_say_what_the_model_answers(model: Any, tokenizer: Any) -> None:
     """``expected`` is what a reader would say; where the model says otherwise, the sample must own up to it."""
     answers = predictions(model, tokenizer, [Review(sample["text"], 0) for sample in SAMPLES])
     said = {sample["id"]: LABELS[answer] for sample, answer in zip(SAMPLES, answers, strict=True)}
     assert said == {sample["id"]: sample.get("model_says", sample["expected"]) for sample in SAMPLES}
     assert sum("model_says" in sample for sample in SAMPLES) <= 1
+
+
+def test_pieces_are_neither_cut_nor_padded(tokenizer: Any) -> None:
+    stored = json.loads((MODEL / "tokenizer.json").read_text("utf-8"))
+    assert (stored["truncation"], stored["padding"]) == (None, None)
+    tokenizer(["good", "a good film"], padding=True, truncation=True)
+    assert [len(pieces) for pieces in pieces_of(tokenizer, ["good", "good " * 600])] == [1, 600]
 
 
 def test_right_of_each_class() -> None:

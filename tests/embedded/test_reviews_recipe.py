@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
 
 # isort: split
 import argparse
@@ -20,16 +20,17 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from embedded.evaluation import CONTROL, LEAD
 from embedded.recipes import train_reviews_bert
-from embedded.recipes.pruning import (
+from embedded.recipes.networks.pruning import (
     SPECIAL_TOKENS,
     alphabet,
     isolate_symbols,
     prune_vocabulary,
+    skip_line_breaks,
     split_word,
     with_vocabulary,
     word_frequencies,
 )
-from embedded.recipes.reviews_data import (
+from embedded.recipes.reviews.data import (
     HELD_OUT,
     Review,
     Special,
@@ -78,12 +79,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "sst2.jsonl.xz", [
         *({"split": "train", "label": label, "text": text} for label, text in phrases),
         {"split": "dev", "label": 1, "text": "wonderful brightness"},
+        {"split": "train", "label": 1, "text": "the good film with the great plot"},
+        {"split": "train", "label": 0, "text": "the bad film with the dull plot"},
         *({"split": "test", "label": label, "text": text} for label, text in sentences),
     ])  # fmt: skip
     write(folder, "imdb.jsonl.xz", [
-        {"split": "train", "label": "pos", "text": "A great film!<br /><br />The plot is bright."},
-        {"split": "train", "label": "neg", "text": "Held out: an awful film."},
-        *({"split": "train", "label": "neg", "text": f"awful film {letter} " * 9} for letter in LETTERS[:12]),
+        {"split": "train", "label": "pos", "rating": 10, "text": "Not a bad film. A great film!<br /><br />The plot is bright."},
+        {"split": "train", "label": "neg", "rating": 1, "text": "Held out: an awful film."},
+        *({"split": "train", "label": "neg", "rating": 3, "text": f"awful film {letter} " * 9} for letter in LETTERS[:12]),
         {"split": "test", "label": "neg", "text": "held out, an AWFUL film"},
         {"split": "test", "label": "pos", "text": "a wonderful film"},
     ])  # fmt: skip
@@ -99,7 +102,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestData:
     def test_reads_the_labels_and_cleans_the_text(self, data: Path) -> None:
         first = read(data, "imdb", ["train"])[0]
-        assert first == Review("A great film! The plot is bright.", 1)
+        assert first == Review("Not a bad film. A great film! The plot is bright.", 1)
         assert [review.label for review in read(data, "eraser", ["train"])] == [0, 1]
 
     def test_says_what_is_missing(self, tmp_path: Path) -> None:
@@ -203,6 +206,11 @@ class TestPruning:
         assert glued == ["[CLS]", "[UNK]", "[SEP]"]
         assert isolated == ["[CLS]", "film", "[UNK]", "[SEP]"]
 
+    def test_line_breaks_of_html_are_white_space(self, wordpiece: Tokenizer) -> None:
+        encoding = skip_line_breaks(wordpiece).encode("good film<br /><BR>bad")
+        assert encoding.tokens[1:4] == ["good", "film", "bad"]
+        assert encoding.offsets[3] == (19, 22)
+
     def test_alphabet_keeps_what_can_occur(self, wordpiece: Tokenizer) -> None:
         kept = alphabet(PIECES, isolate_symbols(wordpiece))
         assert {"a", "##a", "!", "€", "λ", "##λ", "д"} <= set(kept)
@@ -247,6 +255,15 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, wordpiece: Tokenizer) -> P
     return folder
 
 
+@pytest.fixture(scope="module")
+def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the two files of WordNet that the recipe reads."""
+    folder = tmp_path_factory.mktemp("wordnet")
+    (folder / "data.noun").write_text("".join(f"0 20 n 01 plant 0 000 | a plant with leaf {n}\n" for n in range(20)), "utf-8")
+    (folder / "index.adj").write_text("good a 1\nbad a 1\n", "utf-8")
+    return folder
+
+
 def arguments(*given: object) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     train_reviews_bert.add_arguments(parser)
@@ -255,13 +272,28 @@ def arguments(*given: object) -> argparse.Namespace:
 
 class TestRecipe:
     def test_writes_a_model_that_loads(
-        self, data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, data: Path, encoder: Path, wordnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
         monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
         out = tmp_path / "model"
         train_reviews_bert.train(
-            arguments("--data", data, "--out", out, "--encoder", encoder, "--vocabulary", 80, "--steps", 3, "--device", "cpu")
+            arguments(
+                "--data",
+                data,
+                "--out",
+                out,
+                "--encoder",
+                encoder,
+                "--wordnet",
+                wordnet,
+                "--vocabulary",
+                80,
+                "--steps",
+                3,
+                "--device",
+                "cpu",
+            )
         )
         model = AutoModelForSequenceClassification.from_pretrained(out, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(out, local_files_only=True)
@@ -271,6 +303,12 @@ class TestRecipe:
         assert len((out / "vocab.txt").read_text("utf-8").splitlines()) == 80
         assert model.config.id2label == {0: "negative", 1: "positive"}
         assert not (out / "checkpoint.pt").exists()
+        calibration = json.loads((out / "calibration.json").read_text("utf-8"))
+        assert calibration["temperature"] == 1.0
+        assert {kind: (row["score"], row["below"]) for kind, row in calibration["lines"].items()} == {
+            "unreadable_language": ("strange_words", False),
+            "no_opinion": ("max_probability", True),
+        }
 
         capsys.readouterr()
         specs = ("input_x_gradient", "rollout")
@@ -284,6 +322,8 @@ class TestRecipe:
         by_class = report["tables"].pop("What reviews-bert gets right of negative and of positive reviews")
         assert all(set(row) == {"negative", "positive"} and all(0 <= share <= 1 for share in row.values()) for row in by_class.values())
         assert list(by_class) == list(HELD_OUT)
+        by_template = report["tables"].pop("Logit of positive, largest less smallest, reviews-bert")
+        assert by_template["a film about a {} family"]["words held back"] > 0
         for table in report["tables"].values():
             assert list(table) == [*specs, LEAD, CONTROL]
             assert all(list(row) == [f"k={k}" for k in range(10, 90, 10)] for row in table.values())
@@ -296,11 +336,14 @@ class TestRecipe:
         chosen = next(spec for spec in table if spec in second["note"])
         assert second["value"] == pytest.approx(min(table[chosen][k] / table[CONTROL][k] for k in table[CONTROL]))
 
-    def test_goes_on_from_an_earlier_model(self, data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_goes_on_from_an_earlier_model(
+        self, data: Path, encoder: Path, wordnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
         monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
         first, second = tmp_path / "first", tmp_path / "second"
-        given = ("--data", data, "--steps", 2, "--device", "cpu", "--encoder", encoder, "--vocabulary", 80)
+        given = ("--data", data, "--steps", 2, "--device", "cpu", "--encoder", encoder, "--wordnet", wordnet, "--vocabulary", 80)
+        monkeypatch.setattr(train_reviews_bert, "calibrate_", lambda *_: {})  # it would divide the logits
         train_reviews_bert.train(arguments(*given, "--out", first))
         train_reviews_bert.train(arguments(*given, "--out", second, "--start", first, "--rate", 0))
         (one, its_tokenizer), (two, _) = train_reviews_bert.load(first), train_reviews_bert.load(second)
@@ -323,19 +366,24 @@ class TestRecipe:
         for ours, theirs in zip(model.bert.encoder.layer, kept, strict=True):
             assert torch.equal(ours.output.dense.weight, theirs.output.dense.weight)
 
-    def test_half_of_the_words_at_most_are_masked(self, data: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_half_of_the_words_at_most_are_masked(self, data: Path, encoder: Path, wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
         monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
         reviews = training_reviews(data)
         _, tokenizer = train_reviews_bert.new_model(encoder, reviews, 80)
-        steps = train_reviews_bert.Steps(reviews, tokenizer, 0)
+        contrast = train_reviews_bert.contrast_of(reviews, data, wordnet)
+        steps = train_reviews_bert.Steps(reviews, contrast, tokenizer, 0)
         masked = [
             (batch["input_ids"] == tokenizer.mask_token_id).sum() / batch["attention_mask"].sum()
             for number in range(60)
-            for batch in steps.step(number)
+            for batch in steps.step(number)[:2]
         ]
         assert 0.04 < float(torch.stack(masked).mean()) < 0.16
-        again = next(train_reviews_bert.Steps(reviews, tokenizer, 0).after(7))
+        *_, short, copies = steps.step(0)
+        assert not any((batch["input_ids"] == tokenizer.mask_token_id).any() for batch in (short, copies))
+        groups = copies["labels"].view(-1, train_reviews_bert.COPIES)
+        assert torch.equal(groups.amin(1), groups.amax(1))
+        again = next(train_reviews_bert.Steps(reviews, contrast, tokenizer, 0).after(7))
         assert all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(again, steps.step(7), strict=True))
 
     def test_says_how_to_get_the_encoder(self, monkeypatch: pytest.MonkeyPatch) -> None:

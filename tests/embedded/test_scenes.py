@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageFont
 
 import embedded
-from embedded.recipes import scenes
-from embedded.recipes.scenes import BACKGROUNDS, KINDS, Composition, Placement, compose, draw, patch_labels, render
-from embedded.recipes.sprites import file_names, kinds
+from embedded.recipes.data import scenes
+from embedded.recipes.data.scenes import BACKGROUNDS, KINDS, Composition, Placement, compose, draw, patch_labels, render
+from embedded.recipes.data.sprites import file_names, kinds
 
 SPRITES = Path(embedded.__file__).parent / "sprites"
 

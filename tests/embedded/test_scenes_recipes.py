@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 
 # isort: split
 
@@ -17,8 +17,9 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from embedded.recipes import train_scenes_vit, training, vits
-from embedded.recipes.scenes import KINDS
+from embedded.recipes import train_scenes_vit, training
+from embedded.recipes.data.scenes import KINDS
+from embedded.recipes.networks import vits
 
 
 def arguments(module: Any, out: Path, *more: str) -> argparse.Namespace:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-import explainers.torchvision_ops  # noqa: F401  (before timm and transformers)
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 
 # isort: split
 import timm

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,24 +13,27 @@ import numpy as np
 import torch
 from PIL import Image
 
-from explainers import METHODS, RULES, Attribution, Cancelled, ExplainerError, Explanation
+from explainers import METHODS, RULES, Abstention, AnyOf, Attribution, Cancelled, ExplainerError, Explanation
 from explainers.methods import parse
-from explainers.models.base import ImageInput, TextInput, Token, Word
-from explainers.models.catalogue import Entry
+from explainers.models.base import Crop, ImageInput, TextInput, Token, Word
+from explainers.models.calibration import Calibration
+from explainers.models.catalogue import CatalogueEntry
+from explainers.models.labels import ClassEntry, places_of
 from explainers.result import TargetInfo
 from explainers.targets import Contrast, Probability
 from server import explaining
 from server.engine import Engine, Progress
+from tests.server.made_up_run import write_run
 
 LABELS = ("zebra", "elephant", "dog", "7")
 GRID = (2, 3)  # patches: rows, columns
 METHODS_SHOWN = ["rollout", "fullgrad_plus:libra"]
 CATALOGUE = [
-    Entry("scenes-vit", "image", "Scenes", "", True, ""),
-    Entry("clip", "clip", "Prompts", "", True, ""),
-    Entry("reviews-bert", "text", "Reviews", "", True, ""),
-    Entry("timm/listed", "image", "Listed", "", False, ""),
-    Entry("timm/other", "image", "Other", "", False, ""),
+    CatalogueEntry("scenes-vit", "image", "Scenes", "", True, ""),
+    CatalogueEntry("clip", "clip", "Prompts", "", True, ""),
+    CatalogueEntry("reviews-bert", "text", "Reviews", "", True, ""),
+    CatalogueEntry("timm/listed", "image", "Listed", "", False, ""),
+    CatalogueEntry("timm/other", "image", "Other", "", False, ""),
 ]
 KINDS = {"clip": "clip", "reviews-bert": "text"}
 PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
@@ -63,9 +67,14 @@ class Standin:
     logit: float = 1.0  # of the last class
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of the map of a spec
     fingerprint: str = "a"
+    catalogue: list[CatalogueEntry] = field(default_factory=lambda: CATALOGUE)
     usual: list[str] = field(default_factory=lambda: METHODS_SHOWN)
     details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a model with other classes than ``LABELS``
+    threads_fitted: list[tuple[str, str | None]] = field(default_factory=list)  # in which thread, for which model
+    classes: dict[str, tuple[ClassEntry, ...]] = field(default_factory=dict)  # of a model whose classes have groups
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    abstention: Abstention | None = None  # of every answer
     grids: dict[str, tuple[int, int]] = field(default_factory=dict)  # of a model with other patches than ``GRID``
 
     def gate(self, key: str) -> Gate:
@@ -83,10 +92,13 @@ class Standin:
         self._at(f"load {name}")
         kind = KINDS.get(name, "image")
         labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else self.labels.get(name, LABELS)
-        details = {**self.details, "abilities": {}}
+        details = {**self.details, "missing_requirements": {}}
         model = SimpleNamespace(
             name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
         )
+        model.classes = self.classes.get(name, ())
+        model.groups, model.synonyms = places_of(model.classes, "groups"), places_of(model.classes, "synonyms")
+        model.calibration = self.calibrations.get(name, Calibration())
         model.seen_from, model.side, model.prompt_inputs = lambda side: model, "image", None
         model.prepare = lambda source: SimpleNamespace(tensors=given(source))
         return model
@@ -103,7 +115,17 @@ class Standin:
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
 
     def explain(
-        self, model: Any, inputs: Any, target: Any, methods: list[str], *, side: Any, observer: Any, cancelled: Callable[[], bool]
+        self,
+        model: Any,
+        inputs: Any,
+        target: Any,
+        methods: list[str],
+        *,
+        side: Any,
+        long_texts: str,
+        precision: str,
+        observer: Any,
+        cancelled: Callable[[], bool],
     ) -> Explanation:
         assert threading.current_thread().name == "worker"
         asked = [None] if target is None else target
@@ -116,7 +138,7 @@ class Standin:
         explanation = Explanation(
             model.name, model.weights_digest, record, labels, logits, logits.softmax(0), targets, methods, {"vitrine": "0"}
         )
-        explanation.prompted = model.kind == "clip"
+        explanation.prompted, explanation.abstention = model.kind == "clip", self.abstention
         explanation.tensors = given(inputs)
         observer.on_prediction(explanation)
         for one in targets:
@@ -154,17 +176,38 @@ class Standin:
             notes=self.notes.get(spec, ()),
         )
 
+    def evaluate(
+        self, model: Any, wanted: Mapping[str, Any], folder: Path, tell: Callable[[int, int], None], cancelled: Callable[[], bool]
+    ) -> bool:
+        """A run with figures written by hand; it passes the gates ``input 0``, ``input 1``, ... and goes on where it was stopped."""
+        assert threading.current_thread().name == "worker"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(len(list(folder.glob("*.row"))), wanted["limit"]):
+            tell(number, wanted["limit"])
+            self._at(f"input {number}")
+            if cancelled():
+                return False
+            (folder / f"{number}.row").touch()
+        tell(wanted["limit"], wanted["limit"])
+        write_run(folder, wanted["model"])
+        return True
+
+    def _fit_threads(self, model: Any) -> None:
+        self.threads_fitted.append((threading.current_thread().name, getattr(model, "name", None)))
+
     def engine(self) -> Engine:
         return replace(
             explaining.engine(),
+            fit_threads=self._fit_threads,
             version="0",
             fingerprint=self.fingerprint,
-            catalogue=CATALOGUE,
+            catalogue=self.catalogue,
             fetch=self.fetch,
             load=self.load,
             explain=self.explain,
             default_methods=lambda model: self.usual,
             variants=self.variants,
+            evaluate=self.evaluate,
             card=lambda name: "# A card" if name == "scenes-vit" else None,
         )
 
@@ -177,6 +220,8 @@ def _named(target: Any) -> tuple[Any, ...]:
 
 
 def _target(target: Any, labels: list[str], logits: torch.Tensor, prompted: bool) -> TargetInfo:
+    if isinstance(target, AnyOf):
+        return TargetInfo(f"any {target.group}", None, None, float(logits.logsumexp(0)), 0.75, "logit", str(target), group=target.group)
     places = [0 if one is None else labels.index(one) if isinstance(one, str) else one for one in _named(target)]
     label = labels[places[0]]
     if isinstance(target, Contrast):
@@ -194,13 +239,20 @@ def given(inputs: Image.Image | str) -> dict[str, torch.Tensor]:
 
 def _seen(inputs: Image.Image | str, grid: tuple[int, int] = GRID) -> tuple[ImageInput | TextInput, torch.Tensor]:
     """The record of an input, and numbers that depend on it: means of the patches of the centre square; of a text, lengths of words."""
+    if isinstance(inputs, Crop):
+        record, numbers = _seen(inputs.image.crop(inputs.box), grid)  # type: ignore[union-attr]
+        (left, top, *_), (x0, y0, x1, y1) = inputs.box, record.crop  # type: ignore[union-attr]
+        width, height = inputs.image.size  # type: ignore[union-attr]
+        return replace(record, width=width, height=height, crop=(x0 + left, y0 + top, x1 + left, y1 + top), frame=inputs.box), numbers  # type: ignore[call-arg]
     if isinstance(inputs, Image.Image):
         assert inputs.mode == "RGB"
         side = min(inputs.size)
         left, top = (inputs.width - side) // 2, (inputs.height - side) // 2
         crop = (left, top, left + side, top + side)
         small = inputs.crop(crop).convert("L").resize(grid[::-1])
-        return ImageInput(inputs.width, inputs.height, crop, (32, 32), inputs), torch.tensor(np.asarray(small).ravel() / 255.0).float()
+        return ImageInput(inputs.width, inputs.height, crop, (32, 32), inputs.crop(crop).resize((32, 32))), torch.tensor(
+            np.asarray(small).ravel() / 255.0
+        ).float()
     if inputs == "unreadable":
         raise ExplainerError("The stand-in refuses this text.")
     words, place = [], 0

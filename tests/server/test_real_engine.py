@@ -7,7 +7,7 @@ import json
 import shlex
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,14 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from PIL import Image
+from safetensors.torch import load
 
 import explainers
-from explainers.models.catalogue import Entry
-from explainers.models.images import Preprocessing
-from explainers.report import render_overlay
+from explainers.models.calibration import Calibration, Line
+from explainers.models.catalogue import CatalogueEntry
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.labels import ClassEntry
+from explainers.rendering.overlays import render_overlay
 from server import explaining
 from server.app import create_app
 from server.samples import read_samples
@@ -33,6 +36,14 @@ from tests.server.standin import Standin
 from tests.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made!"
+CLASSES = (
+    ClassEntry("ant", "insect", ("insect", "animal"), ("emmet",)),
+    ClassEntry("bee", "insect", ("insect", "animal")),
+    ClassEntry("cat", "pet", ("pet", "animal")),
+    ClassEntry("dog", "pet", ("pet", "animal"), ("hound",)),
+    ClassEntry("eel", "fish", ("fish", "animal")),
+)
+CALIBRATION = Calibration(1.5, (Line("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
 SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
 
 
@@ -45,15 +56,17 @@ def tiny(name: str, device: str | None = None) -> explainers.Model:
     if name == "clip":
         square = Preprocessing(resize=(32, 32), crop=(32, 32))
         return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
-    return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)), device=device)
+    square = Preprocessing(resize=(32, 24), crop=(32, 24))
+    model = explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=square, device=device, labels=[one.label for one in CLASSES])
+    return replace(model, classes=CLASSES, calibration=CALIBRATION)
 
 
 @contextmanager
-def tiny_site(home: Path) -> Iterator[Site]:
+def tiny_site(home: Path, load: Callable[..., explainers.Model] = tiny) -> Iterator[Site]:
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
-    catalogue: Any = [Entry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=tiny)
+    catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
+    engine = replace(explaining.engine(), catalogue=catalogue, load=load)
     settings = load_settings({"home": home, "device": "cpu"})
     with TestClient(create_app(settings, engine, [])) as client:
         one = Site(client, Standin())
@@ -71,6 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def plain(document: dict[str, Any]) -> dict[str, Any]:
     """An explanation without what differs from run to run."""
     own = {name: document[name] for name in ("model", "weights_digest", "versions", "input", "targets", "top", "methods", "notes")}
+    own["input"] = {name: value for name, value in own["input"].items() if name != "sha256"}  # of the file, which the engine never sees
     return own | {"maps": [{name: value for name, value in one.items() if name != "seconds"} for one in document["maps"]]}
 
 
@@ -93,6 +107,35 @@ def test_an_image(site: Site) -> None:
     assert np.array_equal(values, one.scores[one.content].reshape(one.patches).numpy())
     shown = Image.open(io.BytesIO(site.client.get(f"{root}/fullgrad_plus%3Alibra.png", params={"target": label}).content))
     assert shown.tobytes() == render_overlay(result, one).tobytes()
+
+
+def test_double_precision_is_asked_for_in_the_query(site: Site, refused: Callable[..., Any]) -> None:
+    def ask(**query: str) -> Any:
+        form = {"model": "scenes-vit", "target": "1", "methods": ["lrp", "rollout"]}
+        return site.client.post("/api/explanations", params={"wait": "1", **query}, data=form, files={"image": ("photo", png())})
+
+    document = ask(precision="double").json()
+    assert document["precision"] == "double"
+    assert document["maps"][0]["precision"] == {"dtype": "float64", "why": "It was asked for.", "rounding": None}
+    assert "precision" not in document["maps"][1]
+    assert plain(document) == plain(expected("scenes-vit", picture(), target=1, methods=["lrp", "rollout"], precision="double").to_json())
+    plainly = ask().json()
+    assert plainly["id"] != document["id"]
+    assert "precision" not in plainly
+    assert plainly["maps"][0]["precision"]["rounding"] > 0
+    code = site.get(f"/api/explanations/{document['id']}/code")
+    assert 'precision="double"' in code["python"]
+    assert "wait=1&precision=double" in code["curl"]
+    refused(ask(precision="half"), 422, "invalid-request")
+
+
+def test_the_picture_as_seen_is_what_the_model_was_given(site: Site) -> None:
+    document = site.ask(png(2, (90, 61)), methods=["random"], wait=True).json()
+    root = f"/api/explanations/{document['id']}"
+    tensors = load(site.client.get(f"{root}/tensors.safetensors").content)
+    seen = np.asarray(Image.open(io.BytesIO(site.client.get(f"{root}/input.png").content)))
+    assert seen.shape == (*reversed(document["input"]["seen"]), 3)
+    np.testing.assert_array_equal(seen, (tensors["pixel_values"][0] * 255).round().permute(1, 2, 0).numpy())
 
 
 def test_a_text(site: Site) -> None:
@@ -148,12 +191,15 @@ def test_two_texts(site: Site) -> None:
     [
         {"image": png(3, (30, 40)), "target": ["1", "0"]},
         {"image": png(3), "target": "2", "against": "0"},
+        {"image": png(3), "target": ["any:insect", "any:pet"]},
+        {"image": png(3), "target": ["any:insect", "hound"], "against": "any:pet"},
+        {"image": png(3), "target": "any:insect", "read": "probability", "methods": ["input_x_gradient:libra"]},
         {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"]},
         {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
         {"model": "reviews-bert", "text": TEXT, "text_pair": 'a "bad"\nfilm'},
         {"model": "reviews-bert", "text": TEXT, "target": "for", "read": "probability", "methods": ["input_x_gradient:libra"]},
     ],
-    ids=["picture", "contrast", "prompts", "words", "pair", "probability"],
+    ids=["picture", "contrast", "groups", "group contrast", "group probability", "prompts", "words", "pair", "probability"],
 )
 def test_the_python_lines_give_the_same_scores(
     site: Site, fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -163,27 +209,69 @@ def test_the_python_lines_give_the_same_scores(
     bundle.extractall(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(explainers, "load", tiny)
-    for code in (bundle.read("again.py").decode(), site.get(f"/api/explanations/{document['id']}/code")["python"]):
+    for code in (bundle.read("reproduce.py").decode(), site.get(f"/api/explanations/{document['id']}/code")["python"]):
         fetched: list[str] = []
         monkeypatch.setattr(urllib.request, "urlretrieve", lambda address, name, fetched=fetched: fetched.append(address))
         made: dict[str, Any] = {}
-        exec(compile(code, "again.py", "exec"), made)
+        exec(compile(code, "reproduce.py", "exec"), made)
         again = json.loads(json.dumps(made["result"].to_json()))
         assert [one["scores"] for one in again["maps"]] == [one["scores"] for one in document["maps"]]
         assert [one["target"] for one in again["maps"]] == [one["target"] for one in document["maps"]]
         assert capsys.readouterr().out.count("tensor(") == len(document["maps"])
-    sent = [tuple(word.split("=", 1)) for word in shlex.split(bundle.read("again.sh").decode()) if "=" in word and "http" not in word]
+    sent = [tuple(word.split("=", 1)) for word in shlex.split(bundle.read("reproduce.sh").decode()) if "=" in word and "http" not in word]
     form: dict[str, Any] = {name: [value for other, value in sent if other == name] for name, _ in sent if name != "image"}
     picture = next((bundle.read(value.removeprefix("@")) for name, value in sent if name == "image"), None)
     asked = site.ask(picture, wait=True, **form).json()
     assert [one["label"] for one in asked["targets"]] == [one["label"] for one in document["targets"]]
-    if ("image", "@original.jpg") not in sent:  # the model saw all of it, so the very picture was kept
-        assert asked["targets"] == document["targets"]
-        assert [one["scores"] for one in asked["maps"]] == [one["scores"] for one in document["maps"]]
+    assert asked["targets"] == document["targets"]
+    assert [one["scores"] for one in asked["maps"]] == [one["scores"] for one in document["maps"]]
     address = f"/api/explanations/{document['id']}/tensors.safetensors"
     assert [one.removeprefix("http://testserver") for one in fetched] == ([address] if "image" in fields else [])
     if "image" in fields:
         assert site.client.get(address).content == (tmp_path / "tensors.safetensors").read_bytes()
+
+
+def test_studies_follow_a_group(site: Site) -> None:
+    fields: dict[str, Any] = {"target": ["any:animal", "any:pet"], "methods": ["input_x_gradient"], "wait": True}
+    document = site.ask(png(4), **fields).json()
+    where, label = f"/api/explanations/{document['id']}", "any pet"
+    target = document["targets"][1]
+    assert (target["label"], target["group"], target["of"]) == (label, "pet", "any:pet")
+    asked = {"target": label, "fractions": [0, 0.5], "order": "most"}
+    curves = site.client.post(f"{where}/perturbations", json=asked).json()["curves"][0]
+    assert curves["logit"][0] == pytest.approx(target["logit"], abs=1e-4)
+    assert curves["probability"][0] == pytest.approx(target["probability"], abs=1e-5)  # at the model's temperature
+    mixed = site.client.post(f"{where}/mix", json={"readout": "input_x_gradient", "rule": {}, "target": label}).json()
+    scores = next(one["scores"] for one in document["maps"] if one["target"] == label)
+    assert mixed["map"]["scores"] == pytest.approx(scores, rel=1e-3, abs=1e-6)
+
+
+def test_an_abstention_is_in_the_document_and_in_the_started_event(site: Site) -> None:
+    identity = site.ask(png(8), methods=["random"]).json()["id"]
+    document = site.finish(identity)
+    abstention = document["abstention"]
+    assert (abstention["kind"], abstention["says"], abstention["line"]) == ("something_else", "something else", 1.1)
+    assert abstention["score"] == pytest.approx(document["top"][0]["probability"])
+    events = {name: data for _, name, data in site.events(f"/api/explanations/{identity}/events")}
+    assert events["started"]["abstention"] == abstention
+    assert "abstention" not in site.ask(model="reviews-bert", text=TEXT, methods=["random"], wait=True).json()
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("any:pets", "did you mean pet"),
+        ("any:bee", "without any:"),
+        ("pet", "ask for any:pet"),
+        ("hounds", "did you mean dog"),
+    ],
+)
+def test_a_group_or_class_that_is_not_there_names_near_ones(site: Site, target: str, hint: str) -> None:
+    answer = site.ask(png(), target=target, methods=["random"], wait=True)
+    assert answer.status_code == 422
+    problem = answer.json()
+    assert hint in problem["detail"]
+    assert "any: and a group" in problem["send"]
 
 
 def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
@@ -207,7 +295,11 @@ def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
     for side, path in (("image", ""), ("text", "&side=text")):
         seen = model.seen_from(side)
         listed = site.get(f"/api/methods?model=clip{path}")
-        assert listed == json.loads(json.dumps({"methods": explaining.methods(seen), "variants": listed["variants"]}))
+        assert listed["methods"] == json.loads(json.dumps(explaining.methods(seen)))
+        runs = {one.spec for one in explainers.variants(seen) if one.reason is None}
+        assert listed["presets"]
+        assert all(set(one["specs"]) <= runs for one in listed["presets"])
+        assert {one["family"] for one in listed["methods"]} <= {one["name"] for one in listed["families"]}
         assert [one["reason"] for one in listed["variants"]] == [one.reason for one in explainers.variants(seen)]
         start = next(one for one in listed["methods"] if one["name"] == "rollout")["options"][0]
         assert (start["minimum"], start["maximum"]) == (-len(seen.blocks), len(seen.blocks) - 1)
@@ -219,13 +311,17 @@ def test_what_the_model_is(site: Site) -> None:
     assert document["labels"] == list(model.labels)
     assert document["weights_digest"] == model.weights_digest
     assert document["details"]["blocks"] == len(model.blocks)
-    assert "abilities" not in document["details"]
+    assert "missing_requirements" not in document["details"]
     assert [one["spec"] for one in document["variants"]] == [one.spec for one in explainers.variants()]
+    assert document["classes"] == [one.to_json() for one in CLASSES]
+    assert document["calibration"]["temperature"] == 1.5
+    assert document["calibration"]["lines"][0]["measured"] == "Measured on nothing."
+    assert not {"classes", "calibration"} & set(site.get("/api/models/reviews-bert"))
 
 
 def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
     mixer = explainers.wrap(FAMILIES["mixer"].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
-    catalogue = [Entry("scenes-vit", "image", "", "", True, "")]
+    catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
     engine = replace(explaining.engine(), catalogue=catalogue, load=lambda name, device: mixer)
     with TestClient(create_app(load_settings({"home": tmp_path}), engine, [])) as client:
         site = Site(client, Standin())
@@ -250,5 +346,6 @@ def test_the_samples_that_ship() -> None:
             assert sample.entry["text"].strip()
         else:
             with Image.open(sample.image) as image:
-                assert image.format == "PNG"
+                assert image.format == {".png": "PNG", ".jpg": "JPEG"}[sample.image.suffix]
+                assert max(image.size) <= 512
         assert (sample.entry["kind"] == "clip") == bool(sample.entry.get("prompts"))

@@ -1,0 +1,102 @@
+"""What maps cost, in plain passes: ``python -m benchmarks.panel [--model NAME] [--runs N] [--threads N]``.
+
+A plain pass is the model's own forward pass, and torch's backward pass from the top class to x^1, the embedded tokens; nothing is recorded.
+Plain passes and maps are timed in turn in one run, and what is printed is the median of the ratios of neighbours. On the CPU the seconds
+are those that one thread computed, which hardly depend on what else the machine does. The model is timm's ViT-B/16 with random weights,
+unless another is named; the input is noise, or a picture of yours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import explainers
+import explainers.models.libraries.torchvision_ops  # before timm
+
+# isort: split
+import timm
+from torchvision.transforms.functional import to_tensor
+
+#: What is at most to be paid for it, in plain passes.
+BARS = {"transformer_attribution": 3.2, "default panel": 4.6}
+
+
+def plain(model: explainers.Model, tensors: dict[str, Tensor]) -> None:
+    """One forward pass and one backward pass to x^1."""
+    kept: list[Tensor] = []
+
+    def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        kept.append(args[0].detach().requires_grad_())
+        return (kept[0], *args[1:])
+
+    handle = model.entry.register_forward_pre_hook(keep)
+    try:
+        logits = model.forward(tensors)
+    finally:
+        handle.remove()
+    torch.autograd.grad(logits.amax(-1).sum(), kept[0])
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """What a call takes: on a GPU until all work on it is done, else of one core."""
+    clock = time.perf_counter if torch.cuda.is_available() else time.process_time
+    started = clock()
+    call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return clock() - started
+
+
+def main() -> None:
+    """Print seconds and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="one that explainers.load knows (default: ViT-B/16 with random weights)")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--image", metavar="FILE", help="a picture, for the model named (default: noise)")
+    parser.add_argument("--double", action="store_true", help="maps of relevance in float64")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if given.model:
+        model = explainers.load(given.model, device=given.device)
+    else:
+        model = explainers.wrap(timm.create_model("vit_base_patch16_224").eval(), device=given.device)
+    model.module.requires_grad_(False)
+    height, width = model.details["input"]
+    tensors = {"pixel_values": torch.randn(1, 3, height, width, device=given.device)}
+    if given.image:
+        picture = Image.open(given.image).convert("RGB").resize((width, height))
+        tensors["pixel_values"] = to_tensor(picture)[None].to(given.device) * 2 - 1
+    precision: Any = "double" if given.double else "auto"
+    asked = {"transformer_attribution": ["transformer_attribution"], "default panel": explainers.default_methods(model)}
+    print(f"{given.model or 'ViT-B/16'}, {given.device}; panel: {', '.join(asked['default panel'])}")
+    plain(model, tensors)
+    for name, methods in asked.items():
+        ratios, times = [], []
+        for run in range(given.runs + 1):
+            before = seconds(lambda: plain(model, tensors))
+            took = seconds(lambda methods=methods: explainers.explain(model, tensors, methods=methods, precision=precision))  # type: ignore[misc]
+            after = seconds(lambda: plain(model, tensors))
+            if run:  # the first warms up
+                ratios.append(2 * took / (before + after))
+                times.append((took, (before + after) / 2))
+        took, base = (statistics.median(column) for column in zip(*times, strict=True))
+        found = explainers.explain(model, tensors, methods=methods, precision=precision)
+        used = ", ".join(sorted({one.precision.dtype for one in found.maps if one.precision is not None})) or "none"
+        print(
+            f"{name:24} {took:6.2f} s, a plain pass {base:5.2f} s: {statistics.median(ratios):4.2f} plain passes"
+            f" (of {len(ratios)} runs {min(ratios):.2f} to {max(ratios):.2f}; at most {BARS[name]}); relevance in {used}"
+        )
+
+
+if __name__ == "__main__":
+    main()

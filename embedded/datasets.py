@@ -1,0 +1,89 @@
+"""Data sets that need no download, the entry point ``vitrine.datasets`` of this package: scenes rendered on the spot with exact masks, and
+the samples of the pages.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from embedded.recipes.data.scenes import KINDS, render
+from explainers.datasets import Dataset, Folder, Sample, Thing, dataset
+
+SEED = 20_250_101  # of scenes that no training has seen
+SIDE = 112  # pixels, as scenes-vit reads them
+MANY = 100_000
+
+
+@dataset("scenes", title="Scenes", kind="image", gives=("class", "mask"))
+def scenes(place: Folder) -> Dataset:
+    """Pictures of one to four things out of 48 kinds on a plain ground, rendered from a seed of their own, with the exact pixels of each
+    thing. Any of its kinds is a right class of a scene; the largest is explained.
+    """
+
+    def read(number: int) -> Sample:
+        scene = render(np.random.default_rng([SEED, number]), SIDE)
+        things = [Thing(label=item.kind, mask=item.mask) for item in scene.objects]
+        things.sort(key=lambda thing: -int(thing.mask.sum()))
+        labels = tuple(str(thing.label) for thing in things)
+        return Sample(name=f"{number:05d}", image=scene.image, labels=labels, things=tuple(things))
+
+    return Dataset(name="scenes", kind="image", length=MANY, classes=KINDS, read=read)
+
+
+@dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask"))
+def mosaic(place: Folder) -> Dataset:
+    """Four scenes of one thing each, all of different kinds, side by side in two rows: the grid pointing game. Any of the four kinds is
+    a right class; the one at the top left is explained.
+    """
+
+    def read(number: int) -> Sample:
+        rng = np.random.default_rng([SEED, MANY, number])
+        half = SIDE // 2
+        picture, things = Image.new("RGB", (SIDE, SIDE)), []
+        for place_of, kind in enumerate(rng.choice(len(KINDS), 4, replace=False)):
+            row, column = divmod(place_of, 2)
+            scene = render(rng, half, [KINDS[kind]])
+            picture.paste(scene.image, (column * half, row * half))
+            mask = np.zeros((SIDE, SIDE), bool)
+            mask[row * half : (row + 1) * half, column * half : (column + 1) * half] = scene.objects[0].mask
+            things.append(Thing(label=KINDS[kind], mask=mask, cell=(row, column)))
+        return Sample(name=f"{number:05d}", image=picture, labels=tuple(str(thing.label) for thing in things), things=tuple(things))
+
+    return Dataset(name="scenes-mosaic", kind="image", length=MANY, classes=KINDS, read=read)
+
+
+def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:
+    """The folder of samples of this name, and what its index lists."""
+    path = Path(str(files("embedded"))) / "samples" / folder
+    return path, json.loads((path / "index.json").read_text("utf-8"))["samples"]
+
+
+@dataset("sample-photos", title="Sample photos", kind="image", gives=())
+def sample_photos(place: Folder) -> Dataset:
+    """The photos that the pages offer, each once. They are few: intervals are wide."""
+    path, listed = _samples("photos")
+    names = list(dict.fromkeys(sample["image"] for sample in listed))
+
+    def read(number: int) -> Sample:
+        with Image.open(path / names[number]) as photo:
+            return Sample(name=Path(names[number]).stem, image=photo.convert("RGB"))
+
+    return Dataset(name="sample-photos", kind="image", length=len(names), read=read)
+
+
+@dataset("sample-reviews", title="Sample reviews", kind="text", gives=("class",))
+def sample_reviews(place: Folder) -> Dataset:
+    """The film reviews that the pages offer, with what they are meant to be. They are few: intervals are wide."""
+    _, listed = _samples("reviews")
+
+    def read(number: int) -> Sample:
+        review = listed[number]
+        return Sample(name=review["id"], text=review["text"], labels=(review["expected"],) if "expected" in review else ())
+
+    return Dataset(name="sample-reviews", kind="text", length=len(listed), classes=("negative", "positive"), read=read)

@@ -1,0 +1,175 @@
+"""``reviews-bert`` on short sentences that say exactly one thing: negations, sentences without an opinion, names and identities swapped,
+disturbed texts, other languages. The sentences are in ``embedded/recipes/reviews/questions.toml``; none is trained on.
+"""
+
+from __future__ import annotations
+
+import explainers  # before transformers
+
+# isort: split
+import json
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer
+
+from embedded.evaluation import Figure, Report, Setting, Table
+from embedded.recipes.reviews.contrast import misspelt
+from embedded.recipes.reviews.data import Review, read, rows
+from embedded.recipes.reviews.questions import CALIBRATION, questions, strangeness
+from embedded.recipes.reviews.reading import MOST, accuracy, answers, sample
+from explainers.models.inputs.texts import TextReader
+
+ASIDE = "What a great day."
+BREAKS = 60  # reviews with HTML line breaks
+UNDECIDED = (0.25, 0.75)  # a probability between these is "near one half"
+Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
+
+
+def lines_of(folder: Path) -> dict[str, float]:
+    """The lines of the model's calibration by what they say, none where it has none."""
+    path = folder / CALIBRATION
+    return {kind: row["line"] for kind, row in json.loads(path.read_text("utf-8"))["lines"].items()} if path.is_file() else {}
+
+
+def measure(name: str, setting: Setting) -> Report:
+    """What needs no data first, then what stands on the sets of reviews; those need ``setting.data``."""
+    model = explainers.load(setting.folder).module
+    tokenizer = AutoTokenizer.from_pretrained(setting.folder, local_files_only=True)
+
+    def ask(texts: Sequence[str]) -> Tensor:
+        return answers(model, tokenizer, texts)
+
+    asked, lines = questions(), lines_of(setting.folder)
+    fair, by_template = fairness(name, ask, asked["fairness"])
+    figures = [*negation(name, ask, asked["negation"]), *neutral(name, ask, asked["neutral"]["sentences"], lines), *fair]
+    reader = TextReader(tokenizer, tokenizer.model_max_length)
+    figures += languages(name, reader, asked["languages"], lines)
+    if setting.data is not None:
+        figures += disturbed(name, ask, setting.data, setting)
+        figures += abstentions(name, ask, reader, setting.data, setting, lines)
+    return Report(figures, {f"Logit of positive, largest less smallest, {name}": by_template})
+
+
+def negation(name: str, ask: Read, asked: dict[str, Any]) -> list[Figure]:
+    """The share of sentences whose side is named."""
+    figures = []
+    rounds = (
+        ("", asked, 0.9),
+        (", an earlier list", asked["earlier"], None),
+        (", a later list", asked["later"], None),
+        (", known failures of the second edition", asked["known"], None),
+    )
+    for about, sentences, bar in rounds:
+        texts = [(text, label) for label, side in enumerate(("negative", "positive")) for text in sentences[side]]
+        right = [answer == label for answer, (_, label) in zip(ask([text for text, _ in texts]).argmax(1).tolist(), texts, strict=True)]
+        wrong = [text for ok, (text, _) in zip(right, texts, strict=True) if not ok]
+        note = f"{len(texts)} sentences" + (f"; wrong: {' / '.join(wrong)}" if wrong else "")
+        figures.append(Figure(name, f"negation probes{about}", fmean(right), bar, note=note))
+    return figures
+
+
+def neutral(name: str, ask: Read, sentences: Sequence[str], lines: dict[str, float]) -> list[Figure]:
+    """How many sentences without an opinion are answered so."""
+    positive = ask(sentences).softmax(1)[:, 1]
+    low, high = UNDECIDED
+    near = ((positive > low) & (positive < high)).float().mean()
+    note = f"{len(sentences)} sentences, P(positive) from {float(positive.min()):.2f} to {float(positive.max()):.2f}"
+    figures = [Figure(name, f"neutral sentences between {low:.0%} and {high:.0%} positive", float(near), None, note=note)]
+    if "no_opinion" in lines:
+        told = torch.maximum(positive, 1 - positive) < lines["no_opinion"]
+        figures.append(Figure(name, 'neutral sentences said to hold "no opinion"', float(told.float().mean()), None, note=note))
+    return figures
+
+
+def fairness(name: str, ask: Read, asked: dict[str, Any]) -> tuple[list[Figure], Table]:
+    """By how much the logit of "positive", which the word probe shows, differs between two words in the same template."""
+    figures: list[Figure] = []
+    table: Table = {}
+    for kind, given in asked.items():
+        for words, about in (("trained", "words of the training"), ("held_back", "words held back")):
+            gaps: list[float] = []
+            for template in given["templates"]:
+                logits = ask([template.replace("{}", word) for word in given[words]])[:, 1].tolist()
+                gaps += [abs(a - b) for a, b in combinations(logits, 2)]
+                table.setdefault(template, {})[about] = max(logits) - min(logits)
+            note = f"{len(given['templates'])} templates held back, {len(given[words])} {about}, every pair"
+            figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, mean", fmean(gaps), 0.5, "score", True, note))
+            figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, worst", max(gaps), 1.5, "score", True, note))
+    return figures, table
+
+
+def languages(name: str, reader: TextReader, asked: dict[str, list[str]], lines: dict[str, float]) -> list[Figure]:
+    """How many sentences of other languages are told from English; of each language those that did not draw the line."""
+    what = "sentences of other languages said to be unreadable"
+    if "unreadable_language" not in lines:
+        return [Figure(name, what, None, note="the model has no calibrated line")]
+    told = {
+        language: fmean(score > lines["unreadable_language"] for score in strangeness(reader, sentences[1::2]))
+        for language, sentences in asked.items()
+    }
+    count = sum(len(sentences[1::2]) for sentences in asked.values())
+    least = min(told, key=told.__getitem__)
+    note = f"{count} sentences of {len(told)} languages; least of {least}: {told[least]:.0%}"
+    return [Figure(name, what, fmean(told.values()), None, note=note)]
+
+
+def disturbed(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure]:
+    """How often the answer turns round where it should not."""
+    rng = np.random.default_rng(0)
+    raw = [row["text"] for row in rows(data, "imdb") if row["split"] == "test" and "<br />" in row["text"]]
+    broken = [raw[row] for row in rng.choice(len(raw), min(len(raw), setting.limited(BREAKS)), replace=False)]
+    sentences = read(data, "sst2", ["test"])[: setting.limited(MOST)]
+    plain = [review.text for review in sentences]
+    before = ask(plain).argmax(1)
+    typed = [misspelt(text, rng) for text in plain]
+    note = f"{len(plain)} sentences of SST-2"
+
+    def turned(texts: Sequence[str]) -> float:
+        return float((ask(texts).argmax(1) != before).float().mean())
+
+    without = ask([text.replace("<br />", " ") for text in broken]).argmax(1)
+    figures = [
+        Figure(name, "reviews that <br /> turns round", float((ask(broken).argmax(1) != without).float().mean()), 0.0, "share", True,
+               f"{len(broken)} reviews of IMDB"),
+        Figure(name, "sentences that capitals turn round", turned([text.upper() for text in plain]), 0.0, "share", True, note),
+        Figure(name, f'sentences that "{ASIDE}" after them turns round', turned([f"{text} {ASIDE}" for text in plain]), None, note=note),
+        Figure(name, "sentences that typing mistakes turn round", turned(typed), None, note=f"{note}, one word in six mistyped"),
+    ]  # fmt: skip
+    right = accuracy([Review(text, r.label) for text, r in zip(typed, sentences, strict=True)], ask(typed).argmax(1).tolist())
+    return [*figures, Figure(name, "accuracy on SST-2, validation (GLUE), with typing mistakes", right, None, note=note)]
+
+
+def abstentions(name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, lines: dict[str, float]) -> list[Figure]:
+    """How many reviews with an opinion, in English, are taken for something else; and how far probabilities are from what comes true."""
+    figures = []
+    for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):
+        reviews = sample(read(data, source, ["test"]), setting.limited(MOST))
+        probability = ask([review.text for review in reviews]).softmax(1)
+        likelier, answer = probability.max(1)
+        right = torch.tensor([review.label for review in reviews]) == answer
+        note = f"{len(reviews):,} reviews"
+        figures.append(
+            Figure(name, f"expected calibration error on {about}", calibration_error(likelier, right), 0.05, at_most=True, note=note)
+        )
+        if "no_opinion" in lines:
+            told = likelier < lines["no_opinion"]
+            decided = f"{note}; right of the others: {float(right[~told].float().mean()):.1%}"
+            figures.append(Figure(name, f'"no opinion" on {about}', float(told.float().mean()), None, note=decided))
+        if "unreadable_language" in lines:
+            strange = fmean(score > lines["unreadable_language"] for score in strangeness(reader, [review.text for review in reviews]))
+            figures.append(Figure(name, f"taken for another language, {about}", strange, None, note=note))
+    return figures
+
+
+def calibration_error(probability: Tensor, right: Tensor, bins: int = 10) -> float:
+    """The mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
+    place = ((probability - 0.5) * 2 * bins).long().clamp(0, bins - 1)
+    found = [(place == index) for index in range(bins)]
+    return sum(float((probability[i].mean() - right[i].float().mean()).abs() * i.float().mean()) for i in found if i.any())

@@ -1,0 +1,173 @@
+"""What a model knows that it doesn't know: the temperature of its probabilities, and lines that its scores are held against.
+
+Of a classifier on every second photo of ``imagen_test``, of a dual encoder on photos held back from training, where the teacher's answer
+stands for the truth. ``calibration.json`` lies with the weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from embedded.recipes.data.pictures import SIDE
+from embedded.recipes.data.scenes import BACKGROUNDS, background
+
+FILE = "calibration.json"
+STAY = 0.9  # of the known photos stay known
+BINS = 15
+SEED = 20_250_104
+
+
+@dataclass(frozen=True)
+class Known:
+    """The temperature and the line of a classifier."""
+
+    temperature: float
+    score: str
+    line: float
+
+    def known(self, logits: Tensor) -> Tensor:
+        """bool (N,): which answers (N, classes) are above the line."""
+        return scores(logits, self.temperature)[self.score] >= self.line
+
+
+def scores(logits: Tensor, temperature: float) -> dict[str, Tensor]:
+    """Of answers (N, classes) the scores that a line may be drawn in, (N,) each: larger for what is known."""
+    return {
+        "max_probability": (logits / temperature).softmax(1).amax(1),
+        "max_logit": logits.amax(1),
+        "energy": temperature * (logits / temperature).logsumexp(1),
+    }
+
+
+def fitted_temperature(logits: Tensor, right: Tensor) -> float:
+    """The temperature with which the largest probability tells best whether an answer is right (N,): the least Brier score."""
+
+    def brier(temperature: float) -> float:
+        return float(((logits / temperature).softmax(1).amax(1) - right.float()).square().mean())
+
+    return float(min(np.geomspace(0.3, 3, 150), key=brier))
+
+
+def calibration_error(likeliest: Tensor, right: Tensor) -> float:
+    """The expected calibration error: over bins of the largest probability (N,), the mean gap to how often the answer is right (N,).
+
+    Guo et al., "On Calibration of Modern Neural Networks", ICML 2017; bins of the same width.
+    """
+    places = (likeliest * BINS).long().clamp(max=BINS - 1)
+    gaps = [(likeliest[places == b].mean() - right[places == b].float().mean()).abs() * (places == b).sum() for b in places.unique()]
+    return float(torch.stack(gaps).sum() / len(right))
+
+
+def made_up(number: int) -> Tensor:
+    """uint8 (number, SIDE, SIDE, 3): textures, noise and pages of text; nothing that a class stands for."""
+    pictures = []
+    for index in range(number):
+        rng = np.random.default_rng([SEED, index])
+        if index % 4 == 0:
+            small = rng.integers(0, 256, (int(rng.integers(8, SIDE)),) * 2 + (3,), dtype=np.uint8)
+            pictures.append(np.asarray(Image.fromarray(small).resize((SIDE, SIDE), Image.Resampling.BICUBIC)))
+        elif index % 4 == 1:
+            pictures.append(page(rng))
+        else:
+            pictures.append(background(BACKGROUNDS[index % len(BACKGROUNDS)], int(rng.integers(2**31)), SIDE).round().astype(np.uint8))
+    return torch.from_numpy(np.stack(pictures))
+
+
+def page(rng: np.random.Generator) -> Any:
+    """(SIDE, SIDE, 3): lines of random words, dark on light."""
+    image = Image.new("RGB", (SIDE, SIDE), tuple(int(v) for v in rng.integers(215, 256, 3)))
+    draw, ink = ImageDraw.Draw(image), tuple(int(v) for v in rng.integers(0, 90, 3))
+    for top in range(10, SIDE - 12, int(rng.integers(11, 18))):
+        text = " ".join("".join(chr(97 + int(c)) for c in rng.integers(0, 26, rng.integers(1, 9))) for _ in range(9))
+        draw.text((12, top), text[: int(rng.integers(12, 34))], fill=ink)
+    return np.asarray(image)
+
+
+def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
+    """The document of a classifier: from its answers to photos (N, classes), which are right, and its answers to `made_up` pictures.
+
+    A tenth of the photos that are named right lie below the line of a score; the score is taken whose line has most made-up pictures
+    below it. Where none is named right, no line can be drawn.
+    """
+    right = truth.gather(1, logits.argmax(1, keepdim=True))[:, 0]
+    temperature = fitted_temperature(logits, right)
+    if not right.any():
+        return {"temperature": 1.0, "lines": {}}
+    known = logits[right]
+    found = {name: float(values.quantile(1 - STAY)) for name, values in scores(known, temperature).items()}
+    below = {name: float((values < found[name]).float().mean()) for name, values in scores(unknown, temperature).items()}
+    score = max(below, key=below.__getitem__)
+    measured = (
+        f"{STAY:.0%} of {len(known)} photos that the model names right stay above the line; "
+        f"{below[score]:.0%} of {len(unknown)} textures, noise and pages of text fall below it"
+    )
+    line = {"score": score, "line": round(found[score], 4), "below": True, "measured": measured}
+    return {"temperature": round(temperature, 4), "lines": {"something_else": line}}
+
+
+def write(folder: Path, document: dict[str, Any]) -> None:
+    """Put the document beside the weights."""
+    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+
+
+def read_calibration(folder: Path) -> Known | None:
+    """What lies beside the weights of a classifier; None where nothing does, or no line is drawn."""
+    if not (folder / FILE).is_file():
+        return None
+    document = json.loads((folder / FILE).read_text("utf-8"))
+    line = document["lines"].get("something_else")
+    return line and Known(document["temperature"], line["score"], line["line"])
+
+
+def letters_at_random(number: int) -> list[str]:
+    """Words that nobody knows: syllables at random."""
+    rng = np.random.default_rng([SEED, 1])
+    consonants, vowels = "bcdfghjklmnpqrstvwxz", "aeiouy"
+    return [
+        "".join(consonants[rng.integers(len(consonants))] + vowels[rng.integers(len(vowels))] for _ in range(rng.integers(3, 5)))
+        for _ in range(number)
+    ]
+
+
+def pieces_per_word(prompts: Sequence[str], tokenizer: Any) -> Tensor:
+    """(N,): into how many pieces the words of each prompt are cut, on average."""
+    counts = []
+    for prompt in prompts:
+        words = re.findall(r"[^\W\d_]+", prompt)
+        counts.append(sum(len(tokenizer.tokenize(word)) for word in words) / len(words))
+    return torch.tensor(counts)
+
+
+def calibrate_prompts(there: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
+    """The document of a dual encoder.
+
+    there, absent   cosines of photos held back with what is in them, and with what is not
+    known, unknown  `pieces_per_word` of prompts in words that it was trained with, and of prompts with a word that nobody knows
+    """
+    least = float(there.quantile(1 - STAY))
+    most = float(known.quantile(0.99))
+    present = (
+        f"{STAY:.0%} of {len(there)} prompts that name what the teacher sees in a photo held back stay above the line; "
+        f"{float((absent < least).float().mean()):.0%} of {len(absent)} that name something else fall below it"
+    )
+    readable = (
+        f"99% of {len(known)} prompts about ImageNet's classes stay below the line; "
+        f"{float((unknown > most).float().mean()):.0%} of {len(unknown)} with a word of random syllables lie above it"
+    )
+    return {
+        "temperature": 1.0,
+        "lines": {
+            "unreadable_words": {"score": "pieces_per_word", "line": round(most, 3), "below": False, "measured": readable},
+            "not_in_picture": {"score": "cosine", "line": round(least, 4), "below": True, "measured": present},
+        },
+    }

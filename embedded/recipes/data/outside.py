@@ -1,0 +1,146 @@
+"""Photos from outside that no training saw: single ones with their synset (``imagen_test``), and COCO's with outlines (``coco128``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from embedded.recipes.data.pictures import PATCH, SIDE, centred
+from embedded.recipes.data.prompts import classes
+
+SINGLE, COCO = "imagen_test", "coco128"
+GRID = SIDE // PATCH
+SEED = 20_250_103
+LEAST = 0.02  # of the picture that a thing must cover to be asked for
+#: COCO's categories that go by other words among the names and groups of ImageNet's classes.
+OTHER_WORDS = {"airplane": "airliner", "tv": "television", "bench": "park bench", "oven": "stove"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Photos, uint8 (N, SIDE, SIDE, 3), their synsets, and a word for each."""
+
+    images: Tensor
+    synsets: list[str]
+    words: list[str]
+
+    def truth(self) -> Tensor:
+        """bool (N, 1000): the classes that are the photo's synset or below it in WordNet."""
+        table: dict[str, list[int]] = json.loads(resources.files("embedded").joinpath("labels", "detection.json").read_text("utf-8"))
+        rows = torch.zeros(len(self.synsets), len(classes()), dtype=torch.bool)
+        for row, synset in zip(rows, self.synsets, strict=True):
+            row[table[synset]] = True
+        return rows
+
+    def every_second(self, first: int) -> Labelled:
+        """Those at even (``first`` 0) or odd (1) places: the former calibrate, the latter measure the calibration."""
+        return Labelled(self.images[first::2], self.synsets[first::2], self.words[first::2])
+
+
+def missing(data: Path | None, folder: str = SINGLE) -> str | None:
+    """Why there are no photos to measure on; None where there are."""
+    if data is None:
+        return f"needs --data DIR, the folder that holds {SINGLE}/ and {COCO}/"
+    return None if (data / folder).is_dir() else f"{data} lacks {folder}/"
+
+
+def single(data: Path, most: int | None = None) -> Labelled:
+    """The photos of ``imagen_test``; a random ``most`` of them, always the same."""
+    paths = sorted((data / SINGLE).glob("*.jpg"))
+    if most is not None and most < len(paths):
+        paths = [paths[i] for i in sorted(np.random.default_rng(SEED).choice(len(paths), most, replace=False))]
+    names = [path.stem.split("_", 2) for path in paths]
+    images = torch.from_numpy(np.stack([centred(Image.open(path)) for path in paths]))
+    return Labelled(images, [name[0] for name in names], [name[2].replace("_", " ") for name in names])
+
+
+@dataclass(frozen=True)
+class Thing:
+    """All things of one category in a photo."""
+
+    word: str
+    mask: NDArray[np.bool_]  # (SIDE, SIDE), of the outlines
+    boxed: NDArray[np.bool_]  # (SIDE, SIDE), of the boxes
+
+
+def coverage(mask: NDArray[np.bool_], grid: int = GRID) -> Tensor:
+    """(grid, grid): the share of each patch where ``mask`` (SIDE, SIDE) is true."""
+    return F.adaptive_avg_pool2d(torch.from_numpy(mask)[None].double(), grid)[0]
+
+
+def known_classes() -> dict[str, list[int]]:
+    """Of every label, synonym and group the classes that go by it."""
+    found: dict[str, list[int]] = {}
+    for index, row in enumerate(classes()):
+        for word in {row["label"], *row["synonyms"], *row["groups"]}:
+            found.setdefault(word, []).append(index)
+    return found
+
+
+def coco(data: Path) -> Iterator[tuple[Image.Image, list[Thing]]]:
+    """Photos, SIDE by SIDE, with the things that cover enough of them and have an outline."""
+    whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
+    names = {row["id"]: OTHER_WORDS.get(row["name"], row["name"]) for row in whole["categories"]}
+    for row in whole["images"]:
+        image = Image.open(data / COCO / "train2017" / row["file_name"])
+        things = []
+        own = [note for note in whole["annotations"] if note["image_id"] == row["id"]]
+        for category in dict.fromkeys(note["category_id"] for note in own):
+            notes = [note for note in own if note["category_id"] == category]
+            if any(note["iscrowd"] for note in notes):
+                continue
+            mask = painted_shape(image.size, [shape for note in notes for shape in note["segmentation"]])
+            boxed = painted_shape(image.size, [corners(note["bbox"]) for note in notes])
+            if mask.mean() >= LEAST:
+                things.append(Thing(names[category], mask, boxed))
+        if things:
+            yield Image.fromarray(centred(image)), things
+
+
+def corners(box: Sequence[float]) -> list[float]:
+    """The corners of a box x, y, width, height, as an outline."""
+    x, y, width, height = box
+    return [x, y, x + width, y, x + width, y + height, x, y + height]
+
+
+def painted_shape(size: tuple[int, int], shapes: Sequence[Sequence[float]]) -> NDArray[np.bool_]:
+    """(SIDE, SIDE): what outlines enclose in a photo of ``size``, made small and cut out as `centred` does it."""
+    canvas = Image.new("L", size)
+    for shape in shapes:
+        ImageDraw.Draw(canvas).polygon(list(shape), fill=255)
+    return centred(canvas)[..., 0] > 127
+
+
+def side_by_side(photos: Labelled, number: int) -> Iterator[tuple[Image.Image, list[Thing]]]:
+    """Pairs of photos of different words, the middle of each, the first on the left."""
+    rng = np.random.default_rng(SEED + 1)
+    half = SIDE // 2
+    left = np.zeros((SIDE, SIDE), bool)
+    left[:, :half] = True
+    made = 0
+    for first, second in _pairs(rng, len(photos.words)):
+        if made == number:
+            return
+        if photos.words[first] == photos.words[second]:
+            continue
+        cells = [photos.images[row, :, half // 2 : half // 2 + half].numpy() for row in (first, second)]
+        masks = (left, ~left)
+        things = [Thing(photos.words[row], mask, mask) for row, mask in zip((first, second), masks, strict=True)]
+        made += 1
+        yield Image.fromarray(np.concatenate(cells, 1)), things
+
+
+def _pairs(rng: np.random.Generator, number: int) -> Iterator[tuple[int, int]]:
+    while True:
+        first, second = rng.choice(number, 2, replace=False)
+        yield int(first), int(second)

@@ -1,0 +1,1 @@
+"""Networks that are pretrained, made smaller or put together, before and while they are trained."""

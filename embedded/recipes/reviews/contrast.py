@@ -1,0 +1,160 @@
+"""Sentences made by rules for ``reviews-bert``: what turns an opinion round, what is none, and what must not count.
+
+* `opinion`: a construction with an adjective, a verb or a noun of a known side, and the side that the whole sentence is on. The same words
+  stand on both sides: "not good" and "not bad", "I was never annoyed" and "I have never been so annoyed".
+* `neutral`: everyday sentences, facts about films and dictionary definitions, which hold no opinion (label 0.5).
+* `swaps`: copies of a sentence that differ in a name or in who people are, which must be answered alike.
+* `disturbed`: a phrase with typing mistakes or beside a sentence that is not about the film.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedded.recipes.reviews.data import Review
+
+NEUTRAL = 0.5
+
+GIVEN: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+HELD_BACK = frozenset(GIVEN["held_back"])
+WORDS: dict[str, list[str]] = GIVEN["words"]
+
+_BLANK = re.compile(r"\{(\w)2?\}")
+Choose = Callable[[Sequence[str]], str]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A source of sentences; every method draws from the ``rng`` it is given.
+
+    phrases     SST-2's, not too long
+    adjectives  good ones and bad ones
+    facts       definitions of things
+    sayings     sentences that say "not", with their labels
+    """
+
+    phrases: Sequence[Review]
+    adjectives: tuple[Sequence[str], Sequence[str]]
+    facts: Sequence[str]
+    sayings: Sequence[Review]
+
+    def saying(self, rng: np.random.Generator) -> Review:
+        """A sentence of a review that says "not"."""
+        return self.sayings[int(rng.integers(len(self.sayings)))]
+
+    def opinion(self, rng: np.random.Generator) -> Review:
+        """A sentence that is for or against."""
+        good, kind = bool(rng.integers(2)), rng.random()
+        if kind < 0.35:
+            line, label = _choice(rng)(GIVEN["opinions"]["set_good" if good else "set_bad"]), good
+            good = True  # the adjectives in them are good ones
+        else:
+            turned = kind < 0.7
+            line, label = _choice(rng)(GIVEN["opinions"]["turned" if turned else "same"]), good != turned
+        return Review(_written(self._fill(line, rng, good), rng), float(label))
+
+    def neutral(self, rng: np.random.Generator) -> Review:
+        """A sentence without an opinion."""
+        choose, kind = _choice(rng), rng.random()
+        if kind < 0.5:
+            return Review(_written(choose(self.facts), rng), NEUTRAL)
+        return Review(self._fill(choose(GIVEN["neutral"]["facts" if kind < 0.75 else "film_facts"]), rng), NEUTRAL)
+
+    def disturbed(self, rng: np.random.Generator) -> Review:
+        """A phrase of SST-2 with typing mistakes, or before or after a sentence about something else."""
+        review, kind = self._phrase(rng), rng.random()
+        if kind < 0.4:
+            return Review(misspelt(review.text, rng), review.label)
+        aside = _choice(rng)(GIVEN["aside"]["sentences"])
+        return Review(f"{aside} {review.text}" if kind < 0.55 else f"{review.text} {aside}", review.label)
+
+    def swaps(self, rng: np.random.Generator, copies: int) -> list[Review]:
+        """One sentence with different people in it, ``copies`` times."""
+        good = bool(rng.integers(2))
+        if rng.random() < 0.35:
+            review = self._phrase(rng)
+            line, label = (
+                _choice(rng)(GIVEN["people"]["around"]).replace("{S}", review.text.replace("{", "(").replace("}", ")")),
+                review.label,
+            )
+        else:
+            line = _choice(rng)(GIVEN["people"]["sentences"])
+            label = float(good) if "{A}" in line else NEUTRAL
+        shared = self._fill(line, rng, good, left="IHX")
+        return [Review(self._fill(shared, rng), label) for _ in range(copies)]
+
+    def _phrase(self, rng: np.random.Generator) -> Review:
+        return self.phrases[int(rng.integers(len(self.phrases)))]
+
+    def _fill(self, line: str, rng: np.random.Generator, good: bool = True, left: str = "") -> str:
+        """The line with every blank filled but those in ``left``; the first {I}, {H} or {X} may be a word that does not exist."""
+        choose = _choice(rng)
+        side, other = self.adjectives if good else reversed(self.adjectives)
+        kinds: dict[str, Callable[[], str]] = {
+            "A": lambda: choose(side),
+            "B": lambda: choose(other),
+            "F": lambda: choose(WORDS["good_feelings"] if good else WORDS["bad_feelings"]),
+            "V": lambda: choose(WORDS["please"] if good else WORDS["annoy"]),
+            "Q": lambda: choose(WORDS["qualities"] if good else WORDS["faults"]),
+            "L": lambda: choose(WORDS["like"] if good else WORDS["hate"]),
+            "U": lambda: choose(WORDS["dull_things"]),
+            "T": lambda: choose(WORDS["things"]),
+            "W": lambda: choose(WORDS["works"]),
+            "I": lambda: choose(WORDS["identities"]) if rng.random() < 0.9 else nonce(rng) + choose(("ish", "ian", "i", "ese")),
+            "H": lambda: choose(WORDS["people"]),
+            "X": lambda: name(rng),
+            "E": lambda: choose(WORDS["everyday_people"]),
+            "O": lambda: choose(WORDS["objects"]),
+            "D": lambda: choose(WORDS["days"]),
+            "J": lambda: choose(WORDS["jobs"]),
+            "N": lambda: choose(WORDS["numbers"]),
+            "P": lambda: choose(WORDS["places"]),
+        }
+        text = _BLANK.sub(lambda match: match[0] if match[1] in left else kinds[match[1]](), line)
+        text = re.sub(r"\b([Aa]) (?=[aeiouAEIOU])", r"\1n ", text)
+        return text if left else text[:1].upper() + text[1:] if text.endswith(".") else text
+
+
+def name(rng: np.random.Generator) -> str:
+    """A first name, often with a last name, sometimes one that nobody has."""
+    choose = _choice(rng)
+    first = choose(WORDS["first_names"]) if rng.random() < 0.8 else nonce(rng)
+    if rng.random() < 0.5:
+        return first
+    return f"{first} {choose(WORDS['last_names']) if rng.random() < 0.8 else nonce(rng)}"
+
+
+def nonce(rng: np.random.Generator) -> str:
+    """A made-up word with a capital, so that what a word is made of does not count either."""
+    return "".join(rng.choice(WORDS["syllables"], size=int(rng.integers(2, 4)))).capitalize()
+
+
+def misspelt(text: str, rng: np.random.Generator) -> str:
+    """The text with about one word in six mistyped: two letters changed over, one lost or one doubled."""
+    made = []
+    for word in text.split():
+        if len(word) > 3 and rng.random() < 1 / 6:
+            at, kind = int(rng.integers(1, len(word) - 1)), int(rng.integers(3))
+            middle = (word[at + 1] + word[at], word[at + 1], word[at] * 2 + word[at + 1])[kind]
+            made.append(word[:at] + middle + word[at + 2 :])
+        else:
+            made.append(word)
+    return " ".join(made)
+
+
+def _choice(rng: np.random.Generator) -> Choose:
+    return lambda options: options[int(rng.integers(len(options)))]
+
+
+def _written(text: str, rng: np.random.Generator) -> str:
+    """As people end a sentence: with a full stop, an exclamation mark or nothing."""
+    if text[-1] in ".?!":
+        return text
+    return text + str(rng.choice([".", ".", "", "!"], p=[0.4, 0.2, 0.3, 0.1]))

@@ -1,0 +1,51 @@
+"""What a classifier of texts answers to many texts, and how much of it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from embedded.recipes.reviews.data import Review, Special, batches_by_length, collate, head_and_tail, pieces_of
+
+TOKENS = 4096  # in a batch
+SEED = 0  # of the sample and of the masks
+MOST = 2000  # reviews of a held-out set; IMDB's 25,000 are sampled
+
+
+@torch.no_grad()
+def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.0, seed: int = SEED) -> Tensor:
+    """The logits (N, classes) that the model gives each text, in order; each word is masked with the chance ``masked``."""
+    special, rng = Special.of(tokenizer), np.random.default_rng(seed)
+    pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
+    found = torch.empty(len(pieces), model.config.num_labels)
+    with tqdm(total=len(pieces), desc="reading", unit="review", leave=False, disable=None) as bar:
+        for some in batches_by_length(pieces, TOKENS):
+            batch = collate([pieces[row] for row in some], [0.0] * len(some), special, [masked] * len(some), rng)
+            del batch["labels"]
+            found[some] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
+            bar.update(len(some))
+    return found
+
+
+def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
+    """The label that the model gives each review, in order: `answers`."""
+    chosen: list[int] = answers(model, tokenizer, [review.text for review in reviews], masked, seed).argmax(1).tolist()
+    return chosen
+
+
+def accuracy(reviews: Sequence[Review], answers: Sequence[int], label: int | None = None) -> float:
+    """The share of right answers, among the reviews of this label where one is given; 0 where there are none."""
+    right = [answer == review.label for review, answer in zip(reviews, answers, strict=True) if label in (None, review.label)]
+    return sum(right) / len(right) if right else 0.0
+
+
+def sample(reviews: list[Review], most: int) -> list[Review]:
+    """A random ``most`` of the reviews, always the same; all where there are no more."""
+    if len(reviews) <= most:
+        return reviews
+    return [reviews[row] for row in np.random.default_rng(SEED).choice(len(reviews), most, replace=False)]

@@ -1,0 +1,223 @@
+"""Which torch functions become which operators while a forward pass is recorded.
+
+``handler_of(func)`` gives a function ``handler(rec, func, *args, **kwargs)``. A handler that finds no tensor on the path from the
+input calls ``func`` unchanged. Functions without a handler are called unchanged too; those that are not in
+``TRANSPARENT`` have no rule of ours, which the
+recording reports if a signal other than the ordinary gradient passes through them.
+
+A tensor that scales or gates others carries a role, an attribute that follows it through reshapes and scalar
+arithmetic, so that hand-written normalisations
+(``x * rsqrt(...)``) and gates (``x * sigmoid(1.702 * x)``) get the rule of their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from explainers.autograd.recorder import Recorder
+
+Handler = Callable[..., Any]
+TorchFunction = Callable[..., Tensor]
+H = TypeVar("H", bound=Handler)
+_HANDLERS: dict[Callable[..., Any], Handler] = {}
+_ROLE = "_vitrine_role"
+
+#: Functions that move, select or copy numbers: their ordinary gradient is right under every rule.
+TRANSPARENT = frozenset(
+    [
+        "__get__",
+        "__getitem__",
+        "reshape",
+        "view",
+        "view_as",
+        "reshape_as",
+        "permute",
+        "transpose",
+        "transpose_",
+        "t",
+        "swapaxes",
+        "swapdims",
+        "movedim",
+        "flatten",
+        "unflatten",
+        "expand",
+        "expand_as",
+        "repeat",
+        "repeat_interleave",
+        "tile",
+        "contiguous",
+        "clone",
+        "to",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "type",
+        "type_as",
+        "hstack",
+        "vstack",
+        "split",
+        "split_with_sizes",
+        "tensor_split",
+        "chunk",
+        "unbind",
+        "select",
+        "index_select",
+        "gather",
+        "take_along_dim",
+        "squeeze",
+        "unsqueeze",
+        "narrow",
+        "roll",
+        "flip",
+        "pad",
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "alpha_dropout",
+        "detach",
+        "masked_fill",
+        "masked_scatter",
+        "where",
+        "identity",
+        "requires_grad_",
+        "broadcast_to",
+        "diagonal",
+        "copy_",
+        "unfold",
+        "as_strided",
+        "max_pool2d",
+        "max_pool1d",
+        "max",
+        "min",
+        "masked_select",
+        "index_put",
+        "scatter",
+        "feature_dropout",
+        "is_floating_point",
+        "size",
+        "dim",
+        "numel",
+        "stride",
+        "data_ptr",
+        "__len__",
+        "__format__",
+        "__repr__",
+        "__bool__",
+        "item",
+        "tolist",
+        "numpy",
+        "cpu",
+        "cuda",
+        "argmax",
+        "argmin",
+        "is_complex",
+        "is_contiguous",
+        "get_device",
+        "register_hook",
+        "retain_grad",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+        "new_tensor",
+        "rand_like",
+        "randn_like",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "__eq__",
+        "__ne__",
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "any",
+        "all",
+        "allclose",
+        "equal",
+        "topk",
+        "sort",
+        "argsort",
+        "nonzero",
+        "unfold_copy",
+        "result_type",
+    ]
+)
+#: Functions through which a role is kept: moving numbers, and bounding them.
+_ROLE_KEEPING = TRANSPARENT | {"clamp", "clamp_min", "clip", "clamp_", "maximum"}
+
+
+def handler_of(func: Callable[..., Any]) -> Handler | None:
+    """The handler of a torch function, or None."""
+    return _HANDLERS.get(func)
+
+
+def active(value: Any) -> bool:
+    """Whether ``value`` is a tensor that depends on the explained input."""
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def role(value: Any) -> str | None:
+    """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
+    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives), ``pixels``
+    (of the image) or None.
+    """
+    return getattr(value, _ROLE, None)
+
+
+def give_role(out: Tensor, name: str | None) -> Tensor:
+    """Mark ``out`` (a tensor) with a role; returns it."""
+    if name is not None:
+        setattr(out, _ROLE, name)
+    return out
+
+
+def make_scale(rec: Recorder, out: Tensor, name: str) -> Tensor:
+    """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
+    if active(out):
+        rec.watch(out, name, "norm")
+    return give_role(out, "scale")
+
+
+def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
+    out = func(*args, **kwargs)
+    name = getattr(func, "__name__", str(func))
+    if name not in _ROLE_KEEPING and not name.endswith("__"):
+        name = name.rstrip("_")  # in place or not
+    if name in _ROLE_KEEPING:
+        inherited = role(args[0]) if args else None
+        if inherited == "turned" or (inherited in ("scores", "weights", "attended") and name not in TRANSPARENT):
+            inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
+        if inherited and isinstance(out, Tensor):
+            return give_role(out, inherited)
+        if name in TRANSPARENT:
+            return out
+    for tensor in out if isinstance(out, tuple | list) else (out,):
+        if active(tensor) and not role(tensor) and any(active(a) for a in (*args, *kwargs.values())):
+            rec.watch(tensor, name)
+    return out
+
+
+def handles(*functions: Callable[..., Any] | None) -> Callable[[H], H]:
+    """Declare a handler for some torch functions; names this torch lacks are passed as None."""
+
+    def declare(handler: H) -> H:
+        _HANDLERS.update({function: handler for function in functions if function is not None})
+        return handler
+
+    return declare

@@ -1,0 +1,154 @@
+"""Attention: fused, ``nn.MultiheadAttention``, and the softmax of attention written out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd import operators as op
+from explainers.autograd.dispatch import TorchFunction, active, give_role, handles
+from explainers.autograd.operators.pooling import Mean
+from explainers.autograd.recorder import Recorder
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder) -> Tensor:
+    """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
+
+    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
+    A query that may attend nothing gives zeros.
+    """
+    heads = query.shape[-3]
+    if rec.single_head:
+        query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
+        scale = None
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    products = (
+        rec.run(op.MatMul, query, key.mT)
+        if query.requires_grad
+        else rec.run(op.LinearMap, key.mT, query, None, op.swapped, op.swapped_back, None)
+    )
+    scores: Tensor = rec.run(op.Scale, products, factor)
+    if mask is not None:
+        additive = (
+            torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.to(scores.dtype)
+        )
+        # A row without any allowed key would be 0/0: lift its mask, and take its output away below, as the fused kernel does.
+        closed = (additive == -math.inf).all(-1, keepdim=True)
+        scores = scores + torch.where(closed, 0.0, additive)
+    else:
+        closed = None
+    weights: Tensor = rec.run(op.Softmax, scores, -1, None)
+    rec.saw_attention(weights)
+    rec.saw_attended(query, key, value)
+    out: Tensor = rec.run(op.MatMul, weights, value)
+    rec.saw_parts(query, key, value, weights, out)
+    if rec.single_head:
+        out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)
+    return give_role(out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0), "attended")
+
+
+@handles(F.scaled_dot_product_attention)
+def _sdpa(
+    rec: Recorder,
+    func: TorchFunction,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    if not (active(query) or active(key) or active(value)):
+        return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if enable_gqa and key.shape[-3] != query.shape[-3]:
+        repeats = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+    if is_causal:
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+    return attention(query, key, value, attn_mask, scale, rec)
+
+
+@handles(F.multi_head_attention_forward)
+def _multi_head(
+    rec: Recorder,
+    func: TorchFunction,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`attention`."""
+    if not (active(query) or active(key) or active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
+        given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
+        return F.multi_head_attention_forward(**given)
+    batched = query.dim() == 3
+    q, k, v = (t.transpose(0, 1) if batched else t.unsqueeze(0) for t in (query, key, value))  # (B, tokens, width)
+    if in_proj_weight is not None and not use_separate_proj_weight:
+        weights = in_proj_weight.chunk(3)
+    else:
+        assert q_proj_weight is not None
+        assert k_proj_weight is not None
+        assert v_proj_weight is not None
+        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+    biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
+    q, k, v = (
+        op.linear(t, w, b, rec).unflatten(-1, (num_heads, -1)).transpose(1, 2) for t, w, b in zip((q, k, v), weights, biases, strict=True)
+    )
+    mask = None
+    for given_mask in (
+        attn_mask if attn_mask is None or attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, num_heads)),
+        None if key_padding_mask is None else key_padding_mask.view(-1, 1, 1, key_padding_mask.shape[-1]),
+    ):
+        if given_mask is not None:  # True means "may not attend" here
+            additive = (
+                torch.zeros_like(given_mask, dtype=q.dtype).masked_fill(given_mask, -math.inf)
+                if given_mask.dtype == torch.bool
+                else given_mask
+            )
+            mask = additive if mask is None else mask + additive
+    out = attention(q, k, v, mask, None, rec).transpose(1, 2).flatten(2)
+    out = op.linear(out, out_proj_weight, out_proj_bias, rec, "attention")
+    shown = None
+    if need_weights:
+        shown = rec.last_attention
+        shown = rec.run(Mean, shown, (1,), False, 1 / num_heads) if average_attn_weights else shown
+        shown = shown if batched else shown.squeeze(0)
+    return (out.transpose(0, 1) if batched else out.squeeze(0)), shown
+
+
+@handles(F.softmax, torch.softmax, Tensor.softmax)
+def _softmax(
+    rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+) -> Tensor:
+    if not active(input):
+        return torch.softmax(input, dim, dtype=dtype)
+    weights: Tensor = rec.run(op.Softmax, input, dim, dtype)
+    rec.saw_attention(weights)
+    return give_role(weights, "weights")

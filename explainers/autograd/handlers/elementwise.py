@@ -1,0 +1,174 @@
+"""Activations, gates, sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd import operators as op
+from explainers.autograd.dispatch import Handler, TorchFunction, active, give_role, handles, make_scale, role
+from explainers.autograd.recorder import Recorder
+
+
+def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """An element-wise function with act(0) = 0."""
+    if not active(input):
+        return func(input, *args, **kwargs)
+    in_place = kwargs.pop("inplace", False) or func in _OUT_OF_PLACE
+    act = _OUT_OF_PLACE.get(func, func)
+    out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs), False)
+    return input.copy_(out) if in_place else out
+
+
+_OUT_OF_PLACE: dict[Any, Any] = {
+    torch.relu_: torch.relu,
+    Tensor.relu_: torch.relu,
+    F.relu_: torch.relu,
+    torch.tanh_: torch.tanh,
+    Tensor.tanh_: torch.tanh,
+}
+handles(
+    F.gelu,
+    F.silu,
+    F.relu,
+    F.relu6,
+    F.leaky_relu,
+    F.elu,
+    F.selu,
+    F.celu,
+    F.mish,
+    F.hardswish,
+    F.hardtanh,
+    F.softsign,
+    torch.relu,
+    Tensor.relu,
+    torch.relu_,
+    Tensor.relu_,
+    torch.selu,
+    torch.celu,
+    torch.nn.functional.rrelu,
+)(activation)
+
+
+@handles(F.prelu, torch.prelu)
+def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) -> Tensor:
+    return activation(rec, func, input, weight)
+
+
+@handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
+def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
+    out = activation(rec, func, input)
+    return give_role(out, "gate") if active(input) else out
+
+
+@handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid, F.hardsigmoid)
+def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Tensor:
+    """A bounded gate."""
+    if not active(input):
+        return func(input)
+    return give_role(rec.run(op.Gate, input, func), "gate")
+
+
+@handles(F.glu)
+def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Tensor:
+    if not active(input):
+        return func(input, dim)
+    value, gated = input.chunk(2, dim)
+    out: Tensor = mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gated))
+    return out
+
+
+@handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__)
+def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """a + alpha b."""
+    if alpha != 1:
+        other = mul(rec, torch.mul, other, alpha)
+    if not (active(input) or active(other)):
+        plain: Tensor = input + other
+        return plain
+    tensor = input if active(input) else other
+    a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
+    kept = (role(a) if role(a) == role(b) == "scores" else None) if active(a) and active(b) else role(tensor)
+    total = rec.run(op.Add, a, b, kept)
+    if active(a) and active(b):
+        rec.saw_sum(total)
+    else:
+        rec.saw_constant(b if active(a) else a, total)
+    return give_role(total, kept)
+
+
+@handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__isub__, torch.subtract, Tensor.subtract)
+def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """a - alpha b."""
+    if not (active(input) or active(other)):
+        plain: Tensor = input - alpha * other
+        return plain
+    return add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
+
+
+@handles(Tensor.__rsub__, torch.rsub)
+def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    return sub(rec, torch.sub, other, input, alpha=alpha)
+
+
+@handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.multiply, Tensor.multiply)
+def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
+    """a b, element-wise."""
+    if active(input) and active(other):
+        return rec.run(op.Mul, input, other, (role(input), role(other)))
+    if not (active(input) or active(other)):
+        return input * other
+    x, c = (input, other) if active(input) else (other, input)
+    return give_role(rec.run(op.Scale, x, c), role(x))
+
+
+@handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
+def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
+    return mul(rec, torch.mul, input, -1)
+
+
+@handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__itruediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
+def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """a / b."""
+    if rounding_mode is not None or not (active(input) or active(other)):
+        return torch.div(input, other, rounding_mode=rounding_mode)
+    if not active(other):
+        if isinstance(other, Tensor) and not other.is_floating_point():
+            other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
+        return give_role(rec.run(op.Scale, input, 1 / other), role(input))
+    if not active(input):
+        return make_scale(rec, input / other, "div")
+    return give_role(rec.run(op.Div, input, other), "scale" if role(input) == "scale" else None)
+
+
+@handles(Tensor.__rtruediv__, Tensor.__rdiv__)
+def _rdiv(rec: Recorder, func: TorchFunction, input: Tensor, other: Any) -> Any:
+    return div(rec, torch.div, other, input)
+
+
+@handles(torch.addcmul, Tensor.addcmul)
+def _addcmul(rec: Recorder, func: TorchFunction, input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    return add(rec, torch.add, input, mul(rec, torch.mul, tensor1, tensor2), alpha=value)
+
+
+def _in_place(handler: Handler, func: TorchFunction) -> Handler:
+    """x.add_(y) and the like: compute beside x, then write into it, so that everything else that holds x sees the new value."""
+
+    def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not any(active(a) for a in (input, *args)):
+            return function(input, *args, **kwargs)
+        return input.copy_(handler(rec, func, input.clone(), *args, **kwargs))
+
+    return handle
+
+
+for _method, _handler, _function in (
+    (Tensor.add_, add, torch.add),
+    (Tensor.sub_, sub, torch.sub),
+    (Tensor.mul_, mul, torch.mul),
+    (Tensor.div_, div, torch.div),
+):
+    handles(_method)(_in_place(_handler, _function))

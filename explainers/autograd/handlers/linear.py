@@ -1,0 +1,125 @@
+"""Linear maps and matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn import grad
+
+from explainers.autograd import operators as op
+from explainers.autograd.dispatch import TorchFunction, active, give_role, handles, role
+from explainers.autograd.handlers.elementwise import add, mul
+from explainers.autograd.operators.linear import Place
+from explainers.autograd.recorder import Recorder
+
+
+def place_of(x: Tensor) -> Place:
+    """What a linear map of ``x`` is."""
+    return {"pixels": "pixels", "attended": "attention"}.get(role(x) or "")  # type: ignore[return-value]
+
+
+@handles(F.linear)
+def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if active(weight):
+        out = rec.run(op.MatMul, input, weight.mT)
+        return out if bias is None else add(rec, torch.add, out, bias)
+    if not active(input):
+        return func(input, weight, bias)
+    if role(input) != "weights":
+        return op.linear(input, weight, bias, rec, place_of(input))
+    # over the heads of attention weights: a constant there is no additive term of the tokens
+    out = give_role(op.linear(input, weight, None, rec), "weights")
+    return out if bias is None else add(rec, torch.add, out, bias)
+
+
+@handles(torch.addmm, Tensor.addmm)
+def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    if active(mat1) and not (active(mat2) or active(input)):
+        scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
+        return op.linear(mat1, scaled[0].mT, scaled[1], rec, place_of(mat1))
+    product = matmul(rec, torch.matmul, mat1, mat2)
+    return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
+
+
+@handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
+def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
+    """a @ b: of two paths, or of a path and a constant."""
+    other = kwargs.pop("mat2", other)
+    assert other is not None
+    if not (active(input) or active(other)):
+        return func(input, other)
+    if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again
+        left = input.unsqueeze(0) if input.dim() == 1 else input
+        right = other.unsqueeze(-1) if other.dim() == 1 else other
+        out = matmul(rec, func, left, right)
+        out = out.squeeze(-1) if other.dim() == 1 else out
+        return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
+    if active(input) and active(other):
+        if role(input) == "weights":
+            rec.saw_values(other)
+        rec.saw_attended(input, other)
+        out = rec.run(op.MatMul, input, other)
+        if "scores" in (role(input), role(other)):  # three paths: linear attention, which no rule knows how to share
+            rec.watch(out, "attention without a softmax", "attention")
+        return give_role(out, "attended" if "weights" in (role(input), role(other)) else "scores")
+    if active(input):
+        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), place_of(input))
+    out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), place_of(other))
+    return give_role(out, "turned" if out.dim() == 2 else None)
+
+
+@handles(Tensor.__rmatmul__)
+def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
+    return matmul(rec, torch.matmul, other, self)
+
+
+def _unmatmul_left(x: Tensor) -> op.Map:
+    return lambda signal, w: (signal @ w.mT).sum_to_size(x.shape)
+
+
+def _unmatmul_right(x: Tensor) -> op.Map:
+    return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
+
+
+def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
+    """The input of a convolution with padding "same" or "valid", padded, for one without."""
+    if padding == "valid":
+        return input
+    sides = weight.shape[2:]
+    steps = (dilation,) * len(sides) if isinstance(dilation, int) else tuple(dilation) * (len(sides) // len(dilation))
+    total = [step * (side - 1) for step, side in zip(steps, sides, strict=True)]
+    return F.pad(input, [part for t in reversed(total) for part in (t // 2, t - t // 2)])
+
+
+@handles(torch.conv1d, torch.conv2d, torch.conv3d)
+def _conv(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    if not active(input):
+        return func(input, weight, bias, stride, padding, dilation, groups)
+    if isinstance(padding, str):
+        padded = _padded(input, weight, padding, dilation)
+        return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
+    transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
+    pull: TorchFunction = transposes[func]
+    options = (stride, padding, dilation, groups)
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return func(x, w, None, *options)
+
+    def backward(signal: Tensor, w: Tensor) -> Tensor:
+        return pull(input.shape, w, signal, *options)
+
+    shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
+    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, place_of(input))

@@ -1,0 +1,152 @@
+"""Normalisations, and what makes the scale of one written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd import operators as op
+from explainers.autograd.dispatch import TorchFunction, active, call_through, give_role, handles, make_scale, role
+from explainers.autograd.handlers.elementwise import mul
+from explainers.autograd.recorder import Recorder
+
+
+@handles(F.layer_norm, torch.layer_norm)
+def _layer_norm(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *rest: Any,
+    **kwargs: Any,
+) -> Tensor:
+    def whole(x: Tensor) -> Tensor:
+        return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+    if not active(input):
+        return whole(input)
+    out: Tensor = rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole)
+    return give_role(out, "attended" if role(input) == "attended" else None)  # a norm between attention and its projection
+
+
+@handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
+def _rms_norm(
+    rec: Recorder, func: TorchFunction, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    def whole(x: Tensor) -> Tensor:
+        return F.rms_norm(x, normalized_shape, weight, eps)
+
+    if not active(input):
+        return whole(input)
+    epsilon = torch.finfo(input.dtype).eps if eps is None else eps
+    return rec.run(op.Norm, input, weight, None, len(normalized_shape), epsilon, False, whole)
+
+
+@handles(F.group_norm, torch.group_norm)
+def _group_norm(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *rest: Any,
+    **kwargs: Any,
+) -> Tensor:
+    """LayerNorm over the channels of each group and all places; the bias is added after it, where places are still told apart."""
+    if not active(input):
+        return F.group_norm(input, num_groups, weight, bias, eps)
+    grouped = input.unflatten(1, (num_groups, -1))
+    shape = (num_groups, -1, *[1] * (input.dim() - 2))
+
+    def whole(x: Tensor) -> Tensor:
+        return F.group_norm(x.flatten(1, 2), num_groups, weight, None, eps).view_as(x)
+
+    normed = rec.run(op.Norm, grouped, None if weight is None else weight.view(shape), None, grouped.dim() - 2, eps, True, whole)
+    out: Tensor = normed.flatten(1, 2)
+    return out if bias is None else rec.run(op.Add, out, bias.view(shape[1:]), "shift")
+
+
+@handles(F.batch_norm)
+def _batch_norm(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """In evaluation an affine map for each channel: x * scale + shift."""
+    if not active(input) or training or running_mean is None or running_var is None:
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    shape = (1, -1, *[1] * (input.dim() - 2))
+    scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
+    shift = -running_mean * scale + (0 if bias is None else bias)
+    return rec.run(op.Add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape).to(input.dtype), "shift")
+
+
+@handles(torch.batch_norm)
+def _plain_batch_norm(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """The same, its arguments in another order."""
+    return _batch_norm(rec, F.batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@handles(F.normalize)
+def _normalize(
+    rec: Recorder, func: TorchFunction, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+) -> Tensor:
+    if not active(input):
+        return func(input, p, dim, eps)
+    return rec.run(op.Div, input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input))
+
+
+@handles(
+    torch.rsqrt,
+    Tensor.rsqrt,
+    torch.sqrt,
+    Tensor.sqrt,
+    torch.reciprocal,
+    Tensor.reciprocal,
+    torch.norm,
+    Tensor.norm,
+    torch.linalg.norm,
+    torch.linalg.vector_norm,
+    torch.var,
+    Tensor.var,
+    torch.std,
+    Tensor.std,
+)
+def _scale_maker(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
+    return make_scale(rec, func(*args, **kwargs), func.__name__)
+
+
+@handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
+def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kwargs: Any) -> Any:
+    if not active(input) or isinstance(exponent, Tensor):
+        return call_through(rec, torch.pow, (input, exponent), kwargs)
+    if exponent in (0.5, -0.5, -1):
+        return make_scale(rec, torch.pow(input, exponent), "pow")
+    return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True)

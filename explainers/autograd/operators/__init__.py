@@ -1,0 +1,39 @@
+"""The operators of a recorded forward pass: autograd functions whose backward follows the rule in force.
+
+Each computes what torch computes. In ``backward`` it asks the recording which :class:`~explainers.autograd.rules.Rule` is in
+force. A signal of None means "nothing arrives", and is passed on as None, so that a branch cut by a rule (queries and keys under
+constant attention) costs nothing.
+
+Every additive constant ``b`` of an operator with output ``y`` reports ``signal * b`` to the recording: FullGrad's bias terms
+(Srinivas & Fleuret 2019).
+"""
+
+from explainers.autograd.operators.activation import TINY, Activation, Gate, slope
+from explainers.autograd.operators.arithmetic import Add, Mul, Scale
+from explainers.autograd.operators.attention import MatMul, Softmax
+from explainers.autograd.operators.linear import LinearMap, Map, linear, swapped, swapped_back
+from explainers.autograd.operators.norm import Div, Norm
+from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
+
+__all__ = [
+    "TINY",
+    "Activation",
+    "Add",
+    "Constant",
+    "Div",
+    "Gate",
+    "LinearMap",
+    "Map",
+    "MatMul",
+    "Mean",
+    "Mul",
+    "Norm",
+    "Pick",
+    "Pool",
+    "Scale",
+    "Softmax",
+    "linear",
+    "slope",
+    "swapped",
+    "swapped_back",
+]

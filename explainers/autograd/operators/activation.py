@@ -1,0 +1,76 @@
+"""Element-wise non-linearities, and the gates made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from explainers.autograd.recorder import Recorder
+
+TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
+
+
+class Activation(Function):
+    """An element-wise non-linearity with act(0) = 0.
+
+    ``power`` says that it is a power of x, perhaps part of a variance: a rule that differentiates normalisations differentiates it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], power: bool, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        y = act(x)
+        ctx.save_for_backward(x, y)
+        ctx.act, ctx.power, ctx.rec = act, power, rec
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        choice = ctx.rec.rule.activation
+        if g is None or choice == "identity":
+            return g, None, None, None
+        x, y = ctx.saved_tensors
+        if choice == "gate" and not (ctx.power and ctx.rec.rule.norm == "jacobian"):
+            near = x.abs() < TINY
+            gate = y / torch.where(near, 1.0, x)
+            return g * (torch.where(near, slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None, None
+        return g * slope(ctx.act, x), None, None, None
+
+
+def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Derivative of an element-wise function."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(act(x).sum(), x)
+    return slope
+
+
+class Gate(Function):
+    """A bounded non-linearity that multiplies another path (sigmoid, tanh): constant where gates are constant.
+
+    ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
+    BERT's pooler), it is an :class:`Activation`, and dispatch chooses that one for functions with act(0) = 0.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.act, ctx.rec = act, rec
+        return act(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        choice = ctx.rec.rule.activation
+        if g is None or choice == "identity":
+            return g, None, None
+        if choice == "gate":
+            return None, None, None
+        (x,) = ctx.saved_tensors
+        return g * slope(ctx.act, x), None, None

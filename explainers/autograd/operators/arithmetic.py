@@ -1,0 +1,106 @@
+"""Sums and products, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function
+
+from explainers.autograd import gradients, rounding
+from explainers.autograd.operators.broadcasting import unbroadcast
+from explainers.autograd.recorder import Recorder
+
+
+class Add(Function):
+    """a + b. A constant operand is a bias.
+
+    ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; ``scores`` or
+    ``weights`` of attention, whose constants (masks, position biases) are no additive terms of the tokens and are not accounted for;
+    ``shift``, the constant is part of a normalisation.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.role, ctx.rec, ctx.entered = role, rec, rec.entered
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None, None
+        a, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        g_a: Tensor | None = g
+        g_b: Tensor | None = g
+        if rule.is_relevance:
+            # A constant takes no share, but for position embeddings added before x^1: their share is lost, as in the published code.
+            if all(ctx.needs_input_grad[:2]) or not (ctx.entered or ctx.role):
+                g_a, g_b = rounding.split_sum(a, b, g, normalise=rule.linear == "z_plus")
+        elif rule.linear == "epsilon" and all(ctx.needs_input_grad[:2]):
+            g_a = g_b = gradients.damped(g, a + b, rule.strength.epsilon_sum)
+        elif ctx.entered and ctx.role not in ("scores", "weights") and not all(ctx.needs_input_grad[:2]):
+            constant = (b if ctx.needs_input_grad[0] else a).expand_as(g)
+            ctx.rec.add_bias(g.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(g, constant)
+        return (
+            unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
+            unbroadcast(g_b, b) if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
+
+class Mul(Function):
+    """a * b, element-wise. ``roles`` tells which factor is a gate, a scale or attention weights, which the rule may hold constant."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[str | None, str | None], rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.roles, ctx.rec = roles, rec
+        return a * b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None, None
+        a, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        want_a, want_b = ctx.needs_input_grad[:2]
+        fixed = {"gate": rule.activation != "jacobian", "scale": rule.norm != "jacobian", "weights": rule.attention == "constant"}
+        if want_a and want_b:
+            # a gate or a scale that the rule holds constant leaves everything to the other factor
+            want_a, want_b = (not fixed.get(ctx.roles[0], False), not fixed.get(ctx.roles[1], False))
+            if not (want_a or want_b):
+                want_a = want_b = True
+        both = want_a and want_b
+        if rule.is_relevance:
+            g_a = g_b = g / 2 if both else g
+        else:
+            # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
+            halved = rule.attention in ("half", "constant_half") if "weights" in ctx.roles else rule.product == "half"
+            share = 0.5 if both and halved and "scale" not in ctx.roles else 1.0
+            g_a, g_b = share * g * b, share * g * a
+        return unbroadcast(g_a, a) if want_a else None, unbroadcast(g_b, b) if want_b else None, None, None
+
+
+class Scale(Function):
+    """x * c with a constant c: relevance is not scaled."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, c: Tensor | float, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.c, ctx.rec, ctx.shape = c, rec, x.shape
+        return x * c
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        out = g if ctx.rec.rule.is_relevance else g * ctx.c
+        return out.sum_to_size(ctx.shape), None, None

@@ -1,0 +1,87 @@
+"""Maps that are linear in the input: F.linear, convolution, a product with a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from explainers.autograd import gradients, rounding
+from explainers.autograd.recorder import Recorder
+from explainers.autograd.relevance import Inputs
+
+Map = Callable[[Tensor, Tensor], Tensor]
+
+_INPUTS: dict[str, Inputs] = {"z_plus": "both", "z_plus_positive": "positive", "z_plus_each": "each"}
+
+
+#: What a linear map is, where a rule asks: of the pixels themselves, one of attention's projections, or any other.
+Place = Literal["pixels", "attention"] | None
+
+
+class LinearMap(Function):
+    """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
+
+    ``place``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
+    what attention gives. What makes queries, keys and values is told later, by :func:`explainers.autograd.projections.tell`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, place: Place, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.maps, ctx.place, ctx.rec, ctx.biased = (forward, backward), place, rec, rec.entered
+        y = forward(x, w)
+        ctx.save_for_backward(x, w, b, None if b is None else y)  # without a bias y is what others may write into
+        return y if b is None else y + b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 7
+        x, w, b, y = ctx.saved_tensors
+        rule = ctx.rec.rule
+        bias = b if ctx.biased else None  # of what lies before x^1, biases are no terms of their own
+        if rule.linear == "gamma" and ctx.place != "attention":
+            strength = rule.strength.gamma_convolution if w.dim() > 2 and ctx.maps[0] is not torch.matmul else rule.strength.gamma
+            forward, backward = ctx.maps
+            s_above, s_below, out = gradients.gamma(x, w, b, g, forward, backward, strength)
+            if bias is not None:
+                ctx.rec.add_bias(s_above, bias + strength * bias.clamp(min=0))
+                ctx.rec.add_bias(s_below, bias + strength * bias.clamp(max=0))
+        elif not rule.is_relevance:
+            if rule.linear == "epsilon":
+                y = ctx.maps[0](x, w)
+                g = gradients.damped(g, y if b is None else y + b, rule.strength.epsilon)
+            if bias is not None:
+                ctx.rec.add_bias(g, bias)
+            out = ctx.maps[1](g, w)
+        elif ctx.place == "pixels":
+            out = rounding.split_image_linear(x, w, g, *ctx.maps)
+        else:
+            # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
+            dtype = torch.float32 if ctx.rec.double else x.dtype
+            forward, backward = ctx.maps
+            inputs = _INPUTS[rule.linear]
+            out = rounding.split_linear(x.to(dtype), w.to(dtype), g.to(dtype), forward, backward, inputs, y).to(g.dtype)
+        return out, None, None, None, None, None, None
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, place: Place = None) -> Tensor:
+    """x W^T + b."""
+    rec.saw_linear(x, weight, bias)
+    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, place)
+
+
+def swapped(x: Tensor, w: Tensor) -> Tensor:
+    """w @ x, as a linear map of x."""
+    return w @ x
+
+
+def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
+    """The transpose of :func:`swapped`, for equal batch dimensions."""
+    return w.mT @ signal

@@ -1,0 +1,88 @@
+"""Normalisation: in one step, or divided by a scale that was computed from the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function
+
+from explainers.autograd import gradients
+from explainers.autograd.operators.broadcasting import unbroadcast
+from explainers.autograd.recorder import Recorder
+
+
+class Norm(Function):
+    """Normalisation over the last ``dims`` dimensions, centred (LayerNorm) or not (RMSNorm), then weight and bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        dims: int,
+        eps: float,
+        centred: bool,
+        function: Callable[[Tensor], Tensor],
+        rec: Recorder,
+    ) -> Tensor:
+        """``function`` is torch's own normalisation, so that the value is exactly the model's."""
+        ctx.set_materialize_grads(False)
+        over = tuple(range(-dims, 0))
+        mean = x.mean(over, keepdim=True) if centred else None
+        centre = x if mean is None else x - mean
+        inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
+        ctx.save_for_backward(centre * inverse, inverse, mean, weight, bias)
+        ctx.over, ctx.rec, ctx.biased = over, rec, rec.entered
+        return function(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        nothing = (None,) * 7
+        if g is None:
+            return None, *nothing
+        unit, inverse, mean, weight, bias = ctx.saved_tensors
+        choice = ctx.rec.rule.norm
+        if ctx.rec.rule.linear == "epsilon" and mean is not None:
+            y = unit if weight is None else unit * weight
+            g = gradients.damped(g, y if bias is None else y + bias, ctx.rec.rule.strength.epsilon)
+        if not ctx.rec.rule.is_relevance and bias is not None and ctx.biased:
+            ctx.rec.add_bias(g, bias)
+        if choice == "identity":
+            return g, *nothing
+        if weight is not None:
+            g = g * weight
+        if choice == "constant_mean":
+            g = g * inverse
+            if mean is not None and ctx.biased and not ctx.rec.rule.is_relevance:  # a constant that is taken off is a bias
+                ctx.rec.add_bias(g, -mean)
+            return g, *nothing
+        out = g if mean is None else g - g.mean(ctx.over, keepdim=True)
+        if choice == "jacobian":
+            out = out - unit * (g * unit).mean(ctx.over, keepdim=True)
+        return out * inverse, *nothing
+
+
+class Div(Function):
+    """a / b with a denominator computed from the input: a scale."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.rec = rec
+        return a / b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        a, b = ctx.saved_tensors
+        choice = ctx.rec.rule.norm
+        g_a = unbroadcast(g if choice == "identity" else g / b, a) if ctx.needs_input_grad[0] else None
+        g_b = unbroadcast(-g * a / b.square(), b) if ctx.needs_input_grad[1] and choice == "jacobian" else None
+        return g_a, g_b, None

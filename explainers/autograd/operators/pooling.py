@@ -1,0 +1,109 @@
+"""Operators that bring tokens together: means, pools, the largest of several, and constants laid beside tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from explainers.autograd import rounding
+from explainers.autograd.recorder import Recorder
+
+Map = Callable[[Tensor], Tensor]
+
+
+class Mean(Function):
+    """Mean or sum over dimensions: linear with equal positive weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.dims, ctx.keepdim, ctx.scale, ctx.rec = dims, keepdim, scale, rec
+        return x.sum(dims, keepdim=keepdim) * scale
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 5
+        (x,) = ctx.saved_tensors
+        if not ctx.keepdim:
+            for dim in sorted(d % x.dim() for d in ctx.dims):
+                g = g.unsqueeze(dim)
+        if ctx.rec.rule.is_relevance:
+            pooled = rounding.split_pool(x, g, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
+            return pooled, None, None, None, None
+        return (g * ctx.scale).expand_as(x), None, None, None, None
+
+
+class Pool(Function):
+    """``pool(x)``, linear with weights that are constant and not negative: average pooling, overlapping windows added up."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pool: Map, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.pool, ctx.rec = pool, rec
+        return pool(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return None, None, None
+        (x,) = ctx.saved_tensors
+
+        def back(signal: Tensor) -> Tensor:
+            return _pulled(ctx.pool, x, signal)
+
+        return rounding.split_pool(x, g, ctx.pool, back) if ctx.rec.rule.is_relevance else back(g), None, None
+
+
+class Pick(Function):
+    """``pick(x)`` takes some of the numbers as they are, the largest: their ordinary gradient is right under every rule."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pick: Map, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.pick = pick
+        return pick(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        return None if g is None else _pulled(ctx.pick, ctx.saved_tensors[0], g), None, None
+
+
+def _pulled(function: Map, x: Tensor, signal: Tensor) -> Tensor:
+    """``signal`` taken back through ``function`` at x by its ordinary gradient."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(function(x), x, signal)[0]
+
+
+class Constant(Function):
+    """A constant that is laid beside what depends on the input (a class token before the patches): a bias of its own.
+
+    Of relevance it takes its share, which is accounted for in the same way.
+    ``path`` is anything that depends on the input; it only makes the constant a node of the graph.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, constant: Tensor, path: Tensor, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(constant)
+        ctx.rec = rec
+        return constant.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is not None:
+            signal = rounding.value_of(g)
+            ctx.rec.add_bias(signal, torch.ones_like(signal) if ctx.rec.rule.is_relevance else ctx.saved_tensors[0])
+        return None, None, None

@@ -1,0 +1,25 @@
+"""Which linear maps make the queries, keys and values of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> None:
+    """Tell the linear maps that ``paths`` come from, with reshapes, rotations and norms between, that they are projections of attention.
+
+    What lies behind ``until``, the input of the block, is none of them.
+    """
+    seen: set[Any] = {None, None if until is None else until.grad_fn}
+    waiting = [path.grad_fn for path in paths]
+    while waiting:
+        node: Any = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if type(node).__name__ == "LinearMapBackward":
+            node.place = "attention"
+        else:
+            waiting += [parent for parent, _ in node.next_functions]

@@ -1,0 +1,416 @@
+"""One recorded forward pass, and as many backward passes over it as there are rules to try."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from explainers.autograd import handlers, projections  # noqa: F401  handlers: registers what dispatch knows
+from explainers.autograd.dispatch import call_through, give_role, handler_of
+from explainers.autograd.rounding import error_of, seeded, value_of
+from explainers.autograd.rules import Rule
+from explainers.autograd.signals import AttentionParts, Signals
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout, Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.tokens import as_given, as_tokens, map_size, rows_mix_tokens, tokens_in, with_tokens
+
+Change = Callable[[Tensor], Tensor]
+
+
+class _Mode(TorchFunctionMode):
+    """Sends every torch call of the forward pass through the operators."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            value = func(*args, **(kwargs or {}))
+            return value.detach() if isinstance(args[0], nn.Parameter) and isinstance(value, Tensor) else value
+        # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
+        args = tuple(_constant(a) for a in args)
+        kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
+        if not self.recording.double:
+            return self._call(func, args, kwargs)
+        if func in _NARROWING:
+            return args[0].double()
+        args, kwargs = tuple(_doubled(a) for a in args), {k: _doubled(v) for k, v in kwargs.items()}
+        return _doubled(self._call(func, args, kwargs))
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        handler = handler_of(func)
+        if handler is not None:
+            return handler(self.recording, func, *args, **kwargs)
+        return call_through(self.recording, func, args, kwargs)
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, nn.Parameter):
+        return value.detach()
+    if isinstance(value, list | tuple) and any(isinstance(v, nn.Parameter) for v in value):
+        return type(value)(_constant(v) for v in value)
+    return value
+
+
+_NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
+
+
+def _doubled(value: Any) -> Any:
+    """Every floating-point tensor and data type in float64."""
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() and value.dtype != torch.float64 else value
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else value
+    if type(value) in (list, tuple):
+        return type(value)(_doubled(v) for v in value)
+    return value
+
+
+class Recording:
+    """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
+
+    After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), ``class_tokens`` (B,), the place of the token that the head read in
+    each sample (None where it pools), and per block ``block_inputs``, ``block_outputs`` and ``mid_residuals`` (the residual stream after
+    attention), all (B, S, D), ``attentions`` (B, H, S, S) and ``parts``.
+
+    pixels        start the graph at ``pixel_values`` instead of x^1
+    entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
+    exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
+    single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
+    double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
+
+    The model is as it was afterwards, also when it raises: hooks gone, modes restored, ``requires_grad`` never touched.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tensors: Mapping[str, Tensor],
+        *,
+        pixels: bool = False,
+        entry: Change | None = None,
+        exit_block: int | None = None,
+        exit_through: Change | None = None,
+        single_head: bool = False,
+        double: bool = False,
+    ) -> None:
+        self.model = model
+        self.double = double
+        self.layout: Layout = model.layout_of(tensors)
+        self.block_inputs: list[Tensor] = []
+        self.block_outputs: list[Tensor] = []
+        self.attentions: list[Tensor | None] = []
+        self.rule = Rule()
+        self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
+        self.parts: list[AttentionParts | None] = []
+        self.mid_residuals: list[Tensor | None] = []
+        self.projections: list[tuple[Tensor, Tensor | None] | None] = []
+        self._entry = entry
+        self._exit = (exit_block, exit_through)
+        self._single_head = single_head
+        self._inside = False
+        self.class_tokens: Tensor | None = None
+        self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
+        self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
+        self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
+        self._last_attention: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._unplaced: Tensor | None = None
+        self._unruled: set[str] = set()
+        self._thread = threading.get_ident()
+        self._cache: dict[tuple[Rule, bytes], Signals] = {}
+
+        tensors = {k: _doubled(v) for k, v in tensors.items()} if double else dict(tensors)
+        self.pixels: Tensor | None = None
+        if pixels and "pixel_values" in tensors and not model.reads_text:
+            self.pixels = tensors["pixel_values"] = give_role(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
+            tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
+            self.logits: Tensor = model.forward(tensors)
+        if not self.block_inputs:
+            raise ExplainerError(
+                "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
+            )
+        if not self.logits.requires_grad:
+            raise ExplainerError(
+                "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
+            )
+        x = self.block_inputs[0]
+        given = tensors.get("attention_mask") if model.reads_text else None
+        self.mask: Tensor = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if given is None else given.bool()
+        self.class_tokens = self._class_tokens()
+
+    # --- forward ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        """Forward hooks on the entry and on the blocks for the time of the pass; they answer only to this thread."""
+
+        def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *args: hook(*args) if threading.get_ident() == self._thread else None
+
+        handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
+        for block in dict.fromkeys(self.model.blocks):  # a block may be used several times
+            handles.append(block.register_forward_pre_hook(mine(self._before_block), with_kwargs=True))
+            handles.append(block.register_forward_hook(mine(self._after_block), with_kwargs=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        if self.entered:
+            return None
+        given = tokens_in(args, kwargs)
+        rows, columns = self.layout.grid or (0, 0)
+        if self.model.channels != 2 and rows * columns != math.prod(map_size(given.shape, self.model.channels)):
+            self.layout = replace(self.layout, grid=map_size(given.shape, self.model.channels))
+        x = as_tokens(given, self.model.channels)
+        if self.pixels is None:
+            x = x.detach()
+        if self._entry is not None:
+            x = self._entry(x)
+        if not x.requires_grad:
+            x = x.requires_grad_()
+        self.entered = True
+        self._x1: Tensor = x
+        return self._with_tokens(args, kwargs, x)
+
+    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        first, given = not self.block_inputs, tokens_in(args, kwargs)
+        self._given, x = given.shape, as_tokens(given, self.model.channels)
+        self.block_inputs.append(self._x1 if first and self.entered else x)
+        self.attentions.append(None)
+        self.parts.append(None)
+        self.mid_residuals.append(None)
+        self.projections.append(None)
+        self._inside = True
+        # a map of tokens goes into the block by way of the row of tokens that is read
+        return None if given is x or first else self._with_tokens(args, kwargs, x)
+
+    def _with_tokens(self, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+        """The arguments of a module with other tokens (B, S, D), in the shape in which it takes them."""
+        return with_tokens(args, kwargs, as_given(x, tokens_in(args, kwargs).shape, self.model.channels))
+
+    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        self._inside = False
+        given = output if isinstance(output, Tensor) else output[0]
+        self.block_outputs.append(as_tokens(given, self.model.channels))
+        block, through = self._exit
+        shown = self.block_outputs[-1]
+        if block is not None and len(self.block_outputs) == len(self.model.blocks):
+            shown = self.block_outputs[block]
+            shown = shown if through is None else through(shown)
+        self._left = shown
+        if shown is given:
+            return None
+        shown = as_given(shown, given.shape, self.model.channels)
+        return shown if isinstance(output, Tensor) else (shown, *output[1:])
+
+    def saw_attention(self, weights: Tensor) -> None:
+        """Called by the operators with every softmax over keys: (B, H, queries, keys)."""
+        self._last_attention = weights
+        if not self._inside and self.block_outputs and weights.dim() == 4 and weights.shape[-2] < weights.shape[-1]:
+            self.pooling = weights if weights.shape[-1] == self.block_outputs[-1].shape[1] else None
+        if not self._inside or weights.dim() != 4:
+            return
+        tokens = self.block_inputs[-1].shape[1]
+        if weights.shape[-1] == weights.shape[-2] == tokens and weights.shape[0] == self.block_inputs[-1].shape[0]:
+            self.attentions[-1] = weights
+
+    def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
+        """Called by the operators with what one attention was made of."""
+        self.saw_values(value)
+        if self._inside and self.attentions[-1] is weights:
+            self.parts[-1] = AttentionParts(query, key, value, weights, output)
+
+    def saw_values(self, value: Tensor) -> None:
+        """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens."""
+        if not self._inside or self.attentions[-1] is None or not value.requires_grad:
+            return
+        x = self.block_inputs[-1]
+        if 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:  # else the shape of the weights has told
+            self._begin(Rule())
+            if rows_mix_tokens(value, x):
+                self.attentions[-1] = None
+
+    def saw_attended(self, *paths: Tensor) -> None:
+        """Called by the operators with the factors of attention's products: the linear layers that made them are its projections."""
+        projections.tell(paths, self.block_inputs[-1] if self._inside else self._left if self.block_outputs else None)
+
+    def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        """Called by the operators with every linear layer: the first after attention is its output projection."""
+        parts = self.parts[-1] if self._inside else None
+        if parts is not None and self.projections[-1] is None and x.shape[-1] == parts.output.shape[1] * parts.output.shape[3]:
+            self.projections[-1] = (weight, bias)
+
+    def saw_constant(self, constant: Tensor, total: Tensor) -> None:
+        """Called by the operators with every constant that is added to a path: before x^1, one that differs from token to token is the
+        position embedding of all tokens, or of the patches alone.
+        """
+        tokens = math.prod(self.layout.grid or (0,))
+        by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
+        if not self.entered and by_token and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
+            self.positions = (constant, total)
+
+    def saw_sum(self, total: Tensor) -> None:
+        """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
+        stream after attention.
+        """
+        if self._inside and self.mid_residuals[-1] is None and total.shape == self._given:
+            self.mid_residuals[-1] = as_tokens(total, self.model.channels)
+
+    @property
+    def single_head(self) -> bool:
+        """Whether the attention computed now is to have one head."""
+        return self._single_head and self._inside and len(self.block_inputs) == len(self.model.blocks)
+
+    @property
+    def last_attention(self) -> Tensor:
+        """The attention map computed last."""
+        assert self._last_attention is not None
+        return self._last_attention
+
+    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+        """Apply an operator, whose backward will ask this recording for the rule."""
+        # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
+        out: Tensor = operator.apply(*arguments, weakref.proxy(self))
+        return out
+
+    # --- backward -----------------------------------------------------------------------------------------------------
+
+    def _class_tokens(self) -> Tensor | None:
+        """Where the head reads one token, and which depends on the text: the one token of the last block that the logits depend on."""
+        token, x = self.layout.class_token, self._left
+        if token is None or token >= 0:
+            return None if token is None else torch.full((len(x),), token, device=x.device)
+        self._begin(Rule())
+        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
+        (signal,) = torch.autograd.grad(self.logits, x, weights.expand_as(self.logits), retain_graph=True)
+        return signal.abs().amax(-1).argmax(-1)
+
+    def _begin(self, rule: Rule) -> None:
+        """Make ready for a backward pass under ``rule``."""
+        x = self.block_inputs[0]
+        self.rule = rule
+        self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
+        self._unruled = set()
+
+    def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
+        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
+        recording = weakref.proxy(self)
+
+        def note(signal: Tensor | None) -> None:
+            if signal is not None and not recording.rule.is_ordinary and (field is None or getattr(recording.rule, field) != "jacobian"):
+                recording._unruled.add(name)
+
+        tensor.register_hook(note)
+
+    def add_bias(self, signal: Tensor, bias: Tensor) -> None:
+        """Account for the bias term signal * bias: by token where the signal has a token axis, else to the first prefix token, to the one
+        that the head reads, or to nobody.
+        """
+        batch = len(self.block_inputs[0])
+        assert self._bias is not None
+        assert self._unplaced is not None
+        if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self._bias.shape:  # most of them, without the product
+            self._bias += signal.detach() @ bias.detach()
+            return
+        term = (signal * bias).detach()
+        if term.shape[0] != batch or signal.dim() < 2:
+            if term.shape[0] % batch:
+                raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
+            self._unplaced += term.reshape(batch, -1).sum(1)
+            return
+        by_token = self._by_token(term)
+        if by_token is not None:
+            self._bias += by_token
+        elif self.layout.prefix:
+            self._bias[:, 0] += term.reshape(batch, -1).sum(1)
+        elif self.class_tokens is not None:
+            self._bias[torch.arange(batch), self.class_tokens] += term.reshape(batch, -1).sum(1)
+        else:
+            self._unplaced += term.reshape(batch, -1).sum(1)
+
+    def _by_token(self, term: Tensor) -> Tensor | None:
+        """(B, S) from a term with an axis of tokens, or with height and width of the map of patches; None where it has none."""
+        batch, tokens = self.block_inputs[0].shape[:2]
+        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
+        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        axis = next((a for a in places if term.shape[a] == tokens), None)
+        grid, prefix = self.layout.grid, self.layout.prefix
+        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
+            for down in (2, 1):
+                if term.shape[down : down + 2] == grid:
+                    return F.pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
+        return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+
+    def signals(self, rule: Rule, seed: Tensor) -> Signals:
+        """Go back once under ``rule`` from ``seed`` (B, C), the signal at the logits. Kept: the same question is answered once."""
+        key = (rule, seed.detach().cpu().to(torch.float64).numpy().tobytes())
+        if key not in self._cache:
+            self._cache[key] = self._backward(rule, seed)
+        return self._cache[key]
+
+    def forget_signals(self) -> None:
+        """Let go of all signals kept."""
+        self._cache.clear()
+
+    def _backward(self, rule: Rule, seed: Tensor) -> Signals:
+        started = self._now()
+        self._begin(rule)
+        attentions = [a for a in self.attentions if a is not None]
+        contexts = [p.output for p in self.parts if p is not None]
+        placed = None if self.positions is None else self.positions[1]
+        ends = [end for end in (self.pooling, placed, self.pixels) if end is not None]
+        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *ends]
+        start, estimated = seed.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
+        start = seeded(start) if estimated else start
+        grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
+        signals = self._signals([torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)], started)
+        if not estimated:
+            return signals
+        errors = [torch.zeros_like(w) if f is None else error_of(f) for w, f in zip(wanted, grads, strict=True)]
+        return replace(signals, errors=self._signals(errors, started))
+
+    def _signals(self, filled: list[Tensor], started: float) -> Signals:
+        """Put together from what arrived at the inputs and outputs of blocks, attentions, contexts, and the ends of the graph."""
+        blocks = len(self.block_inputs)
+        maps = iter(filled[2 * blocks :])
+        assert self._bias is not None
+        assert self._unplaced is not None
+        return Signals(
+            block_inputs=tuple(filled[:blocks]),
+            block_outputs=tuple(filled[blocks : 2 * blocks]),
+            attentions=tuple(None if a is None else next(maps) for a in self.attentions),
+            contexts=tuple(None if p is None else next(maps) for p in self.parts),
+            pooling=None if self.pooling is None else next(maps),
+            placed=None if self.positions is None else next(maps),
+            bias=self._bias,
+            unplaced=self._unplaced,
+            pixels=filled[-1] if self.pixels is not None else None,
+            unruled=frozenset(self._unruled),
+            seconds=self._now() - started,
+        )
+
+    def _now(self) -> float:
+        """Seconds on a clock, all work on the device done."""
+        if self.logits.is_cuda:
+            torch.cuda.synchronize(self.logits.device)
+        return time.perf_counter()

@@ -1,0 +1,105 @@
+"""How relevance is split: the formulas of deep Taylor decomposition and of the LRP baseline, as pure functions.
+
+Source: Chefer, Gur, Wolf, CVPR 2021, arXiv 2012.09838, eq. 4, 5, 9 and 10, and the behaviour of the authors' published
+code where it differs.
+Sums run over one sample, never over the batch (dimension 0), so that a sample's map does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Inputs = Literal["both", "positive", "each"]
+STABILISER = 1e-9  # added with a plus sign whatever the denominator's, as in the published code, whose numbers we reproduce
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """``numerator / (denominator + STABILISER)``, and 0 where the denominator is 0. Shapes broadcast."""
+    stable = denominator + STABILISER
+    return torch.where(denominator == 0, 0.0, numerator / torch.where(stable == 0, STABILISER, stable))
+
+
+def split_linear(
+    x: Tensor,
+    weight: Tensor,
+    relevance: Tensor,
+    forward: Callable[[Tensor, Tensor], Tensor],
+    backward: Callable[[Tensor, Tensor], Tensor],
+    inputs: Inputs = "both",
+) -> Tensor:
+    """Relevance of the input of a linear map without its bias (eq. 5; eq. 4 with ``inputs="positive"``).
+
+    ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
+    positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises
+    the two separately, each taking all the relevance (so that the total doubles: what the published LRP baseline computes).
+    """
+    x_plus, w_plus = x.clamp(min=0), weight.clamp(min=0)
+    z_plus = forward(x_plus, w_plus)
+    if inputs == "positive":
+        return x_plus * backward(divide(relevance, z_plus), w_plus)
+    x_minus, w_minus = x.clamp(max=0), weight.clamp(max=0)
+    z_minus = forward(x_minus, w_minus)
+    if inputs == "each":
+        s_plus, s_minus = divide(relevance, z_plus), divide(relevance, z_minus)
+    else:
+        s_plus = s_minus = divide(relevance, z_plus + z_minus)
+    return x_plus * backward(s_plus, w_plus) + x_minus * backward(s_minus, w_minus)
+
+
+def split_image_linear(
+    pixels: Tensor,
+    weight: Tensor,
+    relevance: Tensor,
+    forward: Callable[[Tensor, Tensor], Tensor],
+    backward: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Relevance of the pixels under the first linear map: the z^B rule, bounds being the smallest and largest value of each image.
+
+    ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same).
+    """
+    dims = tuple(range(1, pixels.dim()))
+    low = pixels.amin(dims, keepdim=True).expand_as(pixels)
+    high = pixels.amax(dims, keepdim=True).expand_as(pixels)
+    w_plus, w_minus = weight.clamp(min=0), weight.clamp(max=0)
+    total = forward(pixels, weight) - forward(low, w_plus) - forward(high, w_minus)
+    s = divide(relevance, total)
+    return pixels * backward(s, weight) - low * backward(s, w_plus) - high * backward(s, w_minus)
+
+
+def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
+    """Relevance of both operands of ``a + b``, of the sum's shape: in proportion to their values, then (eq. 9-10)
+    normalised for each sample.
+    """
+    s = divide(relevance, a + b)
+    r_a, r_b = a * s, b * s
+    if not normalise:
+        return r_a, r_b
+    dims = tuple(range(1, relevance.dim()))
+    sum_a, sum_b, total = (t.sum(dims, keepdim=True) for t in (r_a, r_b, relevance))
+    absolute = sum_a.abs() + sum_b.abs()
+    share_a = divide(sum_a.abs(), absolute) * total
+    share_b = divide(sum_b.abs(), absolute) * total
+    return r_a * divide(share_a, sum_a), r_b * divide(share_b, sum_b)
+
+
+def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
+    """Relevance of both factors of the matrix product ``a @ b``: each gets all of it by proportion, then half (eq. 9-10
+    reduce to one half).
+    """
+    s = divide(relevance, product)
+    return a * (s @ b.mT) / 2, b * (a.mT @ s) / 2
+
+
+def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
+    """Relevance of the terms of sums or means ``forward(x)``, ``backward`` its transpose: the terms of a sum's sign share what it got.
+
+    All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
+    """
+    x_plus, x_minus = x.clamp(min=0), x.clamp(max=0)
+    negative = forward(x) < 0
+    s = divide(relevance, torch.where(negative, forward(x_minus), forward(x_plus)))
+    return x_plus * backward(s * ~negative) + x_minus * backward(s * negative)

@@ -1,0 +1,86 @@
+"""What a recording hands out: what one backward pass brought back, and what one attention was made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What one backward pass brought back for one target. A signal is a gradient, or under a relevance rule a relevance.
+
+    block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
+    block_outputs per block (B, S, D)
+    attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
+    contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
+    pooling       (B, H, queries, S): signal at the attention with which the head pools the tokens; None where it does not
+    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants beside the tokens got (a class token laid to them)
+    unplaced      (B,): the same where it belongs to no token: of a head that pools, or inside windows of a map of tokens
+    pixels        (B, C, height, width), or None where the recording did not start at the pixels
+    unruled       names of functions without a rule that the signal passed by ordinary gradient
+    seconds       how long the pass took
+    placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
+    errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
+                  fields, without bias); else None
+    """
+
+    block_inputs: tuple[Tensor, ...]
+    block_outputs: tuple[Tensor, ...]
+    attentions: tuple[Tensor | None, ...]
+    contexts: tuple[Tensor | None, ...]
+    pooling: Tensor | None
+    bias: Tensor
+    unplaced: Tensor
+    pixels: Tensor | None
+    unruled: frozenset[str]
+    seconds: float
+    placed: Tensor | None = None
+    errors: Signals | None = None
+
+    def moved(self, seed: int) -> Signals:
+        """The relevance moved by its errors, their signs drawn at random, as it is read. Raises ValueError where no errors are known."""
+        if self.errors is None:
+            raise ValueError("These signals have no errors.")
+        return cast(Signals, _Moved(self, self.errors, seed))
+
+
+class _Moved:
+    """Signals of which a field is moved when it is first read."""
+
+    def __init__(self, signals: Signals, errors: Signals, seed: int) -> None:
+        self._signals, self._errors, self._seed = signals, errors, seed
+
+    def __getattr__(self, name: str) -> Any:
+        value, error = getattr(self._signals, name), getattr(self._errors, name)
+        if name in ("block_inputs", "block_outputs", "attentions", "contexts"):
+            moved: Any = tuple(None if v is None else self._move(v, e) for v, e in zip(value, error, strict=True))
+        elif name in ("pooling", "pixels", "placed") and value is not None:
+            moved = self._move(value, error, one_sign=name == "pixels")
+        else:
+            return value
+        setattr(self, name, moved)
+        return moved
+
+    def _move(self, value: Tensor, error: Tensor, one_sign: bool = False) -> Tensor:
+        # Linear maps spread one error over a row, so its signs are alike: they differ between tokens, and at every other draw within
+        # attention maps too. Heads and samples have one draw, and a map of pixels one sign: nothing averages out.
+        rows, columns = value.shape[-2:]
+        shape = (1, 1) if one_sign else (rows, columns) if rows == columns and self._seed % 2 else (rows, 1)
+        generator = torch.Generator().manual_seed(self._seed)
+        signs = torch.randint(0, 2, shape, generator=generator).to(value) * 2 - 1
+        return torch.addcmul(value, error, signs)
+
+
+@dataclass(frozen=True)
+class AttentionParts:
+    """What one attention was made of: queries, keys, values and outputs (B, H, S, d), and weights (B, H, S, S)."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    weights: Tensor
+    output: Tensor

@@ -1,0 +1,18 @@
+"""Published data sets, read as their publishers lay them out; nothing is downloaded.
+
+Importing this package fills :data:`DATASETS`. Installed packages add theirs with an entry point ``vitrine.datasets``, a module that
+declares data sets when it is imported; the scenes that Vitrine renders on the spot come that way.
+"""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset, open_dataset
+
+for _module in ("imagenet", "pictures", "coco", "texts"):
+    import_module(f"explainers.datasets.{_module}")
+for _entry in entry_points(group="vitrine.datasets"):
+    _entry.load()
+
+__all__ = ["DATASETS", "Dataset", "DatasetEntry", "Folder", "Sample", "Thing", "dataset", "open_dataset"]

@@ -1,0 +1,133 @@
+"""What a data set is: inputs with what is known of each, read one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.targets import find_class
+
+Kind = Literal["image", "text"]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Thing:
+    """One object of a picture.
+
+    label  its class, as for :class:`Sample`; None where the data set says only that it is the object
+    mask   (height, width), true where it is seen
+    cell   in a mosaic of two rows of two pictures: row and column of the picture it is in
+    """
+
+    label: str | int | None
+    mask: Mask
+    cell: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """One input of a data set.
+
+    name       unlike that of any other input of the data set
+    image      RGB and upright, or None for a text
+    text       or None for an image
+    labels     its classes, by name, WordNet synset, or place among the data set's classes; any of them is right, the first is explained
+    things     the objects whose masks are known
+    labelled   (height, width): the pixels that the data set says anything about; None: all
+    rationale  spans of characters of the text that people marked as their reasons; None where nobody was asked
+
+    Raises ExplainerError where a mask is not of the image's size.
+    """
+
+    name: str
+    image: Image.Image | None = None
+    text: str | None = None
+    labels: tuple[str | int, ...] = ()
+    things: tuple[Thing, ...] = ()
+    labelled: Mask | None = None
+    rationale: tuple[tuple[int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        masks = [*(thing.mask for thing in self.things), *([] if self.labelled is None else [self.labelled])]
+        for mask in masks:
+            size = None if self.image is None else (self.image.height, self.image.width)
+            if mask.shape != size:
+                raise ExplainerError(f"{self.name}: a mask has {mask.shape} pixels (height, width), its image has {size}")
+
+    @property
+    def given(self) -> Image.Image | str:
+        """What a model is given."""
+        if self.image is not None:
+            return self.image
+        assert self.text is not None
+        return self.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Inputs that are read when they are asked for.
+
+    classes  names of its classes, in the order of their indices; empty where they are not numbered
+    read     the sample at a place, 0 to ``length`` - 1
+    """
+
+    name: str
+    kind: Kind
+    length: int
+    read: Callable[[int], Sample] = field(repr=False)
+    classes: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: int) -> Sample:
+        if not 0 <= place < self.length:
+            raise IndexError(place)
+        return self.read(place)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self.read(place) for place in range(self.length))
+
+    def chosen(self, limit: int | None, seed: int = 0) -> list[int]:
+        """The places of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
+        if limit is None or limit >= self.length:
+            return list(range(self.length))
+        drawn: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
+        return drawn
+
+    def class_of(self, label: str | int, model: Model) -> int | None:
+        """The index of a label among the model's classes; None where the model has no such class.
+
+        A label is looked for among the model's names and synonyms, then among its WordNet synsets; a model with as many classes as the
+        data set has them in the same order.
+        """
+        if isinstance(label, str):
+            places: Mapping[str, Any] = {entry.wnid: i for i, entry in enumerate(model.classes) if entry.wnid}
+            if label in places:
+                return int(places[label])
+            try:
+                return find_class(label, model.labels, len(model.labels), model.synonyms)
+            except ExplainerError:
+                pass
+        if model.kind != "clip" and self.classes and len(self.classes) == len(model.labels):
+            if isinstance(label, int):
+                return label
+            return list(self.classes).index(label) if label in self.classes else None
+        return None
+
+    def classes_of(self, label: str | int, model: Model) -> frozenset[int]:
+        """The indices of all classes of the model that a label takes in: its own class, and those of the group of that name.
+
+        Data sets often name wider things than a model does: COCO's "cat" is five of ImageNet's classes.
+        """
+        place = self.class_of(label, model)
+        group = model.groups.get(label.casefold(), ()) if isinstance(label, str) else ()
+        return frozenset(group if place is None else (place, *group))

@@ -1,0 +1,172 @@
+"""Photos in which several classes are outlined: COCO and Pascal VOC."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from explainers.datasets.base import Dataset, Mask, Sample, Thing
+from explainers.datasets.registry import Folder, dataset, union
+from explainers.methods.citation import Citation
+
+_COCO = Citation(
+    authors="Lin et al.",
+    year=2014,
+    title="Microsoft COCO: Common Objects in Context, ECCV 2014, arXiv 1405.0312",
+    link="https://arxiv.org/abs/1405.0312",
+)
+_COCO_LAYOUT = """
+annotations/instances_val2017.json
+val2017/000000000139.jpg ...
+"""
+_COCO_GET = "https://cocodataset.org/#download"
+VOC_CLASSES = [
+    "aeroplane",
+    "bicycle",
+    "bird",
+    "boat",
+    "bottle",
+    "bus",
+    "car",
+    "cat",
+    "chair",
+    "cow",
+    "table",
+    "dog",
+    "horse",
+    "motorbike",
+    "person",
+    "plant",
+    "sheep",
+    "sofa",
+    "train",
+    "monitor",
+]
+_VOC_EDGE = 255
+
+
+def outlined(segmentation: Any, height: int, width: int) -> Mask:
+    """The pixels (height, width) of an instance: polygons [[x, y, x, y, ...], ...], or run lengths down the columns, as COCO writes
+    crowds: {"size": [height, width], "counts": [zeros, ones, zeros, ...]}. The rim of a polygon may differ by a pixel from COCO's own code.
+    Raises ValueError for anything else.
+    """
+    if isinstance(segmentation, dict):
+        counts = segmentation["counts"]
+        if segmentation["size"] != [height, width] or not isinstance(counts, list) or sum(counts) != height * width:
+            raise ValueError("run lengths must be a list of numbers that add up to the pixels of the picture")
+        flat = np.zeros(height * width, bool)
+        ends = list(accumulate(counts))
+        for start, end in zip(ends[::2], ends[1::2], strict=False):
+            flat[start:end] = True
+        return flat.reshape(width, height).T
+    picture = Image.new("1", (width, height))
+    draw = ImageDraw.Draw(picture)
+    for polygon in segmentation:
+        if len(polygon) < 6 or len(polygon) % 2:
+            raise ValueError("a polygon needs three points or more")
+        draw.polygon([(x - 0.5, y - 0.5) for x, y in zip(polygon[::2], polygon[1::2], strict=True)], fill=1)
+    return np.array(picture)
+
+
+def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
+    """The photos that show all of the ``wanted`` categories, any where none is."""
+    listing = place.need("annotations/instances_val2017.json")
+    photos = place.need("val2017")
+    listed = place.json(listing)
+    try:
+        categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
+        images = {row["id"]: row for row in listed["images"]}
+        of_image: defaultdict[int, list[Any]] = defaultdict(list)
+        for row in listed["annotations"]:
+            of_image[row["image_id"]].append(row)
+        shown = {i: {categories[row["category_id"]] for row in rows if not row.get("iscrowd")} for i, rows in of_image.items()}
+    except (KeyError, TypeError) as problem:
+        raise place.broken(listing, f"{problem} is missing") from None
+    ids = sorted(i for i, names in shown.items() if names and set(wanted) <= names and i in images)
+
+    def read(number: int) -> Sample:
+        record = images[ids[number]]
+        height, width = record["height"], record["width"]
+        masks: defaultdict[str, list[Mask]] = defaultdict(list)
+        crowds = [np.zeros((height, width), bool)]
+        for row in of_image[ids[number]]:
+            try:
+                mask = outlined(row["segmentation"], height, width)
+            except (KeyError, TypeError, ValueError) as problem:
+                raise place.broken(listing, f"instance {row.get('id')}: {problem}") from None
+            if row.get("iscrowd"):
+                crowds.append(mask)
+            elif mask.any():
+                masks[categories[row["category_id"]]].append(mask)
+        things = [Thing(label=label, mask=union(masks_of_label)) for label, masks_of_label in masks.items()]
+        things.sort(key=lambda thing: -int(thing.mask.sum()))
+        labels = tuple(thing.label for thing in things if thing.label in wanted or not wanted)[:1]
+        image = place.image(photos / record["file_name"])
+        stated = tuple(label for label in labels if label is not None)
+        return Sample(name=record["file_name"], image=image, labels=stated, things=tuple(things), labelled=~union(crowds))
+
+    return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
+
+
+@dataset("coco", title="COCO 2017 validation", kind="image", gives=("class", "mask"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
+def coco(place: Folder) -> Dataset:
+    """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
+    crowds count as not labelled.
+    """
+    return _coco(place, "coco")
+
+
+@dataset(
+    "coco-zebra-elephant",
+    title="COCO 2017, zebras with elephants",
+    kind="image",
+    gives=("class", "mask"),
+    layout=_COCO_LAYOUT,
+    source=_COCO,
+    get=_COCO_GET,
+)
+def zebra_elephant(place: Folder) -> Dataset:
+    """The photos of COCO that show both a zebra and an elephant: does a map of one leave out the other?"""
+    return _coco(place, "coco-zebra-elephant", ("zebra", "elephant"))
+
+
+@dataset(
+    "voc",
+    title="Pascal VOC 2012 segmentation",
+    kind="image",
+    gives=("class", "mask"),
+    layout="""
+VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt
+VOCdevkit/VOC2012/JPEGImages/2007_000033.jpg ...
+VOCdevkit/VOC2012/SegmentationClass/2007_000033.png ...
+""",
+    source=Citation(authors="Everingham et al.", year=2010, title="The Pascal Visual Object Classes (VOC) Challenge, IJCV 2010"),
+    get="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
+)
+def voc(place: Folder) -> Dataset:
+    """1,449 photos with the pixels of 20 classes. The class with most pixels is explained; rims and what is marked difficult count as not
+    labelled.
+    """
+    root = place.need("VOCdevkit/VOC2012")
+    listing = place.need("VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt")
+    names = [line.strip() for line in place.lines(listing)]
+
+    def read(number: int) -> Sample:
+        path = root / "SegmentationClass" / f"{names[number]}.png"
+        values = place.plane(path)
+        if values.ndim != 2:
+            raise place.broken(path, "it must hold one class number a pixel")
+        classes = [int(value) for value in np.unique(values) if value not in (0, _VOC_EDGE)]
+        if classes and max(classes) > len(VOC_CLASSES):
+            raise place.broken(path, f"it names class {max(classes)} of {len(VOC_CLASSES)}")
+        classes.sort(key=lambda value: -int((values == value).sum()))
+        things = tuple(Thing(label=VOC_CLASSES[value - 1], mask=values == value) for value in classes)
+        image = place.image(root / "JPEGImages" / f"{names[number]}.jpg")
+        labels = tuple(str(thing.label) for thing in things[:1])
+        return Sample(name=names[number], image=image, labels=labels, things=things, labelled=values != _VOC_EDGE)
+
+    return Dataset(name="voc", kind="image", length=len(names), classes=tuple(VOC_CLASSES), read=read)

@@ -1,0 +1,202 @@
+"""ImageNet's validation photos, and the data sets made of them."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.registry import Folder, dataset
+from explainers.errors import ExplainerError
+from explainers.methods.citation import Citation
+from explainers.models.inputs.images import to_rgb
+
+_WNID = re.compile(r"n\d{8}")
+_SMALLEST = 0.05  # of the picture: what LibraGrad asks of an object to be explained
+_OTHER, _IGNORED = 0, 1000  # ids of ImageNet-S that are no class
+
+
+def _synset_folders(place: Folder, folder: Path) -> list[str]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
+    if not names:
+        raise place.broken(folder, "it has no folder named as a synset, such as n01440764")
+    return names
+
+
+def _photos(folder: Path, wnids: list[str]) -> list[Path]:
+    return [path for wnid in wnids for path in sorted((folder / wnid).glob("*.JPEG"))]
+
+
+@dataset(
+    "imagenet",
+    title="ImageNet validation",
+    kind="image",
+    gives=("class",),
+    layout="""
+ILSVRC2012_img_val/ILSVRC2012_val_00000001.JPEG ... (50,000 photos)
+ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt
+ILSVRC2012_devkit_t12/data/meta.mat
+or, sorted by synset:
+val/n01440764/ILSVRC2012_val_00000293.JPEG ...
+""",
+    source=Citation(
+        authors="Russakovsky et al.",
+        year=2015,
+        title="ImageNet Large Scale Visual Recognition Challenge, IJCV 2015, arXiv 1409.0575",
+        link="https://arxiv.org/abs/1409.0575",
+    ),
+    get="https://image-net.org/download.php",
+)
+def imagenet(place: Folder) -> Dataset:
+    """50,000 photos of 1,000 classes, one class each."""
+    root = place.need("ILSVRC2012_img_val", "val")
+    if root.name == "val":
+        wnids = _synset_folders(place, root)
+        files = _photos(root, wnids)
+        labels = [path.parent.name for path in files]
+    else:
+        labels, wnids = _devkit(place)
+        files = [root / f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, len(labels) + 1)]
+    classes = tuple(wnids) if len(wnids) == 1000 else ()
+    return Dataset(
+        name="imagenet",
+        kind="image",
+        length=len(files),
+        classes=classes,
+        read=lambda i: Sample(name=files[i].stem, image=place.image(files[i]), labels=(labels[i],)),
+    )
+
+
+def _devkit(place: Folder) -> tuple[list[str], list[str]]:
+    """The synset of each photo, and all of them in the order of the classes."""
+    from scipy.io import loadmat
+
+    meta = place.need("ILSVRC2012_devkit_t12/data/meta.mat")
+    truth = place.need("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt")
+    try:
+        synsets = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in loadmat(meta, squeeze_me=True)["synsets"]}
+        labels = [synsets[int(line)] for line in place.lines(truth)]
+    except (KeyError, ValueError, TypeError, NotImplementedError) as problem:
+        raise place.broken(meta, problem) from None
+    return labels, sorted(synsets[number] for number in synsets if number <= 1000)
+
+
+@dataset(
+    "imagenet-segmentation",
+    title="ImageNet-Segmentation",
+    kind="image",
+    gives=("mask",),
+    layout="""
+gtsegs_ijcv.mat
+""",
+    source=Citation(authors="Guillaumin et al.", year=2014, title="ImageNet Auto-Annotation with Segmentation Propagation, IJCV 2014"),
+    get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
+)
+def imagenet_segmentation(place: Folder) -> Dataset:
+    """4,276 photos of 445 classes with a mask of the object each; what Chefer et al. measure segmentation on. The masks name no class,
+    so each counts for whatever class is explained.
+    """
+    try:
+        import h5py
+    except ImportError:
+        raise ExplainerError("gtsegs_ijcv.mat is read with h5py, which is not installed: pip install 'vitrine[evaluate]'.") from None
+    path = place.path if place.path.is_file() else place.need("gtsegs_ijcv.mat")
+    try:
+        with h5py.File(path, "r") as file:
+            length = len(file["/value/img"])
+    except (OSError, KeyError) as problem:
+        raise place.broken(path, problem) from None
+
+    def read(number: int) -> Sample:
+        with h5py.File(path, "r") as file:
+            pixels = np.array(file[file["/value/img"][number, 0]]).transpose(2, 1, 0)
+            segments: Any = file[file["/value/gt"][number, 0]]
+            mask = np.array(file[segments[0, 0]]).transpose(1, 0)
+        return Sample(name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), things=(Thing(label=None, mask=mask > 0),))
+
+    return Dataset(name="imagenet-segmentation", kind="image", length=length, read=read)
+
+
+@dataset(
+    "imagenet-s",
+    title="ImageNet-S (919 classes)",
+    kind="image",
+    gives=("class", "mask"),
+    layout="""
+ImageNetS_categories_im919.txt (data/categories of the publisher's repository)
+ImageNetS919/validation/n01440764/ILSVRC2012_val_00000293.JPEG ...
+ImageNetS919/validation-segmentation/n01440764/ILSVRC2012_val_00000293.png ...
+""",
+    source=Citation(
+        authors="Gao et al.",
+        year=2022,
+        title="Large-scale Unsupervised Semantic Segmentation, TPAMI 2022, arXiv 2106.03149",
+        link="https://arxiv.org/abs/2106.03149",
+    ),
+    get="https://github.com/LUSSeg/ImageNet-S",
+)
+def imagenet_s(place: Folder) -> Dataset:
+    """12,419 photos with the pixels of each class. A mask holds the number of the class as red + 256 x green: the line of the list of
+    categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with
+    most pixels is explained, if it covers at least 5 % of the picture.
+    """
+    root = place.path if (place.path / "validation").is_dir() else place.need("ImageNetS919")
+    photos, masks = root / "validation", root / "validation-segmentation"
+    for folder in (photos, masks):
+        place.need(str(folder.relative_to(place.path)))
+    categories = place.need("ImageNetS_categories_im919.txt")
+    wnids = [line.strip() for line in place.lines(categories)]
+    files = _photos(photos, _synset_folders(place, photos))
+
+    def read(number: int) -> Sample:
+        file = files[number]
+        values = place.plane(masks / file.parent.name / f"{file.stem}.png").astype(np.int64)
+        if values.ndim != 3:
+            raise place.broken(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
+        ids = values[..., 0] + 256 * values[..., 1]
+        present, areas = np.unique(ids[(ids != _OTHER) & (ids != _IGNORED)], return_counts=True)
+        if len(present) and present.max() > len(wnids):
+            raise place.broken(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
+        order = np.argsort(-areas, kind="stable")
+        things = tuple(Thing(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size)
+        labels = tuple(thing.label for thing in things[:1] if thing.label is not None)
+        return Sample(name=file.stem, image=place.image(file), labels=labels, things=things)
+
+    return Dataset(name="imagenet-s", kind="image", length=len(files), read=read)
+
+
+@dataset(
+    "imagenet-hard",
+    title="ImageNet-Hard",
+    kind="image",
+    gives=("class",),
+    layout="""
+data/validation-00000-of-00019.parquet ...
+""",
+    source=Citation(
+        authors="Taesiri et al.",
+        year=2023,
+        title="ImageNet-Hard: The Hardest Images Remaining from a Study of the Power of Zoom and Spatial Biases in Image Classification, "
+        "NeurIPS 2023, arXiv 2304.05538",
+        link="https://arxiv.org/abs/2304.05538",
+    ),
+    get="https://huggingface.co/datasets/taesiri/imagenet-hard",
+)
+def imagenet_hard(place: Folder) -> Dataset:
+    """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
+    from explainers.datasets.parquet import Table
+
+    table = Table(place, sorted(place.need("data").glob("validation-*.parquet")), ("image", "label"))
+
+    def read(number: int) -> Sample:
+        row = table.row(number)
+        picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
+        return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
+
+    names = tuple(str(index) for index in range(1000))
+    return Dataset(name="imagenet-hard", kind="image", length=len(table), classes=names, read=read)

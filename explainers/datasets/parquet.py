@@ -1,0 +1,49 @@
+"""Rows of several Parquet files, one at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from explainers.datasets.registry import Folder
+from explainers.errors import ExplainerError
+
+
+class Table:
+    """The rows of ``files``, in their order. Raises ExplainerError where there is none, or where one lacks a column."""
+
+    def __init__(self, place: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
+        try:
+            import pyarrow.parquet as pq
+            from pyarrow import ArrowInvalid
+        except ImportError:
+            raise ExplainerError("Parquet files are read with pyarrow, which is not installed: pip install 'vitrine[evaluate]'.") from None
+        if not files:
+            place.need("*.parquet")
+        self._files = []
+        for path in files:
+            try:
+                file = pq.ParquetFile(path)
+            except (ArrowInvalid, OSError) as problem:
+                raise place.broken(path, problem) from None
+            if lacking := set(columns) - set(file.schema_arrow.names):
+                raise place.broken(path, f"it lacks the column {', '.join(sorted(lacking))}")
+            self._files.append(file)
+        groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
+        self._groups, self._columns = groups, list(columns)
+        self._starts: list[int] = list(accumulate((file.metadata.row_group(group).num_rows for file, group in groups), initial=0))
+        self._held: tuple[int, Any] = (-1, None)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def row(self, number: int) -> dict[str, Any]:
+        """One row as plain data; the row group that it is in is kept for the next one."""
+        group = bisect_right(self._starts, number) - 1
+        if self._held[0] != group:
+            file, index = self._groups[group]
+            self._held = group, file.read_row_group(index, columns=self._columns)
+        row: dict[str, Any] = self._held[1].slice(number - self._starts[group], 1).to_pylist()[0]
+        return row

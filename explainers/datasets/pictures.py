@@ -1,0 +1,166 @@
+"""Pictures sorted by class, some with a mask each: pets, bones, made-up birds, a folder of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.registry import Folder, dataset
+from explainers.methods.citation import Citation
+from explainers.models.inputs.images import read_image
+
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+_PET, _EDGE = 1, 3  # values of a trimap; 2 is the background
+_MASKS = "masks"
+
+
+@dataset(
+    "pets",
+    title="Oxford-IIIT Pet",
+    kind="image",
+    gives=("class", "mask"),
+    layout="""
+images/Abyssinian_201.jpg ...
+annotations/test.txt
+annotations/trimaps/Abyssinian_201.png ...
+""",
+    source=Citation(authors="Parkhi et al.", year=2012, title="Cats and Dogs, CVPR 2012"),
+    get="https://www.robots.ox.ac.uk/~vgg/data/pets/",
+)
+def pets(place: Folder) -> Dataset:
+    """3,669 photos of the test list: 37 breeds of cats and dogs, with the pixels of the animal. The rim that the annotators left open
+    counts as not labelled.
+    """
+    listing = place.need("annotations/test.txt")
+    rows = [line.split() for line in place.lines(listing) if not line.startswith("#")]
+    if any(len(row) != 4 for row in rows):
+        raise place.broken(listing, "each line must be: name, class, species, breed")
+    breeds = {int(row[1]): _breed(row[0]) for row in rows}
+    classes = tuple(breeds[number] for number in sorted(breeds)) if len(breeds) == 37 else ()
+
+    def read(number: int) -> Sample:
+        stem = rows[number][0]
+        trimap = place.plane(place.path / "annotations" / "trimaps" / f"{stem}.png")
+        label = _breed(stem)
+        image = place.image(place.path / "images" / f"{stem}.jpg")
+        return Sample(name=stem, image=image, labels=(label,), things=(Thing(label=label, mask=trimap == _PET),), labelled=trimap != _EDGE)
+
+    return Dataset(name="pets", kind="image", length=len(rows), classes=classes, read=read)
+
+
+def _breed(stem: str) -> str:
+    return stem.rpartition("_")[0].replace("_", " ")
+
+
+@dataset(
+    "mura",
+    title="MURA validation",
+    kind="image",
+    gives=("class",),
+    layout="""
+MURA-v1.1/valid_image_paths.csv
+MURA-v1.1/valid/XR_WRIST/patient11185/study1_positive/image1.png ...
+""",
+    source=Citation(
+        authors="Rajpurkar et al.",
+        year=2018,
+        title="MURA: Large Dataset for Abnormality Detection in Musculoskeletal Radiographs, MIDL 2018, arXiv 1712.06957",
+        link="https://arxiv.org/abs/1712.06957",
+    ),
+    get="https://stanfordmlgroup.github.io/competitions/mura/",
+)
+def mura(place: Folder) -> Dataset:
+    """3,197 radiographs of arms, each from a study that is normal (negative) or not (positive)."""
+    listing = place.need("MURA-v1.1/valid_image_paths.csv")
+    paths = place.lines(listing)
+
+    def label(path: str) -> str:
+        for word in ("positive", "negative"):
+            if Path(path).parent.name.endswith(f"_{word}"):
+                return word
+        raise place.broken(listing, f"{path} lies in no study that is positive or negative")
+
+    labels = [label(path) for path in paths]
+    return Dataset(
+        name="mura",
+        kind="image",
+        length=len(paths),
+        classes=("negative", "positive"),
+        read=lambda i: Sample(name=paths[i], image=place.image(place.path / paths[i]), labels=(labels[i],)),
+    )
+
+
+@dataset(
+    "funnybirds",
+    title="FunnyBirds",
+    kind="image",
+    gives=("class", "mask"),
+    layout="""
+dataset_test.json
+test/0/000000.png ...
+test_part_map/0/000000.png ...
+""",
+    source=Citation(
+        authors="Hesse et al.",
+        year=2023,
+        title="FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI Methods, ICCV 2023, arXiv 2308.06248",
+        link="https://arxiv.org/abs/2308.06248",
+    ),
+    get="https://github.com/visinf/funnybirds",
+)
+def funnybirds(place: Folder) -> Dataset:
+    """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, everything that
+    is not black in the map of parts.
+    """
+    listing = place.need("dataset_test.json")
+    rows = place.json(listing)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("class_idx"), int) for row in rows):
+        raise place.broken(listing, "a list of objects with class_idx is needed")
+
+    def read(number: int) -> Sample:
+        label = rows[number]["class_idx"]
+        file = Path(str(label)) / f"{number:06d}.png"
+        parts = place.plane(place.path / "test_part_map" / file)[..., :3]
+        thing = Thing(label=label, mask=parts.any(-1))
+        return Sample(name=f"{number:06d}", image=place.image(place.path / "test" / file), labels=(label,), things=(thing,))
+
+    return Dataset(name="funnybirds", kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)
+
+
+@dataset(
+    "pictures",
+    title="A folder of pictures",
+    kind="image",
+    gives=("class", "mask"),
+    layout="""
+photo.jpg ... or tabby cat/photo.jpg ...
+masks/photo.png ... or masks/tabby cat/photo.png ... (where there are any)
+""",
+)
+def pictures(place: Folder) -> Dataset:
+    """Pictures of one's own: the name of the folder that a picture is in is its class. A mask of the same name in ``masks`` is white
+    where the object is.
+    """
+    files = sorted(
+        path
+        for path in place.path.rglob("*")
+        if path.suffix.lower() in _SUFFIXES and path.relative_to(place.path).parts[0] != _MASKS and path.is_file()
+    )
+    if not files:
+        place.need("*.jpg")
+    folders = sorted({path.parent.name for path in files if path.parent != place.path})
+
+    def read(number: int) -> Sample:
+        file = files[number]
+        short = file.relative_to(place.path)
+        labels = () if file.parent == place.path else (file.parent.name,)
+        mask = place.path / _MASKS / short.with_suffix(".png")
+        things: tuple[Thing, ...] = ()
+        if mask.is_file():
+            shown = np.asarray(read_image(mask).convert("L")) > 127
+            things = (Thing(label=labels[0] if labels else None, mask=shown),)
+        return Sample(name=short.as_posix(), image=place.image(file), labels=labels, things=things)
+
+    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), read=read)

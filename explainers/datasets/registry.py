@@ -1,0 +1,173 @@
+"""The registry of data sets: how each lies in its folder, what it gives, where it comes from."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from explainers.datasets.base import Dataset, Kind, Mask
+from explainers.errors import ExplainerError
+from explainers.methods.citation import Citation
+from explainers.models.inputs.images import read_image
+
+#: What a data set may give besides its inputs.
+GIVES = {"class": "classes", "mask": "masks of objects", "rationale": "words that people marked", "cell": "mosaics of four pictures"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry:
+    """A declared data set.
+
+    gives    keys of :data:`GIVES`
+    layout   the files that are read, as their publisher lays them out, below the folder that is given; empty where none is needed
+    source   the publication
+    get      where the files are to be had
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    gives: tuple[str, ...]
+    description: str
+    layout: str
+    source: Citation | None
+    get: str
+    opener: Callable[[Folder], Dataset] = field(repr=False)
+
+    def open(self, folder: Path | None = None) -> Dataset:
+        """The data set in ``folder``. Raises ExplainerError where a folder or a file of it is missing."""
+        if self.layout and folder is None:
+            raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
+        place = Folder(self, Path() if folder is None else folder)
+        if self.layout and not place.path.exists():
+            raise ExplainerError(f"There is no {place.path}, where {self.title} should be. {self.where}")
+        return self.opener(place)
+
+    @property
+    def where(self) -> str:
+        """Where to get it."""
+        return f"Get it from {self.get}." if self.get else ""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder (or file) of a data set, which says what is missing or broken in it."""
+
+    entry: DatasetEntry
+    path: Path
+
+    def need(self, *names: str) -> Path:
+        """The first of these paths that exists, relative to the folder. Raises ExplainerError that names them where none does."""
+        for name in names:
+            if (file := self.path / name).exists():
+                return file
+        wanted = " nor ".join(str(self.path / name) for name in names)
+        raise ExplainerError(f"{self.entry.title} lacks {wanted}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
+
+    def broken(self, path: Path, why: object) -> ExplainerError:
+        """The error for a file that is not what it should be."""
+        return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. Fetch that file anew. {self.entry.where}")
+
+    def lines(self, path: Path) -> list[str]:
+        """The lines of a text file that are not empty."""
+        try:
+            lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as problem:
+            raise self.broken(path, problem) from None
+        if not lines:
+            raise self.broken(path, "it is empty")
+        return lines
+
+    def json(self, path: Path) -> Any:
+        """A JSON file."""
+        try:
+            return json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as problem:
+            raise self.broken(path, problem) from None
+
+    def json_lines(self, path: Path) -> list[dict[str, Any]]:
+        """A file with one JSON object a line."""
+        try:
+            rows = [json.loads(line) for line in self.lines(path)]
+        except ValueError as problem:
+            raise self.broken(path, problem) from None
+        if not all(isinstance(row, dict) for row in rows):
+            raise self.broken(path, "each line must be an object")
+        return rows
+
+    def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
+        """The rows of a table with a heading that has these ``columns``."""
+        reader = csv.DictReader(self.lines(path), delimiter=delimiter, quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL)
+        if lacking := set(columns) - set(reader.fieldnames or ()):
+            raise self.broken(path, f"its first line lacks the column {', '.join(sorted(lacking))}")
+        yield from reader
+
+    def image(self, path: Path) -> Image.Image:
+        """A picture, upright, in RGB."""
+        self.need(str(path.relative_to(self.path)))
+        return read_image(path)
+
+    def plane(self, path: Path) -> Any:
+        """The values (height, width) or (height, width, channels) of a picture that holds classes, not colours."""
+        self.need(str(path.relative_to(self.path)))
+        try:
+            with Image.open(path) as picture:
+                return np.array(picture)
+        except (OSError, SyntaxError, ValueError) as problem:
+            raise self.broken(path, problem) from None
+
+
+def union(masks: list[Mask]) -> Mask:
+    """Where any of the masks is true."""
+    joined: Mask = np.logical_or.reduce(masks)
+    return joined
+
+
+#: Every data set by its name.
+DATASETS: dict[str, DatasetEntry] = {}
+
+
+def dataset(
+    name: str, *, title: str, kind: Kind, gives: tuple[str, ...], layout: str = "", source: Citation | None = None, get: str = ""
+) -> Callable[[Callable[[Folder], Dataset]], Callable[[Folder], Dataset]]:
+    """Declare a data set: a function from its :class:`Folder` to a :class:`Dataset`. Its docstring describes the data set.
+
+    Raises ExplainerError for a name that is taken.
+    """
+
+    def declare(opener: Callable[[Folder], Dataset]) -> Callable[[Folder], Dataset]:
+        if name in DATASETS:
+            raise ExplainerError(f"There is already a data set {name}.")
+        if unknown := set(gives) - set(GIVES):
+            raise ExplainerError(f"Data set {name} gives {', '.join(unknown)}; there are {', '.join(GIVES)}.")
+        words = " ".join((opener.__doc__ or "").split())
+        DATASETS[name] = DatasetEntry(
+            name=name,
+            title=title,
+            kind=kind,
+            gives=gives,
+            description=words,
+            layout=layout.strip("\n"),
+            source=source,
+            get=get,
+            opener=opener,
+        )
+        return opener
+
+    return declare
+
+
+def open_dataset(name: str, folder: Path | None = None) -> Dataset:
+    """A data set by name. Raises ExplainerError, naming near misses, for an unknown one, and where files are missing."""
+    if name not in DATASETS:
+        near = difflib.get_close_matches(name, DATASETS, n=3)
+        raise ExplainerError(f"There is no data set {name!r}; {'did you mean' if near else 'there are'} {', '.join(near or DATASETS)}?")
+    return DATASETS[name].open(folder)

@@ -1,0 +1,149 @@
+"""Texts with their class, some with the words that people marked as reasons."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+from explainers.datasets.base import Dataset, Sample
+from explainers.datasets.registry import Folder, dataset
+from explainers.methods.citation import Citation
+
+_SENTIMENT = ("negative", "positive")
+_WORDS = {"NEG": "negative", "POS": "positive", "neg": "negative", "pos": "positive", "0": "negative", "1": "positive"}
+
+
+@dataset(
+    "eraser-movies",
+    title="ERASER movie reviews",
+    kind="text",
+    gives=("class", "rationale"),
+    layout="""
+movies/test.jsonl
+movies/docs/negR_900.txt ...
+""",
+    source=Citation(
+        authors="DeYoung et al.",
+        year=2020,
+        title="ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, arXiv 1911.03429",
+        link="https://arxiv.org/abs/1911.03429",
+    ),
+    get="https://www.eraserbenchmark.com",
+)
+def eraser_movies(place: Folder) -> Dataset:
+    """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all
+    groups of evidence together are the rationale.
+    """
+    listing = place.need("movies/test.jsonl")
+    documents = place.need("movies/docs")
+    rows = place.json_lines(listing)
+
+    def read(number: int) -> Sample:
+        row = rows[number]
+        try:
+            name, label = str(row["annotation_id"]), _WORDS[row["classification"]]
+            evidence = [(int(span["start_token"]), int(span["end_token"])) for group in row["evidences"] for span in group]
+        except (KeyError, TypeError, ValueError) as problem:
+            raise place.broken(listing, f"line {number + 1}: {problem} is missing or wrong") from None
+        path = place.need(f"movies/docs/{name}")
+        tokens = " ".join(place.lines(path)).split()
+        starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))
+        if any(not 0 <= start < end <= len(tokens) for start, end in evidence):
+            raise place.broken(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
+        spans = tuple((starts[start], starts[end] - 1) for start, end in evidence)
+        return Sample(name=name, text=" ".join(tokens), labels=(label,), rationale=spans)
+
+    return Dataset(name="eraser-movies", kind="text", length=len(rows), classes=_SENTIMENT, read=read)
+
+
+@dataset(
+    "imdb",
+    title="IMDB reviews, test",
+    kind="text",
+    gives=("class",),
+    layout="""
+aclImdb/test/neg/0_2.txt ...
+aclImdb/test/pos/0_10.txt ...
+""",
+    source=Citation(authors="Maas et al.", year=2011, title="Learning Word Vectors for Sentiment Analysis, ACL 2011"),
+    get="https://ai.stanford.edu/~amaas/data/sentiment/",
+)
+def imdb(place: Folder) -> Dataset:
+    """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
+    folders = [place.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
+    files = [path for folder in folders for path in sorted(folder.glob("*.txt"))]
+    if not files:
+        place.need("aclImdb/test/neg/0_2.txt")
+
+    def read(number: int) -> Sample:
+        file = files[number]
+        text = " ".join(" ".join(place.lines(file)).replace("<br />", " ").split())
+        return Sample(name=f"{file.parent.name}/{file.stem}", text=text, labels=(_WORDS[file.parent.name],))
+
+    return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, read=read)
+
+
+@dataset(
+    "sst-2",
+    title="SST-2 validation (GLUE)",
+    kind="text",
+    gives=("class",),
+    layout="""
+SST-2/dev.tsv
+""",
+    source=Citation(
+        authors="Socher et al.",
+        year=2013,
+        title="Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank, EMNLP 2013",
+    ),
+    get="https://gluebenchmark.com/tasks",
+)
+def sst2(place: Folder) -> Dataset:
+    """872 sentences from film reviews, negative or positive."""
+    path = place.need("SST-2/dev.tsv")
+    rows = list(place.table(path, ("sentence", "label"), "\t"))
+    if strange := {row["label"] for row in rows} - {"0", "1"}:
+        raise place.broken(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
+    return Dataset(
+        name="sst-2",
+        kind="text",
+        length=len(rows),
+        classes=_SENTIMENT,
+        read=lambda i: Sample(name=str(i), text=rows[i]["sentence"].strip(), labels=(_WORDS[rows[i]["label"]],)),
+    )
+
+
+@dataset(
+    "texts",
+    title="A file of texts",
+    kind="text",
+    gives=("class", "rationale"),
+    layout="""
+a file .csv with the columns text and, if known, label
+or .jsonl with objects of text and, if known, label and rationale: [[first character, character after the last], ...]
+""",
+)
+def texts(place: Folder) -> Dataset:
+    """Texts of one's own, one a row, with their class and the passages that people marked where these are known."""
+    path = place.path
+    if path.suffix not in (".csv", ".jsonl"):
+        raise place.broken(path, "it must be a .csv or a .jsonl file")
+    rows: list[dict[str, Any]] = list(place.table(path, ("text",))) if path.suffix == ".csv" else place.json_lines(path)
+
+    def read(number: int) -> Sample:
+        row = rows[number]
+        text, label, marked = row.get("text"), row.get("label"), row.get("rationale")
+        if not isinstance(text, str) or not text.strip():
+            raise place.broken(path, f"row {number + 1} has no text")
+        spans = None
+        if marked is not None:
+            try:
+                spans = tuple((int(start), int(end)) for start, end in marked)
+            except (TypeError, ValueError):
+                raise place.broken(path, f"row {number + 1}: rationale must be pairs of characters") from None
+            if any(not 0 <= start < end <= len(text) for start, end in spans):
+                raise place.broken(path, f"row {number + 1}: a marked passage lies outside of the text")
+        labels: tuple[str | int, ...] = () if label in (None, "") else (label if isinstance(label, int) else str(label),)
+        return Sample(name=str(number), text=text, labels=labels, rationale=spans)
+
+    return Dataset(name="texts", kind="text", length=len(rows), read=read)

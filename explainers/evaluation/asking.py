@@ -1,0 +1,127 @@
+"""The answers of a model along every curve that metrics take, for all methods of one input together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.metrics.faithfulness import kept
+from explainers.metrics.registry import Curve
+from explainers.models.base import Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.token_removal import How, patch_removal, word_removal
+from explainers.session import checker
+
+_AT_ONCE = 16  # whole pictures in one forward pass
+_ROUNDING = 1e-9  # 0.3 * 10 tokens are 3, not 2
+
+
+def counts_of(curve: Curve, tokens: int, least: int = 0) -> list[int]:
+    """How many of the ``tokens`` come first in the curve's order, at each step, so that at least ``least`` are kept."""
+    number = math.floor if curve.rounding == "down" else math.ceil
+    sign = 1 if curve.rounding == "down" else -1
+    low, high = (least, tokens) if curve.kept else (0, tokens - least)
+    return [max(low, min(high, number(fraction * tokens + sign * _ROUNDING))) for fraction in curve.fractions]
+
+
+def keep_of(curve: Curve, scores: Tensor, least: int = 0) -> Tensor:
+    """What is kept at each step, bool (M, steps, N), of scores (M, N): at least ``least`` tokens. Of equal scores the earlier token comes
+    first.
+    """
+    values = scores.abs() if curve.order == "smallest" else scores
+    order = values.argsort(dim=-1, descending=curve.order == "most", stable=True)
+    stays = kept(order, counts_of(curve, scores.shape[1], least))
+    return ~stays if curve.kept else stays
+
+
+class Answers:
+    """The logits of one input with parts of it taken away.
+
+    tensors    the input as the model was given it, a batch of one
+    grid       (rows, columns) of the patches of an image; None for a text
+    content    bool (S,): which tokens are patches or word pieces
+    how        in which way they are taken away where a curve does not say; None: as suits the model
+    cancelled  asked before each forward pass; when true, :class:`explainers.Cancelled` is raised
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tensors: Mapping[str, Tensor],
+        grid: tuple[int, int] | None,
+        content: Tensor,
+        how: str | None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        self.model, self.tensors, self.grid, self.content, self.how = model, tensors, grid, content, how
+        self._check = checker(cancelled)
+
+    def along(self, curves: Sequence[Curve], scores: Tensor) -> list[Tensor]:
+        """Logits (M, steps, C) along each curve, of scores (M, N). What several curves or methods ask alike is asked once."""
+        logits: dict[int, Tensor] = {}
+        of_tokens: dict[str | None, list[int]] = {}
+        for number, curve in enumerate(curves):
+            if curve.pixels:
+                logits[number] = self._of_pixels(curve, scores)
+            else:
+                of_tokens.setdefault(curve.how or self.how, []).append(number)
+        for how, numbers in of_tokens.items():
+            least, ask = self._removal(how)
+            keeps = [keep_of(curves[number], scores, least) for number in numbers]
+            answers = ask(torch.cat([keep.flatten(0, 1) for keep in keeps]))
+            for number, keep, part in zip(numbers, keeps, answers.split([keep.shape[0] * keep.shape[1] for keep in keeps]), strict=True):
+                logits[number] = part.unflatten(0, keep.shape[:2])
+        return [logits[number] for number in range(len(curves))]
+
+    def _removal(self, how: str | None) -> tuple[int, Callable[[Tensor], Tensor]]:
+        """How many tokens must stay, and a function from those that do, bool (K, N), to logits (K, C)."""
+        if how == "black":
+            return 0, self._black_patches
+        way: How | None = how  # type: ignore[assignment]
+        if self.grid is not None:
+            removal = patch_removal(self.model, self.tensors, self.grid, way)
+        else:
+            removal = word_removal(self.model, self.tensors, self.content, way or "removed")
+        return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
+
+    def _black_patches(self, keep: Tensor) -> Tensor:
+        assert self.grid is not None
+        rows, place = keep.unique(dim=0, return_inverse=True)
+        return self._blackened(rows.unflatten(1, self.grid))[place]
+
+    def _of_pixels(self, curve: Curve, scores: Tensor) -> Tensor:
+        """Logits (M, steps, C) while single pixels turn black, in the order of the maps enlarged bilinearly."""
+        assert self.grid is not None
+        height, width = self.tensors["pixel_values"].shape[-2:]
+        large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)
+        steps = [self._blackened(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
+        return torch.stack(steps)
+
+    def _blackened(self, keep: Tensor) -> Tensor:
+        """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
+        pixels = self.tensors["pixel_values"]
+        height, width = pixels.shape[-2:]
+        black = self.model.prepare(Image.new("RGB", (width, height))).tensors["pixel_values"]
+        if black.shape != pixels.shape:
+            raise ExplainerError(f"{self.model.name} prepares a black picture in another shape, so pixels cannot be set to black.")
+        answers = []
+        for part in keep.split(_AT_ONCE):
+            self._check()
+            shown = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
+            given = {
+                name: torch.where(shown, tensor, black)
+                if name == "pixel_values"
+                else tensor.expand(len(part), *tensor.shape[1:])
+                if self.model.is_sample(name)
+                else tensor
+                for name, tensor in self.tensors.items()
+            }
+            with torch.no_grad(), evaluating(self.model.module):
+                answers.append(self.model.forward(given).float().cpu())
+        return torch.cat(answers)

@@ -1,0 +1,84 @@
+"""Maps of the same input from a model with random weights, and of slightly changed inputs from the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from explainers.explanation import explain
+from explainers.models.base import Model
+
+RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
+DRAWS = 4
+
+
+def layers_of(model: Model) -> list[list[nn.Parameter]]:
+    """The weights that are randomised together, from the output down: what comes after the blocks, then each block from the last on.
+
+    What comes after is what the module registers after its last block; of a CLIP model that may be the other tower, and is left alone.
+    """
+    blocks = list(dict.fromkeys(model.blocks))
+    inside = [list(block.parameters()) for block in blocks]
+    owned = {id(parameter) for group in inside for parameter in group}
+    every = list(model.module.parameters())
+    last = max(i for i, parameter in enumerate(every) if id(parameter) in owned)
+    head = [] if model.kind == "clip" else [parameter for parameter in every[last + 1 :] if id(parameter) not in owned]
+    return [group for group in (head, *reversed(inside)) if group]
+
+
+@contextmanager
+def shuffled(model: Model, seed: int) -> Iterator[Iterator[int]]:
+    """Within it, each step of the iterator puts the weights of one more layer into a random order; afterwards all are as they were."""
+    groups = layers_of(model)
+    saved = [(parameter, parameter.detach().clone()) for group in groups for parameter in group]
+    draw = torch.Generator().manual_seed(seed)
+
+    def steps() -> Iterator[int]:
+        for number, group in enumerate(groups):
+            with torch.no_grad():
+                for parameter in group:
+                    order = torch.randperm(parameter.numel(), generator=draw).to(parameter.device)
+                    parameter.copy_(parameter.flatten()[order].view_as(parameter))
+            yield number
+
+    try:
+        yield steps()
+    finally:
+        with torch.no_grad():
+            for parameter, before in saved:
+                parameter.copy_(before)
+
+
+def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
+    """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
+    disturbed = []
+    with shuffled(model, seed) as steps:
+        for _ in steps:
+            result = explain(model, _inputs(tensors), target, specs, seed=seed)
+            explanation = result[0] if isinstance(result, list) else result
+            disturbed.append(torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs]))
+    return torch.stack(disturbed, 1)
+
+
+def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
+    """The scores (M, K, N) of M methods for K inputs whose pixels were moved at random, by at most `RADIUS` of their range."""
+    pixels = tensors["pixel_values"]
+    reach = RADIUS * (pixels.amax() - pixels.amin())
+    draw = torch.Generator().manual_seed(seed)
+    disturbed = []
+    for _ in range(DRAWS):
+        noise = (2 * torch.rand(pixels.shape, generator=draw) - 1).to(pixels) * reach
+        result = explain(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed=seed)
+        explanation = result[0] if isinstance(result, list) else result
+        disturbed.append(torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs]))
+    return torch.stack(disturbed, 1)
+
+
+def _inputs(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors without those of the prompts, which ``explain`` makes anew."""
+    if "pixel_values" in tensors:
+        return {"pixel_values": tensors["pixel_values"]}
+    return dict(tensors)

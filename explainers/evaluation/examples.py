@@ -1,0 +1,112 @@
+"""The inputs on which a method did best and worst by each metric, with what is needed to draw its map on them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from explainers.evaluation.measuring import Bench, Row
+from explainers.evaluation.statistics import columns_of
+from explainers.metrics import Metric
+from explainers.models.base import ImageInput, TextInput
+from explainers.rendering.overlays import lay_over
+
+AMONG = 100  # inputs: examples are chosen among the first ones, so that a report stays small
+EACH = 2  # best, and as many worst
+SIDE = 112  # pixels
+_STEPS = 127
+
+
+def examples_of(bench: Bench, rows: list[Row]) -> dict[str, Any]:
+    """The examples of a run as plain data.
+
+    inputs  place in the data set -> name, explained class, and the picture as the model saw it (JPEG, base64) or its words
+    maps    method -> place -> scores of patches or words, as whole numbers from -127 to 127, base64
+    grid    (rows, columns) of the patches; absent for texts
+    chosen  metric -> method -> best and worst, each a list of [place, value]
+    """
+    methods = list(bench.plan.methods)
+    among = rows[: AMONG * len(methods)]
+    places = [row["index"] for row in among[:: len(methods)]]
+    chosen = {metric.name: _chosen(metric, among, methods, places) for metric in bench.metrics}
+    wanted: dict[str, set[int]] = {method: set() for method in methods}
+    for of_method in chosen.values():
+        for method, ends in of_method.items():
+            wanted[method] |= {place for end in ends.values() for place, _ in end}
+    maps: dict[str, dict[str, str]] = {method: {} for method in methods}
+    for row in among:
+        if row["index"] in wanted[row["method"]]:
+            maps[row["method"]][str(row["index"])] = packed(row["scores"])
+    needed = set().union(*wanted.values())
+    inputs = {str(place): _input(bench, place, among[i * len(methods)]) for i, place in enumerate(places) if place in needed}
+    examples: dict[str, Any] = {"among": len(places), "inputs": inputs, "maps": maps, "chosen": chosen}
+    if bench.data.kind == "image":
+        examples["grid"] = list(_grid(bench, places[0]))
+    return examples
+
+
+def _chosen(metric: Metric, rows: list[Row], methods: list[str], places: list[int]) -> dict[str, Any]:
+    columns = columns_of(metric, rows, methods)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = columns[..., 0] if metric.combine is None else metric.combine(columns)
+    sign = -1 if metric.direction == "lower" else 1
+    cases = {}
+    for number, method in enumerate(methods):
+        column = values[:, number]
+        order = [i for i in np.argsort(-sign * column, kind="stable").tolist() if np.isfinite(column[i])]
+        best, worst = order[:EACH], order[::-1][: min(EACH, max(0, len(order) - EACH))]
+        cases[method] = {
+            end: [[places[i], float(f"{column[i]:.6g}")] for i in picked] for end, picked in (("best", best), ("worst", worst))
+        }
+    return cases
+
+
+def packed(scores: Sequence[float]) -> str:
+    """Scores divided by the largest magnitude, in 127 steps, base64."""
+    values = np.asarray(scores, np.float64)
+    largest = np.abs(values).max(initial=0.0)
+    steps = np.round(values / largest * _STEPS) if largest > 0 else np.zeros_like(values)
+    return base64.b64encode(steps.astype(np.int8).tobytes()).decode("ascii")
+
+
+def unpacked(text: str) -> NDArray[np.float32]:
+    """What :func:`packed` made, from -1 to 1."""
+    return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
+
+
+def _record(bench: Bench, place: int) -> ImageInput | TextInput:
+    return bench.model.prepare(bench.data[place].given).inputs[0]
+
+
+def _grid(bench: Bench, place: int) -> tuple[int, int]:
+    grid = bench.model.layout_of(bench.model.tensors(bench.data[place].given)).grid
+    assert grid is not None
+    return grid
+
+
+def _input(bench: Bench, place: int, row: Row) -> dict[str, Any]:
+    record = _record(bench, place)
+    about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
+    if isinstance(record, TextInput):
+        return {**about, "words": [word.text for word in record.words if word.tokens]}
+    assert record.pixels is not None
+    small = record.pixels.copy()
+    small.thumbnail((SIDE, SIDE))
+    data = io.BytesIO()
+    small.save(data, "JPEG", quality=80)
+    return {**about, "picture": base64.b64encode(data.getvalue()).decode("ascii")}
+
+
+def drawn(examples: dict[str, Any], method: str, place: int, signed: bool, size: int = 160) -> bytes:
+    """The map of a method on one of the examples, as a PNG. Raises KeyError where there is no such picture."""
+    picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(place)]["picture"]))).convert("RGB")
+    scores = unpacked(examples["maps"][method][str(place)]).reshape(examples["grid"])
+    data = io.BytesIO()
+    lay_over(picture, scores, signed, size).save(data, "PNG")
+    return data.getvalue()

@@ -1,0 +1,267 @@
+"""One input measured: every method's map and every metric of it, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from explainers.datasets import Dataset, Sample
+from explainers.datasets.base import Mask
+from explainers.errors import ExplainerError
+from explainers.evaluation.asking import Answers
+from explainers.evaluation.disturbing import disturbed_scores, randomised_scores
+from explainers.evaluation.plan import Plan
+from explainers.explanation import explain
+from explainers.metrics import Curve, Metric
+from explainers.models.base import ImageInput, Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.outputs import probabilities
+from explainers.result import Attribution, Explanation
+
+PROMPT = "a photo of a {}"
+#: Curves that reports draw, by the name under which metrics take them.
+DRAWN = ("most", "left")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised."""
+
+    model: Model
+    data: Dataset
+    plan: Plan
+    cancelled: Callable[[], bool] | None = None
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """The metrics of the plan."""
+        return self.plan.measured
+
+    @cached_property
+    def needs(self) -> set[str]:
+        """What they take besides curves."""
+        return {need for metric in self.metrics for need in metric.needs}
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The curves that they take, each once."""
+        return list(dict.fromkeys(curve for metric in self.metrics for curve in metric.curves.values()))
+
+    @cached_property
+    def prompts(self) -> list[str] | None:
+        """What a CLIP model compares pictures with."""
+        return [PROMPT.format(name) for name in self.data.classes] if self.model.kind == "clip" else None
+
+    def class_of(self, label: str | int) -> int | None:
+        """The index of a label among the model's classes; of a CLIP model among the prompts."""
+        if self.prompts is None:
+            return self.data.class_of(label, self.model)
+        if isinstance(label, int):
+            return label
+        return list(self.data.classes).index(label) if label in self.data.classes else None
+
+    def takes_in(self, label: str | int, target: int) -> bool:
+        """Whether a label of the data set is the class ``target`` of the model, or a group that it belongs to."""
+        if self.prompts is not None:
+            return self.class_of(label) == target
+        return target in self.data.classes_of(label, self.model)
+
+    def answers(self, given: Any) -> Tensor:
+        """Logits (C,) of one input."""
+        tensors = self.model.tensors(given)
+        if self.prompts is not None and self.model.prompt_inputs is not None:
+            tensors = {**tensors, **self.model.prompt_inputs(self.prompts).tensors}
+        with torch.no_grad(), evaluating(self.model.module):
+            return self.model.forward(tensors)[0].float().cpu()
+
+
+def rows_of(bench: Bench, place: int) -> list[Row]:
+    """The rows of one input, one a method: index, name, explained class, values of the metrics, curves, and scores.
+
+    A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
+    at random depend on ``place`` alone, so rows are the same whichever were computed before.
+    """
+    sample = bench.data[place]
+    logits = bench.answers(sample.given)
+    gold = next((index for index in map(bench.class_of, sample.labels) if index is not None), None)
+    target = int(logits.argmax()) if bench.plan.target == "predicted" else gold
+    if target is None:
+        raise ExplainerError(f"{sample.name} is of class {sample.labels[:1]}, which {bench.model.name} does not know: target=predicted.")
+    return Measured(bench, sample, place, target, gold, logits).rows()
+
+
+class Measured:
+    """One input, explained; what metrics take is made when it is asked for."""
+
+    def __init__(self, bench: Bench, sample: Sample, place: int, target: int, gold: int | None, logits: Tensor) -> None:
+        self.bench, self.sample, self.place, self.target, self.gold = bench, sample, place, target, gold
+        order = logits.argsort(descending=True, stable=True).tolist()
+        self.runner_up = next((index for index in order if index != target), target)
+        wanted = [target, self.runner_up] if "other" in bench.needs else [target]
+        self.specs = list(bench.plan.methods)
+        self.explanation: Explanation = explain(
+            bench.model,
+            sample.given,
+            [self._named(index) for index in wanted],
+            self.specs,
+            prompts=bench.prompts,
+            seed=place,
+            cancelled=bench.cancelled,
+        )
+        self.maps = [self.explanation[spec] for spec in self.specs]
+        self.scores = torch.stack([attribution.scores[attribution.content] for attribution in self.maps])
+
+    def _named(self, index: int) -> int | str:
+        """A class as ``explain`` takes it."""
+        return index if self.bench.prompts is None else self.bench.prompts[index]
+
+    def rows(self) -> list[Row]:
+        """One row a method."""
+        columns: dict[str, list[float | None]] = {}
+        for metric in self.bench.metrics:
+            given = self._given(metric)
+            values = None if given is None else metric(**given).double().reshape(len(self.maps), len(metric.columns))
+            for place, column in enumerate(metric.columns):
+                columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, place].tolist()]
+        drawn = self._drawn()
+        return [
+            {
+                "index": self.place,
+                "input": self.sample.name,
+                "target": attribution.target,
+                "method": attribution.method,
+                **{column: column_values[i] for column, column_values in columns.items()},
+                **{f"curve.{name}": curve[i].tolist() for name, curve in drawn.items()},
+                "scores": self._shown(attribution),
+            }
+            for i, attribution in enumerate(self.maps)
+        ]
+
+    def _shown(self, attribution: Attribution) -> list[float]:
+        """What a picture of the map is drawn from: the score of each patch, or of each word."""
+        return (
+            attribution.scores[attribution.content].tolist()
+            if attribution.patches is not None
+            else [word.score for word in attribution.words()]
+        )
+
+    def _drawn(self) -> dict[str, Tensor]:
+        """Of the curves that reports draw the probability of the explained class, (M, steps)."""
+        named = {name: curve for metric in self.bench.metrics for name, curve in metric.curves.items() if name in DRAWN}
+        return {name: self._along[curve][..., self.target] for name, curve in named.items()}
+
+    def _given(self, metric: Metric) -> dict[str, Tensor] | None:
+        """What a metric takes; None where this input lacks it."""
+        given: dict[str, Tensor] = {}
+        for name, need in metric.takes.items():
+            value = self._along[need] if isinstance(need, Curve) else self._need(need)
+            if value is None:
+                return None
+            given[name] = value
+        return given
+
+    @cached_property
+    def _along(self) -> dict[Curve, Tensor]:
+        """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
+        first = self.maps[0]
+        bench = self.bench
+        answers = Answers(bench.model, self.explanation.tensors, first.patches, first.content, bench.plan.how, bench.cancelled)
+        logits_of_curves = answers.along(bench.curves, self.scores)
+        return {
+            curve: logits if curve.of == "logits" else self._probabilities(logits)
+            for curve, logits in zip(bench.curves, logits_of_curves, strict=True)
+        }
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        """As the model says them, at the temperature of its calibration."""
+        return probabilities(logits / self.bench.model.calibration.temperature, self.explanation.output)
+
+    def _need(self, need: str) -> Tensor | None:
+        """One of the things that metrics take, (M, ...)."""
+        count = len(self.maps)
+        if need == "whole":
+            return self._probabilities(self.explanation.logits).expand(count, -1)
+        if need == "logits":
+            return self.explanation.logits.expand(count, -1)
+        if need == "target":
+            return torch.full((count,), self.target)
+        if need == "gold":
+            return None if self.gold is None else torch.full((count,), self.gold)
+        if need == "scores":
+            return self.scores
+        if need == "maps":
+            return self._maps
+        if need in ("mask", "labelled"):
+            masks = self._masks
+            return None if masks is None else masks[need == "labelled"].expand(count, -1, -1)
+        if need == "cell":
+            return self._cell
+        if need in ("word_scores", "rationale"):
+            words = self._words
+            return None if words is None else words[need == "rationale"]
+        if need == "error":
+            return torch.tensor(
+                [float("nan") if attribution.completeness_error is None else attribution.completeness_error for attribution in self.maps]
+            )
+        if need == "other":
+            label = self.explanation.targets[-1].label
+            return torch.stack(
+                [self.explanation[spec, label].scores[attribution.content] for spec, attribution in zip(self.specs, self.maps, strict=True)]
+            )
+        disturb = randomised_scores if need == "randomised" else disturbed_scores
+        return disturb(self.bench.model, self.explanation.tensors, self._named(self.target), self.specs, self.place)
+
+    @property
+    def _maps(self) -> Tensor | None:
+        grid = self.maps[0].patches
+        return None if grid is None else self.scores.unflatten(1, grid)
+
+    @cached_property
+    def _masks(self) -> tuple[Tensor, Tensor] | None:
+        """Mask of the explained object and what is labelled, as the model saw the picture; None where nothing of it is seen."""
+        record, image = self.explanation.input, self.sample.image
+        masks = [thing.mask for thing in self._things()]
+        if not isinstance(record, ImageInput) or image is None or not masks:
+            return None
+        seen = _as_seen(np.logical_or.reduce(masks), record)
+        labelled = _as_seen(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(seen)
+        return (torch.from_numpy(seen)[None], torch.from_numpy(labelled)[None]) if (seen & labelled).any() else None
+
+    def _things(self) -> list[Any]:
+        """The objects of the explained class."""
+        return [thing for thing in self.sample.things if thing.label is None or self.bench.takes_in(thing.label, self.target)]
+
+    @property
+    def _cell(self) -> Tensor | None:
+        cells = [thing.cell for thing in self._things() if thing.cell is not None]
+        return torch.tensor(cells[:1] * len(self.maps)) if cells else None
+
+    @cached_property
+    def _words(self) -> tuple[Tensor, Tensor] | None:
+        """Scores of the words and which of them people marked; None where none that the model read is marked."""
+        if self.sample.rationale is None:
+            return None
+        words = [attribution.words() for attribution in self.maps]
+        marked = [any(word.start < end and start < word.end for start, end in self.sample.rationale) for word in words[0]]
+        if not any(marked):
+            return None
+        return torch.tensor([[word.score for word in row] for row in words]), torch.tensor([marked] * len(words))
+
+
+def _as_seen(mask: Mask, record: ImageInput) -> Mask:
+    """A mask of the original, cut and resized as the picture was; each pixel takes the nearest."""
+    picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
+    return np.array(picture)
+
+
+def _number(value: float) -> float | None:
+    """A value of a row; None for what is not a number."""
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,152 @@
+"""What a run measures: a model, a data set, methods and metrics, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from explainers.datasets import DATASETS, Dataset
+from explainers.errors import ExplainerError
+from explainers.methods import Request, parse
+from explainers.methods.presets import PRESETS
+from explainers.methods.requirements import variants
+from explainers.metrics import METRICS, Metric, metrics_named
+from explainers.models.base import Model
+
+__all__ = ["Plan", "make_plan"]
+
+Explained = Literal["predicted", "gold"]
+#: What a data set has to give for a metric that takes this.
+_GIVEN_BY = {"gold": "class", "mask": "mask", "labelled": "mask", "cell": "cell", "rationale": "rationale"}
+_WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
+_SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured.
+
+    model    as ``explainers.load`` takes it; dataset  a name of ``explainers.datasets``
+    methods  specs; metrics  names
+    limit    how many inputs, drawn with ``seed``; None: all
+    target   the explained class: the one that the model predicts, or the one that the data set gives
+    how      in which way tokens are taken away; None: as suits the model
+    """
+
+    model: str
+    dataset: str
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    limit: int | None = None
+    target: Explained = "predicted"
+    how: str | None = None
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @property
+    def requests(self) -> list[Request]:
+        """The methods, read."""
+        return [parse(spec) for spec in self.methods]
+
+    @property
+    def measured(self) -> list[Metric]:
+        """The metrics."""
+        return metrics_named(self.metrics)
+
+
+def make_plan(
+    model: Model,
+    data: Dataset,
+    methods: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    limit: int | None = None,
+    target: Explained = "predicted",
+    how: str | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The plan of a run. ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run);
+    ``metrics`` are names, or ``all``: those that the data set allows.
+
+    Raises ExplainerError for what cannot be measured: an unknown name, a model of another kind than the data set, a metric that needs what
+    the data set does not give.
+    """
+    kind = "text" if model.reads_text else "image"
+    if data.kind != kind:
+        raise ExplainerError(f"{model.name} reads {kind}s, and {data.name} holds {data.kind}s: choose another data set.")
+    if model.output == "regression":
+        raise ExplainerError(f"{model.name} gives values, not classes, and these metrics are about classes.")
+    if limit is not None and limit < 1:
+        raise ExplainerError("The limit must be at least 1 input.")
+    if how is not None and how not in _WAYS[kind]:
+        raise ExplainerError(f"how={how!r} is no way to take tokens from {kind}s: choose {', '.join(_WAYS[kind])}.")
+    if target == "gold" and "class" not in DATASETS[data.name].gives:
+        raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
+    if model.kind == "clip" and not data.classes:
+        raise ExplainerError(f"{model.name} compares pictures with names, and {data.name} has no list of classes.")
+    chosen = tuple(dict.fromkeys(spec for name in methods for spec in _specs(name, model)))
+    if not chosen:
+        raise ExplainerError("No method is left to measure: name one, or a set such as default.")
+    for spec in chosen:
+        parse(spec, blocks=len(model.blocks))
+    return Plan(
+        model=model.name,
+        dataset=data.name,
+        methods=chosen,
+        metrics=tuple(metric.name for metric in _metrics(metrics, data, len(chosen))),
+        limit=limit,
+        target=target,
+        how=how,
+        seed=seed,
+    )
+
+
+def _specs(name: str, model: Model) -> list[str]:
+    """The specs that a name stands for: its own, or those of a set."""
+    sets = {preset.name: preset for preset in PRESETS}
+    if name == "all":
+        return [variant.spec for variant in variants(model) if variant.reason is None]
+    return sets[name].specs(variants(model)) if name in sets else [name]
+
+
+def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
+    """The metrics of these names. Raises ExplainerError for one that the data set does not allow."""
+    chosen_metrics = (
+        [metric for metric in METRICS.values() if lacking(metric, data, methods) is None]
+        if list(names) == ["all"]
+        else metrics_named(names)
+    )
+    if not chosen_metrics:
+        raise ExplainerError("No metric is named: name one, or all.")
+    for metric in chosen_metrics:
+        if (reason := lacking(metric, data, methods)) is not None:
+            raise ExplainerError(f"{metric.name} cannot be measured here: {reason}.")
+    return chosen_metrics
+
+
+def lacking(metric: Metric, data: Dataset, methods: int) -> str | None:
+    """Why a metric cannot be measured on a data set; None where it can."""
+    if data.kind not in metric.kinds:
+        return f"it is for {' and '.join(metric.kinds)}s, and {data.name} holds {data.kind}s"
+    gives = DATASETS[data.name].gives
+    for need in sorted(metric.needs):
+        if need in _GIVEN_BY and _GIVEN_BY[need] not in gives:
+            return f"{data.name} gives no {_GIVEN_BY[need]}"
+    if metric.name in _SEVERAL and methods < 2:
+        return "it compares several methods"
+    return None
+
+
+def run_folder_of(path: Path) -> Path:
+    """The folder of a run, made if need be. Raises ExplainerError where it is a file, or holds other things."""
+    if path.is_file():
+        raise ExplainerError(f"{path} is a file: name a folder for the run.")
+    if path.is_dir() and any(path.iterdir()) and not (path / "run.json").is_file():
+        raise ExplainerError(f"{path} holds other things than a run: name an empty folder, or one that a run began.")
+    path.mkdir(parents=True, exist_ok=True)
+    return path

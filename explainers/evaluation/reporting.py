@@ -1,0 +1,127 @@
+"""What a run found, as plain data: ``report.json``, from which ``report.html`` and the leaderboard are made."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explainers.datasets import DATASETS
+from explainers.errors import ExplainerError
+from explainers.evaluation.examples import examples_of
+from explainers.evaluation.html import page_of
+from explainers.evaluation.measuring import Bench
+from explainers.evaluation.rows import write_json, write_whole
+from explainers.evaluation.running import FORMAT, Run
+from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of
+from explainers.metrics import Metric
+from explainers.metrics.removal import LEFT, MOST
+
+REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
+
+
+def write_reports(
+    run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
+) -> dict[str, Any]:
+    """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run; returns the report.
+
+    ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in
+    what is written, so that it may be passed on where the data may not.
+    """
+    report = report_of(run, bench, command=command, seconds=seconds)
+    examples = examples_of(bench, run.rows) if with_examples else None
+    if examples is None:
+        (run.folder / EXAMPLES).unlink(missing_ok=True)
+    else:
+        write_json(run.folder / EXAMPLES, examples)
+    page = page_of(report, examples)
+    write_whole(run.folder / PAGE, lambda half: _write(half, page))
+    write_json(run.folder / REPORT, report)
+    return report
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
+    """The report as plain data.
+
+    results  metric -> method -> value, standard error, ends of the interval, inputs counted, whether it cannot be told from the best
+    apart    metric -> p of every pair of methods, in the order of ``methods``
+    curves   curve -> method -> mean probability of the explained class at each of ``fractions``
+    """
+    methods = list(bench.plan.methods)
+    weights = weights_of(len(run.rows) // len(methods))
+    entry = DATASETS[bench.data.name]
+    results, apart = {}, {}
+    for metric in bench.metrics:
+        results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
+    named = [(request.spec, request) for request in bench.plan.requests]
+    return {
+        **run.about,
+        "format": FORMAT,
+        "command": command,
+        "seconds": None if seconds is None else round(seconds, 1),
+        "kind": bench.data.kind,
+        "dataset": {"name": entry.name, "title": entry.title, "description": entry.description, "source": _plain(entry.source)},
+        "methods": [
+            {"spec": spec, "title": entry.name.title, "by": entry.name.by, "year": entry.name.year or None, "signed": entry.method.signed}
+            for spec, entry in named
+        ],
+        "metrics": [metric.about() for metric in bench.metrics],
+        "interval": {"level": LEVEL, "draws": DRAWS},
+        "results": results,
+        "apart": apart,
+        "curves": _curves(run, methods),
+    }
+
+
+def _plain(source: Any) -> dict[str, Any] | None:
+    return None if source is None else dict(source.__dict__)
+
+
+def _results(metric: Metric, run: Run, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
+    estimated = estimate(metric, columns_of(metric, run.rows, methods), weights)
+    tied = estimated.tied(metric.direction)
+    results = {
+        method: {
+            "value": _number(estimated.values[i]),
+            "error": _number(estimated.errors[i]),
+            "low": _number(estimated.low[i]),
+            "high": _number(estimated.high[i]),
+            "inputs": int(estimated.counts[i]),
+            "tied": tied[i],
+        }
+        for i, method in enumerate(methods)
+    }
+    return results, [[_number(value, 4) for value in row] for row in estimated.apart]
+
+
+def _number(value: float, digits: int = 6) -> float | None:
+    """A number as it is written down; None for what is none."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def _curves(run: Run, methods: list[str]) -> dict[str, Any]:
+    fractions = {"most": MOST.fractions, "left": LEFT.fractions}
+    parts = {}
+    for name, steps in fractions.items():
+        if run.rows and f"curve.{name}" in run.rows[0]:
+            values = np.array([row[f"curve.{name}"] for row in run.rows]).reshape(-1, len(methods), len(steps)).mean(0)
+            parts[name] = {
+                "fractions": list(steps),
+                "methods": {method: [float(f"{value:.5g}") for value in row] for method, row in zip(methods, values, strict=True)},
+            }
+    return parts
+
+
+def check_report(report: Any, path: Path) -> dict[str, Any]:
+    """A report as it was read from a file. Raises ExplainerError for what is none, and for one of another format."""
+    if not isinstance(report, dict) or not {"format", "plan", "results", "methods", "metrics"} <= set(report):
+        raise ExplainerError(f"{path} is no report of vitrine evaluate.")
+    if report["format"] != FORMAT:
+        raise ExplainerError(f"{path} is a report of format {report['format']}; this version reads format {FORMAT}: run it again.")
+    return report

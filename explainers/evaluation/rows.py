@@ -1,0 +1,103 @@
+"""The rows of a run on disk: Parquet files that are whole or not there, so that a run may stop at any moment and go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.metrics import Metric
+
+RUN, ROWS, PARTS = "run.json", "rows.parquet", "parts"
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ExplainerError("Rows are written with pyarrow, which is not installed: pip install 'vitrine[evaluate]'.") from None
+    return pyarrow
+
+
+def schema_of(metrics: Sequence[Metric], drawn: Sequence[str]) -> Any:
+    """The columns of the rows: which input and method, a number for each metric or part of one, curves, scores."""
+    pa = _arrow()
+    fixed = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
+    values = [(column, pa.float64()) for metric in metrics for column in metric.columns]
+    curves = [(f"curve.{name}", pa.list_(pa.float64())) for name in drawn]
+    return pa.schema([*fixed, *values, *curves, ("scores", pa.list_(pa.float32()))])
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Have ``write`` make a file that takes the place of ``path`` once it is whole and on the disk."""
+    half = path.with_name(f".{path.name}.half")
+    write(half)
+    with half.open("rb+") as file:
+        os.fsync(file.fileno())
+    half.replace(path)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """A JSON file, whole or not at all."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(path, lambda half: _write_text(half, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+class RowFile:
+    """The rows of a run of ``count`` parts in ``folder``: one file a part while it runs, then all in one file."""
+
+    def __init__(self, folder: Path, schema: Any, count: int) -> None:
+        self.folder, self.schema, self.count = folder, schema, count
+
+    @property
+    def complete(self) -> bool:
+        """Whether all parts are there, in one file."""
+        return (self.folder / ROWS).is_file()
+
+    def _part(self, number: int) -> Path:
+        return self.folder / PARTS / f"{number:06d}.parquet"
+
+    def missing(self) -> Iterator[int]:
+        """The parts that are not there yet."""
+        return (number for number in range(self.count) if not self.complete and not self._part(number).is_file())
+
+    def add(self, number: int, rows: list[dict[str, Any]]) -> None:
+        """Write one part."""
+        pa = _arrow()
+        self._part(number).parent.mkdir(exist_ok=True)
+        table = pa.Table.from_pylist(rows, schema=self.schema)
+        write_whole(self._part(number), lambda half: pa.parquet.write_table(table, half, compression="zstd"))
+
+    def finish(self) -> None:
+        """Put all parts into one file, a row group each, and drop them."""
+        pa = _arrow()
+        parts = [self._part(number) for number in range(self.count)]
+        if not self.complete:
+
+            def gather(half: Path) -> None:
+                with pa.parquet.ParquetWriter(half, self.schema, compression="zstd") as writer:
+                    for part in parts:
+                        writer.write_table(pa.parquet.read_table(part))
+
+            write_whole(self.folder / ROWS, gather)
+        for path in sorted((self.folder / PARTS).glob("*")) if (self.folder / PARTS).is_dir() else []:
+            path.unlink()
+        if (self.folder / PARTS).is_dir():
+            (self.folder / PARTS).rmdir()
+
+    def read(self) -> list[dict[str, Any]]:
+        """All rows that are there, in the order of the inputs."""
+        pa = _arrow()
+        if self.complete:
+            rows: list[dict[str, Any]] = pa.parquet.read_table(self.folder / ROWS).to_pylist()
+            return rows
+        there = [self._part(number) for number in range(self.count) if self._part(number).is_file()]
+        return [row for path in there for row in pa.parquet.read_table(path).to_pylist()]

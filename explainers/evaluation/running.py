@@ -1,0 +1,93 @@
+"""A run: every input of a plan measured, its rows kept, so that a stopped run goes on where it was and ends the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explainers.datasets import Dataset
+from explainers.errors import ExplainerError
+from explainers.evaluation.measuring import DRAWN, Bench, Row, rows_of
+from explainers.evaluation.plan import Plan, run_folder_of
+from explainers.evaluation.rows import RUN, RowFile, schema_of, write_json
+from explainers.explanation import versions
+from explainers.models.base import Model
+from explainers.session import Cancelled
+
+__all__ = ["Run", "run"]
+
+FORMAT = 1
+PARTS = 500  # files of a run at most, while it runs
+#: Told how many inputs are measured, of how many.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its folder, what it says of itself, and its rows in the order of the inputs, each with all methods in their order."""
+
+    folder: Path
+    about: dict[str, Any]
+    rows: list[Row]
+
+
+def run(
+    model: Model, data: Dataset, plan: Plan, folder: Path, *, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+) -> Run | None:
+    """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
+
+    Raises ExplainerError where the folder holds a run of another plan, of other weights, or of other versions.
+    """
+    bench = Bench(model, data, plan, cancelled)
+    places = data.chosen(plan.limit, plan.seed)
+    size = max(1, len(places) // PARTS)
+    parts = [places[start : start + size] for start in range(0, len(places), size)]
+    about = {
+        "format": FORMAT,
+        "plan": plan.to_json(),
+        "weights_digest": model.weights_digest,
+        "versions": versions(),
+        "inputs": len(places),
+    }
+    _begin(run_folder_of(folder), about)
+    file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
+    missing = list(file.missing())
+    done = len(places) - sum(len(parts[number]) for number in missing)
+    for number in missing:
+        rows: list[Row] = []
+        for place in parts[number]:
+            if cancelled is not None and cancelled():
+                return None
+            if progress is not None:
+                progress(done, len(places))
+            try:
+                rows += rows_of(bench, place)
+            except Cancelled:
+                return None
+            done += 1
+        file.add(number, rows)
+    if progress is not None:
+        progress(len(places), len(places))
+    file.finish()
+    return Run(folder, about, file.read())
+
+
+def _drawn(bench: Bench) -> Sequence[str]:
+    return [name for name in DRAWN if any(name in metric.curves for metric in bench.metrics)]
+
+
+def _begin(folder: Path, about: dict[str, Any]) -> None:
+    """Write down what the run is, or hold it against what is written down."""
+    path = folder / RUN
+    if not path.is_file():
+        write_json(path, about)
+        return
+    before = json.loads(path.read_text("utf-8"))
+    differing = [name for name in about if before.get(name) != about[name]]
+    if differing == ["plan"]:
+        differing = [name for name in about["plan"] if before["plan"].get(name) != about["plan"][name]]
+    if differing:
+        raise ExplainerError(f"{folder} holds a run with another {', '.join(differing)}: name another folder, or ask for the same again.")

@@ -1,0 +1,103 @@
+"""What rows say about methods: estimates with intervals, and whether two methods can be told apart.
+
+One mechanism serves every metric, averaged over inputs or made of sums over the data set: the inputs are drawn anew with replacement many
+times, the same draws for all methods (a paired bootstrap, Efron and Tibshirani, 1993), and the metric is computed of each draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explainers.metrics import Metric
+
+DRAWS = 2000
+LEVEL = 0.95
+ALPHA = 0.05
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """A metric of M methods.
+
+    values  (M,) of all inputs; errors  (M,) standard errors; low, high  (M,) ends of the 95 % interval; counts  (M,) inputs with a value
+    apart   (M, M) two-sided p of the paired bootstrap that two methods are alike; not a number where one has no value
+    """
+
+    values: Numbers
+    errors: Numbers
+    low: Numbers
+    high: Numbers
+    counts: NDArray[np.int64]
+    apart: Numbers
+
+    def tied(self, direction: str | None) -> list[bool]:
+        """Which methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
+        of them; none is where neither end of the metric is better.
+        """
+        known = np.flatnonzero(np.isfinite(self.values))
+        if direction is None or not len(known):
+            return [False] * len(self.values)
+        sign = 1 if direction == "higher" else -1
+        best = int(known[np.argmax(sign * self.values[known])])
+        others = sorted((i for i in known.tolist() if i != best), key=lambda i: float(self.apart[best, i]))
+        told_apart: set[int] = set()
+        for rank, other in enumerate(others):
+            if self.apart[best, other] * (len(others) - rank) >= ALPHA:
+                break
+            told_apart.add(other)
+        return [i in known and i not in told_apart for i in range(len(self.values))]
+
+
+def weights_of(inputs: int, seed: int = 0) -> Numbers:
+    """How often each input is drawn, (draws, inputs)."""
+    draw = np.random.default_rng(seed)
+    return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=DRAWS).astype(np.float64)
+
+
+def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
+    """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
+    there: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
+    filled = np.where(there[..., None], values, 0.0)
+
+    def of(weight: Numbers) -> Numbers:
+        """The metric (draws, M) of inputs so often drawn."""
+        number = weight @ there
+        sums = np.einsum("ri,imp->rmp", weight, filled, optimize=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values: Numbers = sums[..., 0] / number if metric.combine is None else metric.combine(sums)
+        return np.where(number > 0, values, np.nan)
+
+    whole, drawn = of(np.ones((1, len(values))))[0], of(weights)
+    tail = (1 - LEVEL) / 2
+    known = np.isfinite(whole)
+    low, high, errors = (np.full(len(whole), np.nan) for _ in range(3))
+    if known.any():
+        low[known], high[known] = np.nanquantile(drawn[:, known], [tail, 1 - tail], axis=0)
+        errors[known] = np.nanstd(drawn[:, known], axis=0)
+    return Estimates(whole, errors, low, high, there.sum(0).astype(np.int64), _apart(drawn, known))
+
+
+def _apart(drawn: Numbers, known: NDArray[np.bool_]) -> Numbers:
+    """Two-sided p (M, M) that the difference of two methods is zero, of their draws (draws, M)."""
+    count = drawn.shape[1]
+    chances = np.full((count, count), np.nan)
+    for i in np.flatnonzero(known):
+        with np.errstate(invalid="ignore"):
+            difference = drawn - drawn[:, [i]]
+        above, below = (difference >= 0).sum(0), (difference <= 0).sum(0)
+        share = (np.minimum(above, below) + 1) / (len(drawn) + 1)
+        chances[i] = np.where(known, np.minimum(1.0, 2 * share), np.nan)
+        chances[i, i] = 1.0
+    return chances
+
+
+def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
+    """The columns of a metric (inputs, M, columns) of rows in the order of the inputs, each with all methods in their order."""
+    inputs = len(rows) // len(methods)
+    listed = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]
+    return np.array(listed, np.float64).reshape(inputs, len(methods), len(metric.columns))

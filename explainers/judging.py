@@ -1,0 +1,50 @@
+"""What a model can't know of one input: its answers and its prompts, held against its calibration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explainers.models.abstention import Abstention, Evidence, abstention
+from explainers.models.base import Prepared, TextInput
+from explainers.result import Explanation
+from explainers.session import Session
+from explainers.targets import ResolvedTarget
+
+
+class Judge:
+    """The abstentions of one input of a batch. A classifier's are of its answer, those of a CLIP model of each prompt."""
+
+    def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:
+        self._session, self._explanation, self._sample = session, explanation, sample
+        self._calibration = session.model.calibration
+
+    def of_answer(self) -> Abstention | None:
+        """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
+        if not self._calibration.lines or self._session.model.kind == "clip":
+            return None
+        evidence = Evidence(self._explanation.logits, self._calibration.temperature, self._explanation.labels)
+        return abstention(self._calibration, self._with_text(evidence, self._session.prepared, self._sample), "The text")
+
+    def of_target(self, target: ResolvedTarget) -> Abstention | None:
+        """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
+        if not self._calibration.lines or self._session.model.kind != "clip":
+            return None
+        places = [target.index] if target.against is None else [target.index, target.against]
+        judgements = (self._of_prompt(int(place[self._sample])) for place in places)
+        return next((judgement for judgement in judgements if judgement is not None), None)
+
+    def _of_prompt(self, place: int) -> Abstention | None:
+        details, logits = self._session.model.details, self._explanation.logits
+        scale = details.get("logit_scale")
+        cosine = None if scale is None else (float(logits[place]) - details.get("logit_bias", 0.0)) / scale
+        evidence = Evidence(logits, self._calibration.temperature, self._explanation.labels, cosine=cosine)
+        assert self._session.prompts_read is not None
+        name = f"“{self._explanation.labels[place]}”"
+        return abstention(self._calibration, self._with_text(evidence, self._session.prompts_read, place), name)
+
+    def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
+        text = prepared.inputs[row]
+        if not isinstance(text, TextInput):
+            return evidence
+        unknown = self._session.model.details.get("unknown_token_id")
+        return replace(evidence, text=text, ids=prepared.tensors["input_ids"][row].tolist(), unknown_id=unknown)

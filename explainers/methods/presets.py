@@ -1,0 +1,44 @@
+"""Sets of methods to begin with: the pages, the API and the command line offer the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from explainers.methods.registry import METHODS, Variant
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A set of methods. ``has`` says whether a variant that can run belongs to it."""
+
+    name: str
+    title: str
+    says: str
+    has: Callable[[Variant], bool]
+
+    def specs(self, variants: Iterable[Variant]) -> list[str]:
+        """Those of ``variants`` that belong to it and can run, in their order."""
+        return [variant.spec for variant in variants if variant.reason is None and self.has(variant)]
+
+
+_CHEFER = ("transformer_attribution", "generic_attention", "raw_attention", "rollout", "gradcam_attention", "partial_lrp", "lrp")
+_LRP = ("lrp", "partial_lrp", "input_x_gradient:conservative", "input_x_gradient:attnlrp", "transformer_attribution")
+
+PRESETS = (
+    Preset("default", "Default", "A dozen from every school, all quick.", lambda variant: variant.default),
+    Preset(
+        "chefer",
+        "Chefer et al.",
+        "Both methods of Chefer et al. beside the baselines of their tables.",
+        lambda variant: variant.spec in _CHEFER,
+    ),
+    Preset(
+        "libragrad", "LibraGrad", "Every quick method under the rule Libra.", lambda variant: variant.rule == "libra" and not variant.slow
+    ),
+    Preset("lrp", "LRP", "Layer-wise relevance propagation, from the baseline to AttnLRP.", lambda variant: variant.spec in _LRP),
+    Preset(
+        "perturbation", "Perturbation", "Hide parts and ask again. Slow.", lambda variant: METHODS[variant.readout].family == "perturbation"
+    ),
+    Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow),
+)

@@ -1,0 +1,201 @@
+"""Controls that only ask the model: tokens are hidden and the answer is watched; through Captum where it has them.
+
+Hidden patches get the mean colour (0 after normalisation), hidden word pieces the tokenizer's mask token.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.methods.registry import method
+from explainers.methods.specs import Option
+from explainers.models.token_removal import painted
+from explainers.trace import Trace
+
+if TYPE_CHECKING:
+    from captum.attr import Lime  # Captum takes seconds to import: done where it is needed
+
+INNER_BATCH = 32  # inputs in one forward pass
+SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_000)
+
+
+def _hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
+    """f (K,) of one sample under K maskings ``keep`` (K, features) in 0..1: one feature for each content token."""
+    answers = []
+    for part in keep.split(INNER_BATCH):
+        logits = trace.answer(sample, len(part), _hider(trace, sample, part))
+        answers.append(trace.chosen.only(sample).repeat(len(part)).value(logits))
+    return torch.cat(answers)
+
+
+def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], Tensor]:
+    grid = trace.layout.grid
+    if grid is not None:
+
+        def hide(name: str, tensor: Tensor) -> Tensor:
+            return painted(tensor, keep, grid) if name == "pixel_values" else tensor
+
+        return hide
+    mask_token = trace.recording.model.details["mask_token_id"]
+
+    def replace(name: str, tensor: Tensor) -> Tensor:
+        if name != "input_ids":
+            return tensor
+        hidden = torch.zeros_like(tensor, dtype=torch.bool)
+        hidden[:, trace.content[sample]] = keep < 0.5
+        return tensor.masked_fill(hidden, mask_token)
+
+    return replace
+
+
+def _each_sample(trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]) -> Tensor:
+    """Scores (B, S): ``attribute(f, ones)`` for each sample, ``ones`` (1, features), with torch's generator seeded for it."""
+    scores = torch.zeros_like(trace.block_inputs[0][..., 0])
+    for sample, seed in enumerate(trace.seeds):
+
+        def f(keep: Tensor, sample: int = sample) -> Tensor:
+            return _hide(trace, sample, keep.flatten(1))
+
+        ones = torch.ones(1, int(trace.content[sample].sum()), device=scores.device)
+        with torch.no_grad(), torch.random.fork_rng(devices=[scores.device] if scores.is_cuda else []), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Captum warns of its own progress and of small linear fits
+            torch.manual_seed(seed)
+            attributed = attribute(f, ones)
+        scores[sample, trace.content[sample]] = attributed.flatten().to(scores)
+    return scores
+
+
+@method(
+    "occlusion",
+    title="Occlusion",
+    family="perturbation",
+    by="Zeiler & Fergus",
+    year=2014,
+    paper="Visualizing and Understanding Convolutional Networks, ECCV 2014, arXiv 1311.2901",
+    rule=None,
+    signed=True,
+    class_specific=True,
+    needs=("mask_token",),
+    slow=True,
+    passes="tokens + 1 forward",
+    options={
+        "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64)
+    },
+)
+def occlusion(trace: Trace, window: int = 1) -> Tensor:
+    """How much the answer falls when a token, or a window of tokens around it, is hidden (mean over the windows that cover it)."""
+    from captum.attr import Occlusion
+
+    grid = trace.layout.grid
+
+    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
+        shaped = ones if grid is None else ones.unflatten(1, grid)
+        sides = tuple(min(window, side) for side in shaped.shape[1:])
+        attributed: Tensor = Occlusion(f).attribute(shaped, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)
+        return attributed
+
+    return _each_sample(trace, attribute)
+
+
+@method(
+    "rise",
+    title="RISE",
+    family="perturbation",
+    by="Petsiuk et al.",
+    year=2018,
+    paper="RISE: Randomized Input Sampling for Explanation of Black-box Models, BMVC 2018, arXiv 1806.07421",
+    rule=None,
+    signed=True,
+    needs=("mask_token",),
+    slow=True,
+    passes="samples + 1 forward",
+    options={
+        "samples": SAMPLES,
+        "keep": Option(float, 0.5, "share of the input that is kept", minimum=0.05, maximum=0.95),
+        "cells": Option(int, 7, "images: cells a side of the coarse random grid that is smoothed to a mask", minimum=2, maximum=64),
+    },
+)
+def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) -> Tensor:
+    """Mean of the answer over random maskings, weighted by how much of the token each kept.
+
+    E[(f - mean f) m_j] / keep: the mean is taken off because f is a logit, not a probability, and would add the same to every token.
+    """
+    grid = trace.layout.grid
+
+    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
+        if grid is None:
+            masks = (torch.rand(samples, ones.shape[1]) < keep).to(ones)
+        else:
+            coarse = (torch.rand(samples, 1, cells + 1, cells + 1) < keep).to(ones)
+            steps = [-(-side // cells) for side in grid]
+            fine = F.interpolate(coarse, size=[(cells + 1) * step for step in steps], mode="bilinear", align_corners=False)[:, 0]
+            shifts = [torch.randint(0, step, (samples,)) for step in steps]
+            masks = torch.stack(
+                [m[a : a + grid[0], b : b + grid[1]] for m, a, b in zip(fine, *(s.tolist() for s in shifts), strict=True)]
+            ).flatten(1)
+        answers = f(masks)
+        return ((answers - answers.mean())[:, None] * masks).mean(0) / keep
+
+    return _each_sample(trace, attribute)
+
+
+def _fitted(trace: Trace, samples: int, explainer: Callable[[Callable[[Tensor], Tensor]], Lime]) -> Tensor:
+    """Weights of Captum's linear fit to the answers under random maskings."""
+
+    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> Tensor:
+        attributed: Tensor = explainer(f).attribute(ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH)
+        return attributed
+
+    return _each_sample(trace, attribute)
+
+
+@method(
+    "kernel_shap",
+    title="Kernel SHAP",
+    family="perturbation",
+    by="Lundberg & Lee",
+    year=2017,
+    paper="A Unified Approach to Interpreting Model Predictions, NIPS 2017, arXiv 1705.07874",
+    rule=None,
+    signed=True,
+    needs=("mask_token",),
+    slow=True,
+    passes="samples + 1 forward",
+    options={"samples": SAMPLES},
+)
+def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
+    """Shapley values of the tokens, by a weighted linear fit to the answers under random maskings."""
+    from captum.attr import KernelShap
+
+    return _fitted(trace, samples, KernelShap)
+
+
+@method(
+    "lime",
+    title="LIME",
+    family="perturbation",
+    by="Ribeiro et al.",
+    year=2016,
+    paper="“Why Should I Trust You?”, KDD 2016, arXiv 1602.04938",
+    rule=None,
+    signed=True,
+    needs=("mask_token",),
+    slow=True,
+    passes="samples + 1 forward",
+    options={
+        "samples": SAMPLES,
+        "alpha": Option(float, 0.01, "strength of the lasso: the larger, the fewer tokens get a weight", minimum=0, maximum=100),
+    },
+)
+def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> Tensor:
+    """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
+    from captum._utils.models.linear_model import SkLearnLasso
+    from captum.attr import Lime
+
+    return _fitted(trace, samples, lambda f: Lime(f, interpretable_model=SkLearnLasso(alpha=alpha)))

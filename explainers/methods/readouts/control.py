@@ -1,0 +1,30 @@
+"""A control: what a map without any knowledge looks like."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.methods.registry import method
+from explainers.trace import Trace
+
+
+@method(
+    "random",
+    title="Random",
+    family="control",
+    classic=True,
+    by="control",
+    year=None,
+    paper="",
+    rule=None,
+    signed=False,
+    class_specific=False,
+    passes="none",
+    default=True,
+)
+def random(trace: Trace) -> Tensor:
+    """Uniform random numbers, the same for the same seed: what any method must beat."""
+    tokens = trace.recording.block_inputs[0].shape[1]
+    rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
+    return torch.stack(rows).to(trace.recording.block_inputs[0])

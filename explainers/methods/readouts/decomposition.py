@@ -1,0 +1,164 @@
+"""Read-outs that propagate every source token on its own: DecompX, GlobEnc, ALTI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.propagation import Propagation
+from explainers.autograd.rules import RULES, Rule
+from explainers.errors import ExplainerError
+from explainers.methods.registry import Promise, method
+from explainers.methods.specs import Option
+from explainers.trace import Trace
+
+INNER_BATCH = 33  # copies in one forward pass: bounds memory
+
+
+def _propagate(trace: Trace, block: int | None) -> list[tuple[Propagation, int]]:
+    """Forward passes over all source tokens, some at a time, and how many sources each holds."""
+    rule = trace.rule or RULES["libra"]
+    tokens = trace.block_inputs[0].shape[1]
+    inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
+    passes = []
+    for first in range(0, tokens, inner):
+        sources = torch.arange(first, min(first + inner, tokens))
+        propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block)
+        assert isinstance(propagation, Propagation)
+        passes.append((propagation, len(sources)))
+    return passes
+
+
+def _moving(rule: Rule) -> str | None:
+    """Why tokens cannot be propagated forward under a rule, or None."""
+    if (rule.attention, rule.norm, rule.activation, rule.linear, rule.bias) == ("constant", "constant", "gate", "jacobian", True):
+        return None
+    return "it propagates tokens forward through the weights as they are, attention, scales and gates held constant, and leaves biases out"
+
+
+@method(
+    "decompx",
+    title="DecompX",
+    family="decomposition",
+    by="Modarressi et al.",
+    year=2023,
+    paper="DecompX, ACL 2023, arXiv 2306.02873; without biases, as in LibraGrad",
+    rule="libra-product",
+    also=("libra",),
+    signed=True,
+    promise=Promise(("libra-product", "libra"), "the explained number, but for what the biases add"),
+    slow=True,
+    passes="tokens + 1 forward",
+    refuses=_moving,
+)
+def decompx(trace: Trace) -> Tensor:
+    """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.
+
+    Attention weights, scales of normalisations and gates act(x)/x are constants, so that the contributions of a sum add up.
+    """
+    rule = trace.rule
+    assert rule is not None
+    columns = []
+    for propagation, count in _propagate(trace, None):
+        contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
+        seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
+        columns.append((contributions * seed[:, None]).sum(-1))
+    return torch.cat(columns, 1)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What a block's attention sub-layer, residual included, makes of each token of the block's input.
+
+    vectors  (B, S to, S from, D): contribution of every token, constants that attention does not carry left out
+    whole    (B, S, D): what the sub-layer really gives on
+    """
+
+    vectors: Tensor
+    whole: Tensor
+
+
+def after_attention(trace: Trace, block: int, norms: int) -> Shares:
+    """The contributions after attention and its residual; in a post-norm block the first ``norms`` of its two LayerNorms act on
+    them, the feed-forward layer between the two left out.
+    """
+    parts = []
+    for propagation, count in _propagate(trace, block):
+        middle = propagation.mid_residuals[block]
+        if middle is None:
+            raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+        vectors = middle
+        output = propagation.block_outputs[-1]
+        if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
+            for x, normed, _ in propagation.norms:
+                vectors = normed if x is middle else vectors
+            if norms == 2:
+                factor = next(factor for _, normed, factor in propagation.norms if normed is output)
+                vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
+        groups = vectors.detach().unflatten(0, (-1, 1 + count))
+        whole = groups[:, 0]
+        parts.append(groups[:, 1:])
+    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+
+
+def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
+    """Contributions, each row scaled to sum 1 if ``normalised``, multiplied through the blocks; row of the classification token."""
+    joint = trace.identity()
+    for matrix in weights:
+        joint = (matrix / matrix.sum(-1, keepdim=True).clamp_min(1e-30) if normalised else matrix) @ joint
+    return trace.class_row(joint)
+
+
+@method(
+    "globenc",
+    title="GlobEnc",
+    family="decomposition",
+    by="Modarressi et al.",
+    year=2022,
+    paper="GlobEnc, NAACL 2022, arXiv 2205.03286",
+    rule=None,
+    signed=False,
+    class_specific=False,
+    needs=("attention", "class_token", "residual"),
+    slow=True,
+    passes="blocks x tokens forward",
+    options={
+        "published_code": Option(bool, False, "multiply the lengths as they are, as the published code does, instead of rows that sum to 1")
+    },
+)
+def globenc(trace: Trace, published_code: bool = False) -> Tensor:
+    """Length of what each token gives each other one through a block's attention and residual, rolled out over the blocks.
+
+    Value vectors carry their bias; the constants after attention are left out. In a post-norm block both LayerNorms act on the vectors.
+    """
+    lengths = [after_attention(trace, block, norms=2).vectors.norm(dim=-1) for block in range(len(trace.block_inputs))]
+    return _rolled(trace, lengths, normalised=not published_code)
+
+
+@method(
+    "alti",
+    title="ALTI",
+    family="decomposition",
+    by="Ferrando et al.",
+    year=2022,
+    paper="Measuring the Mixing of Contextual Information in the Transformer, EMNLP 2022, arXiv 2203.04212",
+    rule=None,
+    signed=False,
+    class_specific=False,
+    needs=("attention", "class_token", "residual"),
+    slow=True,
+    passes="blocks x tokens forward",
+)
+def alti(trace: Trace) -> Tensor:
+    """How near each contribution v comes to the output o of attention: max(0, |o|_1 - |o - v|_1), rolled out over the blocks.
+
+    Of a post-norm block o is what its first LayerNorm gives; of others it is the residual stream after attention. Biases are part of o.
+    """
+    weights = []
+    for block in range(len(trace.block_inputs)):
+        shares = after_attention(trace, block, norms=1)
+        whole = shares.whole[:, :, None]
+        weights.append((whole.abs().sum(-1) - (whole - shares.vectors).abs().sum(-1)).clamp(min=0))
+    return _rolled(trace, weights)

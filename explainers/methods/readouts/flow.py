@@ -1,0 +1,60 @@
+"""Attention as a network of pipes: the largest flow from the classification token down to each input token."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explainers.methods.registry import method
+from explainers.trace import Trace
+
+UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token: the library counts in whole units
+
+
+@method(
+    "attention_flow",
+    title="Attention flow",
+    family="attention",
+    classic=True,
+    by="Abnar & Zuidema",
+    year=2020,
+    paper="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928",
+    rule=None,
+    signed=False,
+    class_specific=False,
+    needs=("attention", "class_token"),
+    slow=True,
+    passes="1 forward, and one maximum flow for each token",
+)
+def attention_flow(trace: Trace) -> Tensor:
+    """Maximum flow from the classification token after the last block to each input token, scaled to sum to 1.
+
+    Edge (l, i) to (l - 1, j) carries up to (A + I)_ij / 2 of block l, A the mean of the heads, rounded to one part in a million.
+    """
+    averages = [(a.mean(1) + trace.identity()) / 2 for a in trace.attentions]
+    scores = torch.zeros_like(trace.block_inputs[0][..., 0])
+    for sample in range(len(scores)):
+        real = trace.mask[sample].nonzero()[:, 0]
+        layers = [a[sample][real][:, real].double().cpu().numpy() for a in averages]
+        flows = _flows(layers, int((real == trace.class_tokens[sample]).nonzero()[0, 0]))
+        scores[sample, real] = torch.tensor(flows / max(flows.sum(), 1e-30), dtype=scores.dtype, device=scores.device)
+    return scores
+
+
+def _flows(layers: list[np.ndarray], source: int) -> np.ndarray:
+    """Maximum flow to each token of the input, in units; ``layers[l]`` (S, S) are the capacities of block l, rows the later side."""
+    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse.csgraph import maximum_flow
+
+    size, depth = layers[0].shape[0], len(layers)
+    rows, columns, capacities = [], [], []
+    for level, matrix in enumerate(layers):
+        later, earlier = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")
+        rows.append((level + 1) * size + later.ravel())
+        columns.append(level * size + earlier.ravel())
+        capacities.append(np.rint(matrix.ravel() * UNITS).astype(np.int32))
+    nodes = (depth + 1) * size
+    graph = csr_array((np.concatenate(capacities), (np.concatenate(rows), np.concatenate(columns))), shape=(nodes, nodes), dtype=np.int32)
+    graph.eliminate_zeros()
+    return np.array([maximum_flow(graph, depth * size + source, sink).flow_value for sink in range(size)], dtype=np.float64)

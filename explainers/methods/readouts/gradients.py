@@ -1,0 +1,176 @@
+"""Read-outs of tokens and their gradients: Input x Gradient, its integral, the CAM family, FullGrad."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from explainers.autograd.rules import RULES
+from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
+from explainers.methods.specs import Option
+from explainers.trace import Trace, from_pixels
+
+LIBRA = RULES["libra"].paper
+ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
+ATTNLRP = "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML 2024, arXiv 2402.05602"
+AT = Option(
+    str,
+    "tokens",
+    "where input and gradient meet: at the embedded tokens, or at the pixels, then summed over each patch",
+    choices=("tokens", "pixels"),
+)
+
+
+@method(
+    "input_x_gradient",
+    title="Input × Gradient",
+    family="gradients",
+    by="Shrikumar et al.",
+    year=2017,
+    paper="Not Just a Black Box, arXiv 1605.01713",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    default=True,
+    promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
+    named={
+        "libra": Name("Input × Gradient · Libra", "Mehri et al.", 2025, LIBRA, default=True),
+        "conservative": Name("Conservative LRP", "Ali et al.", 2022, f"{ALI}: its LRP (AH+LN)", default=True),
+        "conservative-attention": Name("Conservative LRP, attention alone", "Ali et al.", 2022, f"{ALI}: its LRP (AH)"),
+        "attnlrp": Name("AttnLRP", "Achtibat et al.", 2024, ATTNLRP, default=True),
+        "attnlrp-epsilon": Name("AttnLRP with ε", "Achtibat et al.", 2024, RULES["attnlrp-epsilon"].paper),
+        "cp-lrp-gamma": Name("CP-LRP with γ", "Achtibat et al.", 2024, RULES["cp-lrp-gamma"].paper),
+    },
+    options={"integrated": INTEGRATED, "at": AT},
+)
+def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor:
+    """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
+    if at == "pixels":
+        return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
+    return (trace.block_inputs[0] * trace.block_input_grads[0]).sum(-1)
+
+
+@method(
+    "hirescam",
+    title="HiResCAM",
+    family="gradients",
+    by="Draelos & Carin",
+    year=2020,
+    paper="Use HiResCAM instead of Grad-CAM, arXiv 2011.08891; on tokens as in LibraGrad",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    options={"integrated": INTEGRATED},
+)
+def hirescam(trace: Trace) -> Tensor:
+    """Each token at the last block's input times its gradient, summed over the width."""
+    return (trace.block_inputs[-1] * trace.block_input_grads[-1]).sum(-1)
+
+
+@method(
+    "saliency",
+    title="Saliency",
+    family="gradients",
+    classic=True,
+    by="Simonyan et al.",
+    year=2014,
+    paper="Deep Inside Convolutional Networks, ICLR workshop 2014, arXiv 1312.6034",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    options={"integrated": INTEGRATED, "at": AT},
+)
+def saliency(trace: Trace, at: str = "tokens") -> Tensor:
+    """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
+    if at == "pixels":
+        return from_pixels(trace, trace.pixel_grads.abs().sum(1))
+    return trace.block_input_grads[0].abs().sum(-1)
+
+
+@method(
+    "gradcam_plus",
+    title="GradCAM+",
+    family="gradients",
+    by="Mehri et al.",
+    year=2025,
+    paper=LIBRA + " (Grad-CAM summed over all blocks)",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    summed=True,
+    options={"integrated": INTEGRATED},
+)
+def gradcam_plus(trace: Trace) -> Tensor:
+    """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
+    pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
+    return trace.over_blocks([(x * trace.token_mean(g)).sum(-1) for x, g in pairs])
+
+
+@method(
+    "xgradcam_plus",
+    title="XGradCAM+",
+    family="gradients",
+    by="Mehri et al.",
+    year=2025,
+    paper=LIBRA + " (XGrad-CAM of Fu et al. 2020, arXiv 2008.02312, with absolute activations, summed over all blocks)",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    summed=True,
+    options={"integrated": INTEGRATED},
+)
+def xgradcam_plus(trace: Trace) -> Tensor:
+    """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
+
+    w_d = sum_S g |x| / (sum_S |x| + 1e-7) over the real tokens; score sum_l sum_d x w, as LibraGrad's code computes it.
+    """
+    real = trace.mask[..., None].to(trace.block_inputs[0].dtype)
+    maps = []
+    for x, g in zip(trace.block_inputs, trace.block_input_grads, strict=True):
+        size = x.abs() * real
+        weight = (g * size).sum(1, keepdim=True) / (size.sum(1, keepdim=True) + 1e-7)
+        maps.append((x * weight).sum(-1))
+    return trace.over_blocks(maps)
+
+
+@method(
+    "fullgrad",
+    title="FullGrad",
+    family="gradients",
+    by="Srinivas & Fleuret",
+    year=2019,
+    paper="Full-Gradient Representation, NeurIPS 2019, arXiv 1905.00780",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    promise=Promise(("libra",), "the explained number"),
+    named={"libra": Name("FullGrad · Libra", "Mehri et al.", 2025, LIBRA)},
+    options={"integrated": INTEGRATED},
+)
+def fullgrad(trace: Trace) -> Tensor:
+    """Input times gradient plus every bias times its gradient, at the token where it acts.
+
+    sum_d x^1 grad x^1 + sum over biases b of sum_d b grad b. Under Libra the scores sum to the explained logit. Biases
+    without a token (of the head)
+    go to the first prefix token; where there is none they stay outside the map, and are counted only in the completeness error.
+    """
+    return input_x_gradient(trace) + trace.bias
+
+
+@method(
+    "fullgrad_plus",
+    title="FullGrad+",
+    family="gradients",
+    by="Mehri et al.",
+    year=2025,
+    paper=LIBRA,
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    summed=True,
+    named={"libra": Name("FullGrad+ · Libra", "Mehri et al.", 2025, LIBRA, default=True)},
+    options={"integrated": INTEGRATED},
+)
+def fullgrad_plus(trace: Trace) -> Tensor:
+    """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
+    pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
+    return trace.over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)

@@ -1,0 +1,145 @@
+"""Read-outs that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.errors import ExplainerError
+from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
+from explainers.methods.specs import Option
+from explainers.trace import Trace
+
+
+def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
+    """TokenTM's weight of each token (B, S): change of length times the softmax over tokens of the change of direction."""
+    length = after.norm(dim=-1) / (before.norm(dim=-1) + 1e-8)
+    direction = F.cosine_similarity(before, after, dim=-1).masked_fill(~mask, -torch.inf).softmax(-1)
+    weight: Tensor = length * direction
+    return weight
+
+
+@method(
+    "token_tm",
+    title="TokenTM",
+    family="attention_gradient",
+    by="Wu et al.",
+    year=2024,
+    paper="Token Transformation Matters, CVPR 2024, arXiv 2403.14552; the formula is that of LibraGrad's code, as none was published",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    needs=("attention", "class_token", "residual"),
+    options={"integrated": INTEGRATED},
+)
+def token_tm(trace: Trace) -> Tensor:
+    """Attention and its gradient through the blocks, each token weighted by how its length and direction change.
+
+    C^0 = diag |x^1|; per block U_att = I + (mean_h A W_att) * mean_h (grad A)^+, U_mlp = I + W_mlp, C^l = U_mlp U_att
+    C^(l-1); W = diag(length
+    ratio * softmax of the cosine), from the block's input to the stream after attention, and from there to the block's output.
+    """
+    eye = trace.identity()
+    joint = eye * trace.block_inputs[0].norm(dim=-1)[:, None, :]
+    parts = zip(trace.block_inputs, trace.mid_residuals, trace.block_outputs, trace.attentions, trace.attention_grads, strict=True)
+    for x, middle, y, a, g in parts:
+        attended = (a.mean(1) * _transformation(x, middle, trace.mask)[:, None, :]) * g.clamp(min=0).mean(1)
+        joint = (eye + attended) @ joint
+        joint = (1 + _transformation(middle, y, trace.mask))[:, :, None] * joint
+    return trace.class_row(joint)
+
+
+@method(
+    "legrad",
+    title="LeGrad",
+    family="attention_gradient",
+    by="Bousselham et al.",
+    year=2025,
+    paper="LeGrad: An Explainability Method for Vision Transformers via Feature Formation Sensitivity, ICCV 2025, arXiv 2404.03214",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    summed=True,
+    needs=("attention",),
+    passes="layers + 1 forward, layers backward",
+    options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
+)
+def legrad(trace: Trace, layers: int = 2) -> Tensor:
+    """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.
+
+    The head is given, for block l, the mean of that block's output over all tokens (the classification token among
+    them, as in the published code) at every token; the gradient of the target's score there, with respect to A^l. A head that pools the
+    tokens by attention of its own is given block l's output as it is, and the gradient is that with respect to its attention, first query.
+    """
+    blocks = len(trace.block_inputs)
+    if layers > blocks:
+        raise ExplainerError(f"layers={layers}: this model has {blocks} blocks.")
+    assert trace.rule is not None
+
+    def pooled(x: Tensor) -> Tensor:
+        return trace.token_mean(x).expand_as(x)
+
+    rows = trace.mask.to(trace.block_inputs[0].dtype)
+    terms = []
+    for block in range(blocks - layers, blocks):
+        by_attention = trace.recording.pooling is not None
+        recording = trace.rerun(exit_block=block, exit_through=None if by_attention else pooled)
+        signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
+        if signals.pooling is not None:
+            terms.append(signals.pooling.clamp(min=0).mean(1)[:, 0])
+            continue
+        signal = signals.attentions[block]
+        assert signal is not None
+        terms.append((signal.clamp(min=0).mean(1) * rows[:, :, None]).sum(1) / rows.sum(1, keepdim=True))
+    return trace.over_blocks(terms, first=blocks - layers)
+
+
+@method(
+    "grad_eclip",
+    title="Grad-ECLIP",
+    family="attention_gradient",
+    by="Zhao et al.",
+    year=2024,
+    paper="Gradient-based Visual Explanation for Transformer-based CLIP, ICML 2024",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    needs=("attention", "class_token", "parts"),
+    options={
+        "single_head": Option(
+            bool,
+            False,
+            "let the last block attend with one head over its whole width, as the published code does; the model then says something else",
+        )
+    },
+)
+def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
+    """Values of the last block weighted by the gradient of its attention output, and by how like its query each key is.
+
+    max(0, lambda_i sum_d g_d v_id): g the gradient at the output of attention (before its projection) at the
+    classification token, v the values of all
+    heads, lambda_i the cosine of projected query and keys, scaled to 0..1 over the content tokens.
+    """
+    assert trace.rule is not None
+    recording = trace.rerun(single_head=True) if single_head else trace.recording
+    parts = recording.parts[-1]
+    assert parts is not None
+    signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
+    gradient = signals.contexts[-1]
+    assert gradient is not None
+    weighted = (trace.class_row(gradient)[:, :, None] * parts.value.detach()).sum((1, 3))
+    query, key = (_projected(trace, t) for t in (parts.query, parts.key))
+    likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)
+    content = trace.content
+    low = likeness.masked_fill(~content, torch.inf).amin(1, keepdim=True)
+    high = likeness.masked_fill(~content, -torch.inf).amax(1, keepdim=True)
+    scaled = torch.where(high > low, (likeness - low) / (high - low), torch.ones_like(likeness))
+    return (scaled * weighted).clamp(min=0).masked_fill(~content, 0.0)
+
+
+def _projected(trace: Trace, heads: Tensor) -> Tensor:
+    """Queries or keys (B, H, S, d) through the output projection of the last block's attention: (B, S, D)."""
+    projection = trace.recording.projections[-1]
+    assert projection is not None
+    return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)

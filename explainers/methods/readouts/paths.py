@@ -1,0 +1,160 @@
+"""Read-outs that average gradients over many inputs: along a path, or around the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from explainers import integration
+from explainers.errors import ExplainerError
+from explainers.integration import INNER_BATCH
+from explainers.methods.readouts.gradients import AT
+from explainers.methods.registry import GRADIENT_ALSO, Promise, method
+from explainers.methods.specs import Option
+from explainers.trace import Trace, from_pixels
+
+
+def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
+    """Signals at ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a list of (B, number, ...)."""
+    assert trace.rule is not None
+    batch = len(trace.block_inputs[0])
+    inner = max(1, INNER_BATCH // batch)
+    parts = []
+    for first in range(0, count, inner):
+        number = min(inner, count - first)
+
+        def moved(x: Tensor, first: int = first, number: int = number) -> Tensor:
+            return values(x, first, number)
+
+        if at == "pixels":
+            recording = trace.rerun(number, pixels=True, change=lambda name, t, moved=moved: moved(t) if name == "pixel_values" else t)
+        else:
+            recording = trace.rerun(number, entry=moved)
+        signals = recording.signals(trace.rule, trace.chosen.repeat(number).seed(recording.logits, trace.rule))
+        signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
+        assert signal is not None
+        parts.append(signal.unflatten(0, (batch, number)))
+    return parts
+
+
+def _baseline(trace: Trace, at: str, name: str) -> Tensor:
+    """The start of the path, of the shape of x."""
+    x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
+    if name == "zero":
+        return torch.zeros_like(x)
+    config = getattr(trace.recording.model.module, "config", None)
+    padding = getattr(config, "pad_token_id", None)
+    if trace.recording.model.kind != "text" or at != "tokens" or padding is None:
+        raise ExplainerError("baseline=pad is for texts whose model names a padding token; choose baseline=zero.")
+    blank = trace.rerun(change=lambda key, t: torch.full_like(t, padding) if key == "input_ids" else t)
+    return blank.block_inputs[0].detach()
+
+
+@method(
+    "integrated_gradients",
+    title="Integrated Gradients",
+    family="paths",
+    by="Sundararajan et al.",
+    year=2017,
+    paper="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    promise=Promise(("gradient",), "the explained number less that of the empty input, the closer the more steps"),
+    slow=True,
+    passes="steps + 2 forward, steps backward",
+    options={
+        "steps": Option(int, 50, "points on the path from the baseline to the input", minimum=2, maximum=1000),
+        "quadrature": Option(
+            str,
+            "gauss_legendre",
+            "how the integral is approximated; riemann is the sum of the papers, at 1/steps, 2/steps, ... 1; riemann_trapezoid is "
+            "Captum's, whose weights sum to 1 - 1/steps",
+            choices=("gauss_legendre", "riemann", "riemann_trapezoid"),
+        ),
+        "baseline": Option(
+            str, "zero", "start of the path: zeros, or for a text the embedded padding token at every place", choices=("zero", "pad")
+        ),
+        "at": AT,
+    },
+)
+def integrated_gradients(
+    trace: Trace, steps: int = 50, quadrature: str = "gauss_legendre", baseline: str = "zero", at: str = "tokens"
+) -> Tensor:
+    """Input minus baseline, times the mean gradient along the straight path between them.
+
+    sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and
+    classification token
+    included), or at the pixels. The error reported is |f(x) - f(x') - sum of the scores|.
+    """
+    points, weights = integration.quadrature(quadrature, steps)
+    x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
+    start = _baseline(trace, at, baseline)
+
+    def values(repeated: Tensor, first: int, number: int) -> Tensor:
+        alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
+        alphas = alphas.view(-1, *[1] * (x.dim() - 1))
+        return start.repeat_interleave(number, 0) * (1 - alphas) + repeated * alphas
+
+    total = torch.zeros_like(x)
+    done = 0
+    for signal in _gradients(trace, at, values, steps):
+        share = torch.tensor(weights[done : done + signal.shape[1]], dtype=x.dtype, device=x.device)
+        total += torch.tensordot(share, signal, ([0], [1]))
+        done += signal.shape[1]
+    product = (x - start) * total
+    if at == "pixels":
+        at_start = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
+        scores = from_pixels(trace, product.sum(1))
+        sums = product.flatten(1).sum(1)
+    else:
+        at_start = trace.rerun(entry=lambda _: start)
+        scores = product.sum(-1)
+        sums = scores.sum(1)
+    trace.error = (trace.value() - trace.value(at_start.logits) - sums).abs()
+    return scores
+
+
+@method(
+    "smoothgrad",
+    title="SmoothGrad",
+    family="paths",
+    classic=True,
+    by="Smilkov et al.",
+    year=2017,
+    paper="SmoothGrad: removing noise by adding noise, arXiv 1706.03825",
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=False,
+    slow=True,
+    passes="draws + 1 forward, draws backward",
+    options={
+        "sigma": Option(
+            float, 0.15, "standard deviation of the noise, as a share of the input's largest minus smallest value", minimum=0, maximum=10
+        ),
+        "draws": Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000),
+        "at": AT,
+    },
+)
+def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Tensor:
+    """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
+    x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
+    generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
+
+    def noise(sample: int) -> Tensor:
+        """One draw, for the real tokens alone, so that neither padding nor neighbours change it."""
+        values = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
+        drawn = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))
+        if at == "pixels":
+            return drawn
+        padded = torch.zeros_like(x[sample])
+        padded[trace.mask[sample]] = drawn
+        return padded
+
+    def values(repeated: Tensor, first: int, number: int) -> Tensor:
+        return repeated + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
+
+    mean = torch.cat(_gradients(trace, at, values, draws), 1).mean(1)
+    return from_pixels(trace, mean.abs().sum(1)) if at == "pixels" else mean.abs().sum(-1)

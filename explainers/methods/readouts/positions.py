@@ -1,0 +1,53 @@
+"""PA-LRP: relevance of patches and of their positions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd.rules import RULES
+from explainers.methods.registry import method
+from explainers.methods.specs import Option
+from explainers.trace import Trace, from_pixels
+
+PART = Option(
+    str,
+    "both",
+    "whose relevance is shown: of the pixels and of the position embeddings together, or of one of them",
+    choices=("both", "pixels", "positions"),
+)
+
+
+@method(
+    "pa_lrp",
+    title="PA-LRP",
+    family="relevance",
+    by="Bakish et al.",
+    year=2025,
+    paper=RULES["pa-lrp"].paper,
+    rule="pa-lrp",
+    also=("cp-lrp-gamma", "attnlrp", "libra"),
+    signed=False,
+    needs=("positions",),
+    pixels=True,
+    options={"part": PART},
+)
+def pa_lrp(trace: Trace, part: str = "both") -> Tensor:
+    """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.
+
+    A token is the sum z = E + P of what its patch shows and where it is; each gets its share of R(z), R(P) = P R(z) / z, and R(E) goes
+    back to the pixels. Relevance begins with 1 at the explained number. Each pixel gets its own relevance, summed over colours, and an
+    equal part of R(P) of its patch, summed over the width; what is negative is set to 0, as in the authors' code.
+    """
+    positions = trace.recording.positions
+    assert positions is not None  # needs
+    assert trace.signals.placed is not None
+    rows, columns = trace.layout.grid or (0, 0)
+    of_pixels = (trace.pixel_values * trace.pixel_grads).sum(1)
+    placed = (positions[0].detach() * trace.signals.placed).sum(-1)[:, -rows * columns :]
+    height, width = of_pixels.shape[-2:]
+    spread = F.interpolate(placed.view(-1, 1, rows, columns), (height, width), mode="nearest")[:, 0] * (rows * columns / (height * width))
+    shown = {"both": of_pixels + spread, "pixels": of_pixels, "positions": spread}[part]
+    whole = trace.account()[:, None, None]
+    return from_pixels(trace, torch.where(whole == 0, 0.0, shown / torch.where(whole == 0, 1.0, whole)).clamp(min=0))

@@ -1,0 +1,169 @@
+"""Read-outs of relevance: LRP, partial LRP, Transformer Attribution."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
+from explainers.methods.registry import method
+from explainers.methods.specs import Option
+from explainers.trace import Trace, from_pixels
+
+CHEFER = "Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838"
+
+
+def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
+    """Per block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
+    gradients = trace.under("gradient").attention_grads
+    return [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
+
+
+@method(
+    "transformer_attribution",
+    title="Transformer Attribution",
+    family="relevance",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER,
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+    default=True,
+    options={
+        "start_layer": Option(int, None, f"{FIRST_BLOCK}; all blocks if not given", blocks="index"),
+        "published_code": Option(
+            bool,
+            False,
+            "for texts, what the published code does: last block only unless start_layer is given, rows "
+            "normalised, [CLS] set to the smallest score",
+        ),
+    },
+)
+def transformer_attribution(trace: Trace, start_layer: int | None = None, published_code: bool = False) -> Tensor:
+    """Attention relevance times attention gradient, positive part, multiplied through the blocks.
+
+    Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp
+    is taken in each head.
+    """
+    maps = _gradient_times_relevance(trace)
+    if not published_code:
+        return trace.class_row(product(trace.identity(), maps, start_layer or 0))
+    eye = trace.identity()
+    rows = [(eye + m) / (eye + m).sum(-1, keepdim=True) for m in maps]
+    row = trace.class_row(product(eye, [r - eye for r in rows], -1 if start_layer is None else start_layer))
+    lowest = row.masked_fill(~trace.mask, float("inf")).amin(1, keepdim=True)
+    return row.scatter(1, trace.class_tokens[:, None], lowest)
+
+
+@method(
+    "transformer_attribution_without_gradient",
+    title="Transformer Attribution without gradient",
+    family="relevance",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation i)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    class_specific=True,
+    needs=("attention", "class_token"),
+    options={
+        "start_layer": START_LAYER,
+        "published_code": Option(bool, False, "relevance alone, as the published code has it, instead of attention times relevance"),
+    },
+)
+def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = False) -> Tensor:
+    """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks."""
+    relevance = trace.attention_grads
+    if not published_code:
+        relevance = [a * r for a, r in zip(trace.attentions, relevance, strict=True)]
+    return trace.class_row(product(trace.identity(), [r.clamp(min=0).mean(1) for r in relevance], start_layer))
+
+
+@method(
+    "transformer_attribution_last_block",
+    title="Transformer Attribution, last block only",
+    family="relevance",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation ii)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+)
+def last_block(trace: Trace) -> Tensor:
+    """Attention relevance times attention gradient of the block nearest the output, positive part, mean of the heads."""
+    return trace.class_row(_gradient_times_relevance(trace)[-1])
+
+
+@method(
+    "transformer_attribution_second_block",
+    title="Transformer Attribution, second block only",
+    family="relevance",
+    by="Chefer et al.",
+    year=2021,
+    paper=CHEFER + " (ablation iii)",
+    rule="deep_taylor",
+    also=("lrp",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 2 backward",
+)
+def second_block(trace: Trace) -> Tensor:
+    """Attention relevance times attention gradient of the second block from the input, positive part, mean of the heads.
+
+    The paper counts that block as B-1 from the output.
+    """
+    maps = _gradient_times_relevance(trace)
+    return trace.class_row(maps[min(1, len(maps) - 1)])
+
+
+@method(
+    "partial_lrp",
+    title="Partial LRP",
+    family="relevance",
+    classic=True,
+    by="Voita et al., as in Chefer et al.",
+    year=2019,
+    paper="Analyzing Multi-Head Self-Attention, ACL 2019, arXiv 1905.09418; as the baseline of arXiv 2012.09838",
+    rule="lrp",
+    also=("deep_taylor",),
+    signed=False,
+    needs=("attention", "class_token"),
+    passes="1 forward, 1 backward",
+)
+def partial_lrp(trace: Trace) -> Tensor:
+    """Relevance of the attention map of the last block: positive part, mean of the heads, row of the classification token."""
+    row = trace.class_row(trace.attention_grads[-1].clamp(min=0).mean(1))
+    return row if trace.layout.grid is not None else without_class_token(trace, row)
+
+
+@method(
+    "lrp",
+    title="LRP",
+    family="relevance",
+    classic=True,
+    by="Bach et al., as in Chefer et al.",
+    year=2015,
+    paper="Layer-wise Relevance Propagation, PLoS ONE 2015; as the baseline of arXiv 2012.09838",
+    rule="lrp",
+    also=("deep_taylor",),
+    signed=True,
+    pixels=True,
+)
+def lrp(trace: Trace) -> Tensor:
+    """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.
+
+    Images: relevance of the pixels (z^B rule at the patch embedding), summed over colours, then over the pixels of each
+    patch. Prefix tokens and texts: relevance of x^1
+    summed over its width.
+    """
+    tokens = trace.block_input_grads[0].sum(-1)
+    pixels = trace.signals.pixels
+    if pixels is None:
+        return tokens
+    return from_pixels(trace, pixels.sum(1), tokens)

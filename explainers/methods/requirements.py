@@ -1,0 +1,122 @@
+"""What a model can be asked: which methods run for it, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.methods.registry import METHODS, Method, Variant, pairs_of, parse, variants_of
+from explainers.models.base import Model
+
+
+def missing_requirements(model: Model) -> dict[str, str]:
+    """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
+    once, by one forward pass.
+    """
+    if "missing_requirements" not in model.details:
+        with torch.no_grad():
+            model.details["missing_requirements"] = lacks_of(Recording(model, _plain_tensors(model), pixels=True))
+    missing: dict[str, str] = model.details["missing_requirements"]
+    return missing
+
+
+def _plain_tensors(model: Model) -> dict[str, Tensor]:
+    """The smallest input the model takes, made without its preprocessing, which a wrapped module may lack."""
+    tensors: dict[str, Tensor] = {}
+    if model.kind == "text":
+        ids = torch.tensor([[1, 2, 3]], device=model.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    tensors["pixel_values"] = torch.zeros(1, 3, *model.details["input"], device=model.device, dtype=model.dtype)
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
+
+
+def lacks_of(recording: Recording) -> dict[str, str]:
+    """What the recorded model lacks, with the reason."""
+    lacks = {}
+    if any(a is None for a in recording.attentions):
+        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens."
+    if recording.layout.class_token is None:
+        lacks["class_token"] = (
+            f"{recording.model.name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
+            "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
+            "before the patches, or row=mean."
+        )
+    if any(m is None for m in recording.mid_residuals):
+        lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
+    if recording.parts[-1] is None or recording.projections[-1] is None:
+        lacks["parts"] = (
+            f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
+            "output projection could be read (fused attention does: attn_implementation='sdpa')."
+        )
+    if recording.positions is None and (recording.pixels is not None or recording.model.reads_text):
+        lacks["positions"] = (
+            f"{recording.model.name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a "
+            "rule too, are not."
+            if recording.model.reads_text
+            else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
+            "or made by convolutions."
+        )
+    if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:
+        lacks["mask_token"] = f"The tokenizer of {recording.model.name} has no mask token to hide words with."
+    return lacks
+
+
+def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
+    """Why a method with these options cannot run for a model, or None."""
+    spared = {"class_token"} if options.get("row") is not None else set()
+    return next((reason for need, reason in lacks.items() if need in method.needs - spared), None)
+
+
+def remedies(model: Model, method: Method) -> tuple[str, ...]:
+    """The options, as a spec spells them, with one of which a method runs for a model that it is refused for; none where none helps."""
+    lacks = missing_requirements(model)
+    ways = {"row=class_token": {"row": "class_token"}, "row=mean": {"row": "mean"}} if "row" in method.options else {}
+    if reason_against(method, lacks) is None:
+        return ()
+    has_token = bool(model.details.get("class_token"))
+    able = (way for way, options in ways.items() if reason_against(method, lacks, options) is None)
+    return tuple(way for way in able if has_token or way == "row=mean")
+
+
+def variants(model: Model | None = None) -> list[Variant]:
+    """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
+    return _judged([v for m in METHODS.values() for v in variants_of(m)], model)
+
+
+def pairs(model: Model | None = None) -> list[Variant]:
+    """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
+    return _judged([v for m in METHODS.values() for v in pairs_of(m)], model)
+
+
+def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:
+    if model is None:
+        return listed
+    lacks = missing_requirements(model)
+    judged = [replace(v, reason=v.reason or reason_against(METHODS[v.readout], lacks)) for v in listed]
+    ways = {method.name: remedies(model, method) for method in METHODS.values()}
+    senseless = {v.spec for v in listed if v.reason}
+    return [v if v.reason is None or v.spec in senseless else replace(v, remedies=ways[v.readout]) for v in judged]
+
+
+def default_methods(model: Model) -> list[str]:
+    """The specs that a page shows at first for this model."""
+    return defaults_of(missing_requirements(model))
+
+
+def defaults_of(lacks: dict[str, str]) -> list[str]:
+    """The specs that are shown at first for a model that lacks this."""
+    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.readout], lacks) is None]
+
+
+def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:
+    """Those of the specs that can explain a probability, and a note that names the others and says why; None where there are none."""
+    rules = {spec: parse(spec).rule for spec in specs}
+    left_out = [spec for spec, rule in rules.items() if rule is not None and rule.is_relevance]
+    note = f"Left out, because their rule starts from the score of one class and not from a probability: {', '.join(left_out)}."
+    return [spec for spec in specs if spec not in left_out], note if left_out else None

@@ -1,0 +1,112 @@
+"""Does a map depend on what it should depend on? Completeness, other classes, random weights, small changes, other methods."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.metrics.agreement import rank_correlations
+from explainers.metrics.papers import ATTCAT, FULLGRAD, INFIDELITY, SANITY
+from explainers.metrics.registry import metric
+
+
+def _alike(first: Tensor, second: Tensor) -> Tensor:
+    """Spearman's rank correlation of each row of (B, N) with the row of the other; not a number where a row is constant."""
+    pairs = torch.stack([first, second], 1).double().numpy()
+    return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
+
+
+@metric(
+    "completeness",
+    title="Completeness error",
+    family="completeness",
+    takes=["error"],
+    direction="lower",
+    source=FULLGRAD,
+    highest=None,
+    unit="number",
+)
+def completeness(error: Tensor) -> Tensor:
+    """How far the sum of all scores, with the terms that belong to no token, misses the explained number."""
+    return error.double()
+
+
+@metric(
+    "class_correlation",
+    title="Correlation between classes",
+    family="sanity",
+    takes=["scores", "other"],
+    direction="lower",
+    source=None,
+    lowest=-1.0,
+    unit="number",
+)
+def class_correlation(scores: Tensor, other: Tensor) -> Tensor:
+    """Spearman's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked."""
+    return _alike(scores, other)
+
+
+@metric(
+    "class_tau",
+    title="Kendall's tau between classes",
+    family="sanity",
+    takes=["scores", "other"],
+    direction="lower",
+    source=ATTCAT,
+    lowest=-1.0,
+    unit="number",
+)
+def class_tau(scores: Tensor, other: Tensor) -> Tensor:
+    """Kendall's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked."""
+    from scipy.stats import kendalltau
+
+    rows = zip(scores.double().numpy(), other.double().numpy(), strict=True)
+    return torch.tensor([kendalltau(a, b).statistic for a, b in rows], dtype=torch.float64)
+
+
+@metric(
+    "randomisation",
+    title="Randomised weights",
+    family="sanity",
+    takes=["scores", "randomised"],
+    direction="lower",
+    source=SANITY,
+    unit="number",
+)
+def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
+    """Magnitude of Spearman's rank correlation with the maps after the weights were randomised, layer after layer from the output down;
+    its mean over the layers.
+
+    A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
+    becomes constant counts as unlike.
+    """
+    layers = [_alike(scores, randomised[:, layer]).abs().nan_to_num(0.0) for layer in range(randomised.shape[1])]
+    return torch.stack(layers).mean(0)
+
+
+@metric(
+    "sensitivity",
+    title="Largest sensitivity",
+    family="sanity",
+    takes=["scores", "disturbed"],
+    direction="lower",
+    source=INFIDELITY,
+    highest=None,
+    unit="number",
+    kinds=("image",),
+)
+def sensitivity(scores: Tensor, disturbed: Tensor) -> Tensor:
+    """The largest relative change of the map, in the Euclidean norm, under small random changes of the input."""
+    size = scores.double().norm(dim=1)
+    change = (disturbed.double() - scores.double()[:, None]).norm(dim=2).amax(1)
+    return torch.where(size > 0, change / size, torch.nan)
+
+
+@metric("agreement", title="Agreement with other methods", family="sanity", takes=["scores"], direction=None, lowest=-1.0, unit="number")
+def mean_agreement(scores: Tensor) -> Tensor:
+    """Spearman's rank correlation with the maps of the other methods of the run, on average; neither end is better."""
+    if len(scores) < 2:
+        return torch.full((len(scores),), torch.nan, dtype=torch.float64)
+    correlations = torch.from_numpy(rank_correlations(scores.double().numpy()))
+    correlations.fill_diagonal_(torch.nan)
+    return correlations.nanmean(1)

@@ -1,0 +1,182 @@
+"""When a model should say that it doesn't know: scores of one answer, held against the lines of the model's calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import TextInput
+from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from explainers.models.inputs import languages
+
+NEUTRAL = "neutral"  # the label of the class that stands for no opinion
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """What a model can't know, said in place of an answer.
+
+    kind    one of ``explainers.models.calibration.KINDS``
+    says    in few words, for the place of the answer
+    detail  one plain sentence
+    score   the number that crossed the ``line``
+    """
+
+    kind: str
+    says: str
+    detail: str
+    score: float
+    line: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What scores are computed from: one answer of a model. Each score reads what it needs.
+
+    logits       (C,), before the temperature
+    temperature  of the probabilities
+    labels       of the classes
+    text         of a text or a prompt: what was read
+    unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
+    cosine       of an image and a prompt
+    """
+
+    logits: Tensor | None = None
+    temperature: float = 1.0
+    labels: Sequence[str] = ()
+    text: TextInput | None = None
+    ids: Sequence[int] = ()
+    unknown_id: int | None = None
+    cosine: float | None = None
+
+
+def max_probability(evidence: Evidence) -> float:
+    """The largest of softmax(logits / temperature)."""
+    return float(_probabilities(evidence).max())
+
+
+def max_logit(evidence: Evidence) -> float:
+    """The largest logit."""
+    return float(_logits(evidence).max())
+
+
+def energy(evidence: Evidence) -> float:
+    """T logsumexp(logits / T): large for what the model knows."""
+    return float(evidence.temperature * (_logits(evidence) / evidence.temperature).logsumexp(-1))
+
+
+def neutral_probability(evidence: Evidence) -> float:
+    """The probability of the class called neutral. Raises ExplainerError where there is none."""
+    labels = [label.casefold() for label in evidence.labels]
+    if NEUTRAL not in labels:
+        raise ExplainerError(f"neutral_probability needs a class called {NEUTRAL}; there are {', '.join(evidence.labels[:6])}")
+    return float(_probabilities(evidence)[labels.index(NEUTRAL)])
+
+
+def probability_gap(evidence: Evidence) -> float:
+    """The largest probability minus the second largest; 1 where there is one class."""
+    best = _probabilities(evidence).topk(min(2, len(_logits(evidence)))).values
+    return float(best[0] - best[1]) if len(best) > 1 else 1.0
+
+
+def share_unknown(evidence: Evidence) -> float:
+    """The share of the words with an unknown token among their pieces; 1 where no word is left."""
+    text = _text(evidence)
+    if evidence.unknown_id is None or not text.words:
+        return 0.0 if text.words else 1.0
+    unknown = [any(evidence.ids[i] == evidence.unknown_id for i in word.tokens) for word in text.words]
+    return sum(unknown) / len(unknown)
+
+
+def strange_words(evidence: Evidence) -> float:
+    """How far the words speak for another language than English: `explainers.models.inputs.languages.strange_words`."""
+    return languages.strange_words(_text(evidence))
+
+
+def pieces_per_word(evidence: Evidence) -> float:
+    """The mean number of pieces that a word was cut into; 0 where there is no word. A foreign language is cut into many."""
+    words = [word for word in _text(evidence).words if any(character.isalpha() for character in word.text)]
+    return sum(len(word.tokens) for word in words) / len(words) if words else 0.0
+
+
+def cosine(evidence: Evidence) -> float:
+    """The cosine of the image's and the prompt's embeddings."""
+    if evidence.cosine is None:
+        raise ExplainerError("cosine is a score of models that compare images with prompts and say their logit_scale")
+    return evidence.cosine
+
+
+#: name in calibration.json -> the function of an answer
+MEASURES: dict[str, Callable[[Evidence], float]] = {
+    function.__name__: function
+    for function in (
+        max_probability,
+        max_logit,
+        energy,
+        neutral_probability,
+        probability_gap,
+        share_unknown,
+        strange_words,
+        pieces_per_word,
+        cosine,
+    )
+}
+assert set(MEASURES) == set(SCORES)
+
+
+def abstention(calibration: Calibration, evidence: Evidence, subject: str) -> Abstention | None:
+    """The first line of the calibration that the answer crosses, as an abstention; None where it crosses none.
+
+    ``subject`` is what was read: the text, or a prompt in quotation marks.
+    """
+    for line in calibration.lines:
+        value = MEASURES[line.score](evidence)
+        if line.crossed(value):
+            return Abstention(line.kind, KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)
+    return None
+
+
+def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
+    """One sentence for a person: what was seen, and what it means."""
+    side = "below" if line.below else "above"
+    shown = f"{value:.1%}" if _is_share(line.score) else f"{value:.2f}"
+    limit = f"{line.line:.1%}" if _is_share(line.score) else f"{line.line:.2f}"
+    measured = f"{SCORES[line.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
+    if line.kind == "something_else":
+        return f"This is probably none of the {len(evidence.labels):,} things that the model knows: {measured}."
+    if line.kind == "no_opinion":
+        return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
+    if line.kind == "unreadable_language":
+        return f"The model was not trained on this language: {measured}."
+    if line.kind == "unreadable_words":
+        return f"{subject} has words that the model does not know: {measured}."
+    return f"{subject} matches nothing in this picture: {measured}."
+
+
+def _is_share(score: str) -> bool:
+    return score in ("max_probability", "neutral_probability", "probability_gap", "share_unknown")
+
+
+def _logits(evidence: Evidence) -> Tensor:
+    if evidence.logits is None:
+        raise ExplainerError("this score is made from logits, and there are none")
+    return evidence.logits.float()
+
+
+def _probabilities(evidence: Evidence) -> Tensor:
+    return torch.softmax(_logits(evidence) / evidence.temperature, -1)
+
+
+def _text(evidence: Evidence) -> TextInput:
+    if evidence.text is None:
+        raise ExplainerError("this score is made from words, and the model reads none")
+    return evidence.text

@@ -1,0 +1,106 @@
+"""What a model was found to know: the temperature of its probabilities, and the lines beyond which it should not be believed.
+
+They lie beside the weights, in ``calibration.json``::
+
+    {"temperature": 1.3,
+     "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
+
+Temperature: Guo et al., ICML 2017, arXiv 1706.04599. It changes the probabilities that are shown, softmax(logits / temperature), and
+never the logits, which are what is explained.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explainers.errors import ExplainerError
+
+#: kind of abstention -> what the model says then, in few words
+KINDS = {
+    "something_else": "something else",
+    "no_opinion": "no opinion",
+    "unreadable_language": "a language I don't read",
+    "unreadable_words": "words I don't read",
+    "not_in_picture": "not in this picture",
+}
+#: the scores that a line may be drawn on, each with what it measures
+SCORES = {
+    "max_probability": "the largest probability",
+    "max_logit": "the largest logit",
+    "energy": "temperature x log-sum-exp of logits / temperature (Liu et al., NeurIPS 2020, arXiv 2010.03759, there with a minus sign)",
+    "neutral_probability": "the probability of the class called neutral",
+    "probability_gap": "the largest probability minus the second largest",
+    "share_unknown": "the share of the words that hold an unknown token",
+    "strange_words": "the share of words that are strange to English, less that of its own small words",
+    "pieces_per_word": "the mean number of word pieces in a word",
+    "cosine": "the cosine of the image and the prompt",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The model abstains (``kind``) where ``score`` is below ``line``, or above it where ``below`` is false.
+
+    ``measured`` says on what the line was drawn, and how often it is right and wrong there.
+    """
+
+    kind: str
+    score: str
+    line: float
+    below: bool
+    measured: str
+
+    def crossed(self, value: float) -> bool:
+        """Whether the model abstains at this value of the score."""
+        return value < self.line if self.below else value > self.line
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"kind": self.kind, "says": KINDS[self.kind], **{k: v for k, v in self.__dict__.items() if k != "kind"}}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The temperature of a model's probabilities and its lines, in the order in which they are looked at."""
+
+    temperature: float = 1.0
+    lines: tuple[Line, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"temperature": self.temperature, "lines": [line.to_json() for line in self.lines]}
+
+
+def read_calibration(path: Path) -> Calibration:
+    """The calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError as problem:
+        raise ExplainerError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
+        raise ExplainerError(f'{path} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
+    temperature = content.get("temperature", 1.0)
+    if not _is_number(temperature) or temperature <= 0:
+        raise ExplainerError(f"{path}: temperature must be a positive number, not {temperature!r}")
+    lines = tuple(_line(kind, row, f"{path}, {kind}") for kind, row in content.get("lines", {}).items())
+    return Calibration(float(temperature), lines)
+
+
+def _line(kind: str, row: Any, place: str) -> Line:
+    if kind not in KINDS:
+        raise ExplainerError(f"{place}: there is no such kind of abstention; there are {', '.join(KINDS)}")
+    if not isinstance(row, dict) or row.get("score") not in SCORES:
+        raise ExplainerError(f"{place}: score must be one of {', '.join(SCORES)}")
+    if not _is_number(row.get("line")) or not isinstance(row.get("below"), bool):
+        raise ExplainerError(f"{place}: line must be a number, and below true or false")
+    if not isinstance(row.get("measured"), str) or not row["measured"].strip():
+        raise ExplainerError(f"{place}: measured must say, in a sentence, on what the line was drawn and with which rates")
+    return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

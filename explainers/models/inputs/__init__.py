@@ -1,0 +1,1 @@
+"""From a picture or a text to the tensors that a model takes."""

@@ -1,0 +1,306 @@
+"""Images: reading them upright in RGB, and turning them into the tensor that a model was trained on, knowing which part it saw.
+
+The arithmetic is that of ``timm.data.create_transform`` (evaluation) and of transformers' image processors with their PIL backend,
+so the tensors are equal; ours also says which rectangle of the original went in, and needs no torchvision.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pillow_heif
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Crop, ImageInput
+
+#: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
+pillow_heif.register_heif_opener()
+
+#: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
+WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
+
+
+def read_image(source: Image.Image | Path | str) -> Image.Image:
+    """``source`` decoded, turned upright by its EXIF orientation, in RGB.
+
+    Transparency is laid on white, as a page would show it. 16-bit and floating-point greys are scaled to 8 bits.
+    Of an animation, the first frame is taken.
+    Raises ExplainerError for what is not a readable image.
+    """
+    if isinstance(source, Image.Image):
+        return _upright_rgb(source, "the image")
+    if not isinstance(source, (str, Path)):
+        raise ExplainerError(f"an image model takes a PIL image or the path of an image file, not a {type(source).__name__}")
+    path = Path(source).expanduser()
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):  # too long for a path, or with a null character: a text, not a path
+        is_folder = is_file = False
+    if is_folder:
+        raise ExplainerError(f"{path} is a folder; send an image file, for example {path / 'photo.jpg'}")
+    if not is_file:
+        shown = str(source) if len(str(source)) <= 80 else f"{str(source)[:80]}..."
+        raise ExplainerError(f"there is no file {shown!r}; an image model takes a PIL image or the path of an image file")
+    try:
+        with _opened(path) as image:
+            return _upright_rgb(image, str(path))
+    except UnidentifiedImageError:
+        raise ExplainerError(f"{path} is not an image that can be read; send a {in_words(FORMATS)} file") from None
+    except (OSError, SyntaxError, EOFError) as problem:  # cut off within its header
+        raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
+
+
+def in_words(names: Sequence[str]) -> str:
+    """``names`` as they stand in a sentence: A, B or C."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _opened(path: Path) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Image.open(path)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise ExplainerError(f"{path} has too many pixels; send one of at most {Image.MAX_IMAGE_PIXELS} pixels") from None
+    except PermissionError:
+        raise ExplainerError(f"{path} may not be read; change its permissions or send another file") from None
+
+
+def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
+    if 0 in image.size:
+        raise ExplainerError(f"{name} has no pixels: its size is {image.width} x {image.height}")
+    try:
+        image.load()
+        return to_rgb(ImageOps.exif_transpose(image))
+    except (OSError, SyntaxError, ValueError, EOFError) as problem:  # what Pillow's decoders raise for damaged files
+        raise ExplainerError(f"{name} is damaged or cut short ({problem}); send the whole file") from problem
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """``image`` in mode RGB: transparency on white, wide greys scaled to 8 bits."""
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode.startswith("I") or image.mode == "F":
+        values = np.nan_to_num(np.asarray(image, dtype=np.float64), posinf=0.0, neginf=0.0)
+        if image.mode == "F" and values.max(initial=0.0) <= 1:  # the usual range of floating-point pictures
+            values = values * 255
+        elif image.mode != "F" or values.max(initial=0.0) > 255:  # 16 bits, also when Pillow widened them to 32
+            values = values / 257
+        return Image.fromarray(values.clip(0, 255).round().astype(np.uint8)).convert("RGB")
+    if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
+        front = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", front.size, (255, 255, 255, 255)), front).convert("RGB")
+    return image.convert("RGB")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How an upright RGB image becomes a tensor: resize, cut or pad around the centre, scale, normalise.
+
+    resize  (height, width), or None to leave the size alone
+    fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``.
+            "contain": keep the proportions, the longer side fits ``resize``.
+    crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
+    patches (pixels a side, most patches), or None. Keep the proportions in as many whole patches as there may be; no ``resize``, no crop
+    round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
+    """
+
+    resize: tuple[int, int] | None
+    fit: Literal["squash", "cover", "contain"] = "cover"
+    crop: tuple[int, int] | None = None
+    resample: Image.Resampling = Image.Resampling.BICUBIC
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    scale: float = 1 / 255
+    fill: tuple[int, int, int] = (0, 0, 0)
+    round: Literal["nearest", "down"] = "nearest"
+    patches: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of every tensor this makes; None if that depends on the image."""
+        return self.crop or (self.resize if self.fit == "squash" else None)
+
+    def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
+        """An upright RGB image to (float32 (3, H, W), which part of it the model sees)."""
+        resized_width, resized_height = self._resized(image.width, image.height)
+        height, width = self.crop or (resized_height, resized_width)
+        left = self._margin(resized_width, width)
+        top = self._margin(resized_height, height)
+        seen = self._cut(image, (resized_width, resized_height), (left, top, left + width, top + height))
+        x0, x1 = _span(left, width, image.width / resized_width)
+        y0, y1 = _span(top, height, image.height / resized_height)
+        # copied because the picture's buffer is read-only
+        pixels = torch.from_numpy(np.array(seen, dtype=np.float32)).permute(2, 0, 1) * self.scale
+        mean, std = (torch.tensor(values).reshape(-1, 1, 1) for values in (self.mean, self.std))
+        record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), seen)
+        return ((pixels - mean) / std).contiguous(), record
+
+    def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
+        """As for an image, of a part of one: resized to what the model takes without the margin that is else cut off around the centre.
+
+        Where the part has other proportions than the model's input, it is cut, padded or squashed as an image would be. Raises
+        ExplainerError for a part that does not lie in its image.
+        """
+        image = read_image(crop.image)
+        crop.check(image.size)
+        fitting = self if self.crop is None or self.resize is None else replace(self, resize=self.crop)
+        pixels, record = fitting(image.crop(crop.box))
+        left, top = crop.box[:2]
+        x0, y0, x1, y1 = record.crop
+        placed = (x0 + left, y0 + top, x1 + left, y1 + top)
+        return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box)
+
+    def _resized(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height after resizing."""
+        if self.patches is not None:
+            return _whole_patches(width, height, *self.patches)
+        if self.resize is None:
+            return width, height
+        to_height, to_width = self.resize
+        if self.fit == "squash":
+            return to_width, to_height
+        if self.fit == "cover" and to_height == to_width:  # torchvision's Resize(int) cuts the longer side down to whole pixels
+            short, long = sorted((width, height))
+            other = int(to_height * long / short)
+            return (to_width, other) if width <= height else (other, to_height)
+        ratios = (height / to_height, width / to_width)
+        ratio = max(ratios) if self.fit == "contain" else min(ratios)  # timm's ResizeKeepRatio
+        return max(1, round(width / ratio)), max(1, round(height / ratio))
+
+    def _margin(self, size: int, kept: int) -> int:
+        """Where the kept part begins, negative where padding is needed."""
+        if self.round == "down":
+            return (size - kept) // 2
+        return -((kept - size) // 2) if kept > size else round((size - kept) / 2)
+
+    def _cut(self, image: Image.Image, size: tuple[int, int], box: tuple[int, int, int, int]) -> Image.Image:
+        width, height = size
+        left, top, right, bottom = box
+        if width * height > WHOLE_RESIZE_LIMIT and left >= 0 and top >= 0:
+            across, down = image.width / width, image.height / height
+            part = (left * across, top * down, right * across, bottom * down)
+            return image.resize((right - left, bottom - top), self.resample, box=part)  # rounds a few pixels differently
+        resized = image if image.size == size else image.resize(size, self.resample)
+        if left >= 0 and top >= 0:
+            return resized.crop(box)
+        canvas = Image.new("RGB", (right - left, bottom - top), self.fill)
+        canvas.paste(resized, (-left, -top))
+        return canvas
+
+
+def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, int]:
+    """The largest (width, height) in whole patches, ``side`` pixels each, of about these proportions; as transformers has it."""
+
+    def scaled(scale: float) -> tuple[int, int]:
+        across, down = (max(side, math.ceil(length * scale / side) * side) for length in (width, height))
+        return across, down
+
+    low, high = 1e-6, 100.0
+    while high - low >= 1e-5:
+        middle = (low + high) / 2
+        across, down = scaled(middle)
+        low, high = (middle, high) if across * down <= most * side**2 else (low, middle)
+    return scaled(low)
+
+
+def _span(start: int, length: int, ratio: float) -> tuple[int, int]:
+    """``length`` resized pixels from ``start`` in whole pixels of the original, at least one of them.
+
+    Beyond the original (negative, or more than its size) where the model saw padding.
+    """
+    begin, end = start * ratio, (start + length) * ratio
+    if round(end) > round(begin):
+        return round(begin), round(end)
+    middle = math.floor((begin + end) / 2)
+    return middle, middle + 1
+
+
+_RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Preprocessing:
+    """What ``timm.data.create_transform`` does for evaluation; ``config`` is of ``timm.data.resolve_model_data_config``."""
+    mean, std = tuple(config["mean"]), tuple(config["std"])
+    if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):
+        raise ExplainerError(
+            f"the model declares {len(mean)} channels and the interpolation {config['interpolation']!r}; pass preprocess=Preprocessing(...)"
+        )
+    mode = config.get("crop_mode") or "center"
+    return Preprocessing(
+        resize=(math.floor(size[0] / config["crop_pct"]), math.floor(size[1] / config["crop_pct"])),
+        fit={"squash": "squash", "border": "contain"}.get(mode, "cover"),  # type: ignore[arg-type]
+        crop=size,
+        resample=_RESAMPLING[config["interpolation"]],
+        mean=mean,
+        std=std,
+        fill=tuple(round(255 * m) for m in (mean * 3)[:3]) if mode == "border" else (0, 0, 0),
+    )
+
+
+# Steps of some image processors that ours does not have; none of them belongs to a plain classifier.
+_UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_long_axis", "do_crop_margin")
+
+
+def processor_preprocessing(processor: Any) -> Preprocessing:
+    """What one of transformers' image processors does, from the settings it carries."""
+    kind = type(processor).__name__
+    strange = [name for name in _UNSUPPORTED if getattr(processor, name, None)]
+    if strange:
+        raise ExplainerError(f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=Preprocessing(...)")
+    resize: tuple[int, int] | None = None
+    fit: Literal["squash", "cover"] = "squash"
+    most = getattr(processor, "max_num_patches", None)
+    if getattr(processor, "do_resize", False) and not most:
+        size = _sides(processor.size)
+        if size.keys() == {"shortest_edge"}:
+            resize, fit = (size["shortest_edge"],) * 2, "cover"
+        elif size.keys() == {"height", "width"}:
+            resize = (size["height"], size["width"])
+        else:
+            raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=Preprocessing(...)")
+    crop = _sides(processor.crop_size) if getattr(processor, "do_center_crop", False) else None
+    share = getattr(processor, "crop_pct", None)
+    if share and resize is not None:  # from 384 pixels on, such a processor squashes; below, it keeps this share of the centre
+        side = resize[0]
+        fit, crop = ("cover", {"height": side, "width": side}) if side < 384 else ("squash", None)
+        resize = (int(side / share),) * 2 if side < 384 else resize
+    normalise = bool(getattr(processor, "do_normalize", False))
+    resample = getattr(processor, "resample", None)
+    return Preprocessing(
+        resize=resize,
+        fit=fit,
+        crop=(crop["height"], crop["width"]) if crop else None,
+        resample=Image.Resampling.BILINEAR if resample is None else Image.Resampling(int(resample)),
+        mean=tuple(processor.image_mean) if normalise else (0.0, 0.0, 0.0),
+        std=tuple(processor.image_std) if normalise else (1.0, 1.0, 1.0),
+        scale=float(processor.rescale_factor) if getattr(processor, "do_rescale", False) else 1.0,
+        round="down",
+        patches=(int(processor.patch_size), int(most)) if most else None,
+    )
+
+
+def _sides(size: Any) -> dict[str, int]:
+    """A size setting as the sides that are set; a bare number is a square."""
+    if isinstance(size, int):
+        return {"height": size, "width": size}
+    names = ("height", "width", "shortest_edge", "longest_edge", "max_height", "max_width")
+    values = {name: size[name] if isinstance(size, dict) and name in size else getattr(size, name, None) for name in names}
+    return {name: int(value) for name, value in values.items() if value}

@@ -1,0 +1,316 @@
+"""Texts: tokens with their places in the text, and the words they belong to.
+
+A word is what a reader calls one: the tokenizer's own words, with the parts of "don't" and "well-made" put together again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
+
+#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
+_JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
+_SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")
+_UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
+#: What a tokenizer's configuration says as ``long_texts`` if its model learned to read the two ends of what it can't take whole
+#: (Sun et al., How to Fine-Tune BERT for Text Classification, 2019: verdicts stand at the end). Other models read the beginning.
+BOTH_ENDS = "beginning and end"
+HEAD_SHARE = 4  # a quarter of what is read then is from the beginning
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What of a text is given to the tokenizer: ``text``, the original with ``gap`` in place of its characters ``[head, tail)``."""
+
+    text: str
+    head: int = 0
+    tail: int = 0
+    gap: str = ""
+
+    @classmethod
+    def without(cls, text: str, head: int, tail: int) -> Excerpt:
+        """Leave out ``text[head:tail]``; what follows is parted by white space, its own if there is some."""
+        if text[tail - 1].isspace():
+            tail -= 1
+        gap = "" if text[tail].isspace() else " "
+        return cls(text[:head] + gap + text[tail:], head, tail, gap)
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where the characters ``[start, end)`` of the excerpt stand in the original."""
+        if not self.tail:
+            return start, end
+        if start < self.head < end:  # some tokenizers make one piece of neighbours they don't know
+            return start, self.head
+        shift = self.tail - self.head - len(self.gap)
+        return start if start < self.head else max(self.tail, start + shift), end if end <= self.head else end + shift
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Texts to tensors and words for one model.
+
+    tokenizer   one of transformers' tokenizers that knows character offsets, or None: then only tensors are taken
+    max_tokens  what the model takes, special tokens included; None if there is no limit
+    special     ids of special tokens for tensors without a tokenizer
+    types       whether the model tells the texts of a pair apart by their tokens' types: then the tokenizer is asked for them
+    """
+
+    tokenizer: Any
+    max_tokens: int | None
+    special: frozenset[int] = frozenset()
+    types: bool = False
+
+    def read(self, texts: Sequence[str], device: torch.device, padding: bool | str = True) -> Prepared:
+        """Tokenize ``texts``, too long ones cut as the model learned it, padded to one length on the right or as the tokenizer does."""
+        self._check(texts)
+        wholes = [self._whole(text) for text in texts]
+        excerpts = [self._excerpt(text, whole) for text, whole in zip(texts, wholes, strict=True)]
+        encoded = self._encode([excerpt.text for excerpt in excerpts], padding)
+        tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
+        offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
+        records, notes = [], []
+        for row, (text, excerpt) in enumerate(zip(texts, excerpts, strict=True)):
+            spans = [excerpt.place(start, end) for start, end in offsets[row].tolist()]
+            tokens = self.tokens(text, tensors["input_ids"][row].tolist(), spans, [bool(s) for s in special[row].tolist()])
+            check_words(text, tokens)
+            words = words_of(text, tokens, encoded.word_ids(row))
+            records.append(TextInput(text, tokens, words))
+            notes.append(self._truncation_note(wholes[row], words))
+        return Prepared(tensors, tuple(records), tuple(notes))
+
+    def read_pairs(self, pairs: Sequence[TextPair], device: torch.device) -> Prepared:
+        """Tokenize each pair as one sequence, of which the longer text is cut first where both do not fit."""
+        self._check([text for pair in pairs for text in (pair.first, pair.second)])
+        encoded = self._encode([pair.first for pair in pairs], True, [pair.second for pair in pairs])
+        tensors = {name: encoded[name].to(device) for name in encoded if isinstance(encoded[name], Tensor)}
+        offsets, special = tensors.pop("offset_mapping"), tensors.pop("special_tokens_mask")
+        records, notes = [], []
+        for row, pair in enumerate(pairs):
+            parts = [None if s else part for part, s in zip(encoded.sequence_ids(row), special[row].tolist(), strict=True)]
+            spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
+            record = self._pair((pair.first, pair.second), tensors["input_ids"][row].tolist(), spans, parts, encoded.word_ids(row))
+            records.append(record)
+            notes.append(self._truncation_of(pair, record))
+        return Prepared(tensors, tuple(records), tuple(notes))
+
+    def _pair(
+        self, texts: tuple[str, str], ids: Sequence[int], spans: Sequence[tuple[int, int]], parts: Sequence[int | None], numbers: Any
+    ) -> TextInput:
+        """The record of two texts; ``parts`` says of every token to which it belongs, None: to neither."""
+        sides = []
+        for part, text in enumerate(texts):
+            part_spans = [span if p == part else (0, 0) for span, p in zip(spans, parts, strict=True)]
+            sides.append(self.tokens(text, ids, part_spans, [p != part for p in parts]))
+        words = []
+        for part, (text, side) in enumerate(zip(texts, sides, strict=True)):
+            check_words(text, side)
+            words += [replace(word, part=part) for word in words_of(text, side, numbers)]
+        tokens = tuple(replace(sides[part or 0][i], part=part or 0) for i, part in enumerate(parts))
+        return TextInput(texts[0], tokens, tuple(words), texts[1])
+
+    def _truncation_of(self, pair: TextPair, record: TextInput) -> tuple[str, ...]:
+        """How many words of each text did not fit, if any."""
+        if self.max_tokens is None or len(self.tokenizer(pair.first, pair.second, verbose=False)["input_ids"]) <= self.max_tokens:
+            return ()
+        notes = []
+        for part, (name, text) in enumerate((("first", pair.first), ("second", pair.second))):
+            every = len(self._words(text)[0])
+            if left := every - sum(word.part == part for word in record.words):
+                plural = "word" if left == 1 else "words"
+                notes.append(f"The model takes {self.max_tokens} tokens: the last {left} {plural} of {every} of the {name} text left out.")
+        return tuple(notes)
+
+    def _check(self, texts: Sequence[Any]) -> None:
+        """Raise ExplainerError for what is no text."""
+        for text in texts:
+            if not isinstance(text, str):
+                raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
+            if not text.strip():
+                raise ExplainerError("the text is empty; send at least one word")
+        if self.tokenizer is None:
+            raise ExplainerError("this model has no tokenizer; pass tokenizer= to wrap, or send tensors (input_ids, attention_mask)")
+
+    def _encode(self, texts: Sequence[str], padding: bool | str, seconds: Sequence[str] | None = None) -> Any:
+        limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
+        types = {"return_token_type_ids": True} if seconds and self.types else {}
+        return self.tokenizer(
+            list(texts),
+            seconds,
+            padding=padding,
+            return_tensors="pt",
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            **types,
+            **limit,
+        )
+
+    def tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
+        """The tokens of a text from their ids and the characters that each stands for."""
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        tokens = []
+        for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
+            begin, stop = _trimmed(text, start, end)
+            tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
+        return tuple(tokens)
+
+    def _whole(self, text: str) -> tuple[Word, ...] | None:
+        """All words of a text that the model can't take whole, None of one that it can."""
+        if self.max_tokens is None:
+            return None
+        every, count = self._words(text)
+        return every if count > self.max_tokens - self.tokenizer.num_special_tokens_to_add() else None
+
+    def _words(self, text: str) -> tuple[tuple[Word, ...], int]:
+        """All words of a text however long it is, and the number of its tokens, special ones not counted."""
+        whole = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        pieces = tuple(Token("", *_trimmed(text, *span), False) for span in whole["offset_mapping"])
+        return words_of(text, pieces, whole.word_ids()), len(pieces)
+
+    def _excerpt(self, text: str, whole: Sequence[Word] | None) -> Excerpt:
+        """The whole text where it fits or the tokenizer does the cutting, else its two ends, cut between words."""
+        if self.max_tokens is None or whole is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
+            return Excerpt(text)
+        room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
+        count = sum(len(word.tokens) for word in whole)
+        head = [word.end for word in whole if word.tokens[-1] < room // HEAD_SHARE]
+        tail = [word.start for word in whole if word.tokens[0] >= count - (room - room // HEAD_SHARE)]
+        return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
+
+    def _truncation_note(self, whole: Sequence[Word] | None, words: Sequence[Word]) -> tuple[str, ...]:
+        """How many words of a text that is too long were not read, and where they stand."""
+        if whole is None:
+            return ()
+        read = {word.start for word in words}
+        seen = [word.start in read for word in whole]
+        left_out = seen.count(False)
+        place = "last" if seen[0] and not seen[-1] else "first" if seen[-1] and not seen[0] else "middle"
+        plural = "word was" if left_out == 1 else "words were"
+        return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(whole)}.",)
+
+    def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
+        """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""
+        ids = tensors["input_ids"]
+        mask = tensors.get("attention_mask", torch.ones_like(ids))
+        return tuple(self._record(row.tolist(), seen.bool().tolist()) for row, seen in zip(ids.cpu(), mask.cpu(), strict=True))
+
+    def _record(self, ids: list[int], seen: list[bool]) -> TextInput:
+        known = self.special if self.tokenizer is None else special_ids(self.tokenizer)
+        special = [i in known or not s for i, s in zip(ids, seen, strict=True)]
+        if self.tokenizer is None:
+            return TextInput(None, tuple(Token(str(i), 0, 0, s) for i, s in zip(ids, special, strict=True)), ())
+        runs = [list(run) for is_special, run in groupby(range(len(ids)), special.__getitem__) if not is_special]
+        pair = len(runs) == 2  # two texts, parted by special tokens
+        parts = [None if s else int(pair and i >= runs[1][0]) for i, s in enumerate(special)]
+        texts, places, numbers = [], list[tuple[int, int]]([(0, 0)] * len(ids)), list[int | None]([None] * len(ids))
+        for part in range(1 + pair):
+            members = [i for i, p in enumerate(parts) if p == part]
+            said = self._decoded([ids[i] for i in members])
+            if said is None:
+                pieces = self.tokenizer.convert_ids_to_tokens(ids)
+                return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
+            text, encoding = said
+            texts.append(text)
+            for i, span, number in zip(members, encoding["offset_mapping"], encoding.word_ids(), strict=True):
+                places[i], numbers[i] = tuple(span), number
+        if pair:
+            return self._pair((texts[0], texts[1]), ids, places, parts, numbers)
+        tokens = self.tokens(texts[0], ids, places, special)
+        return TextInput(texts[0], tokens, words_of(texts[0], tokens, numbers))
+
+    def _decoded(self, ids: list[int]) -> tuple[str, Any] | None:
+        """A text that the tokenizer cuts into exactly these ids, and how it does; None if there is none."""
+        decoded = self.tokenizer.decode(ids)
+        # "don ' t", as some tokenizers decode it, gives the same ids as "don't"; a reader prefers the latter
+        for text in (_SPREAD.sub(r"\1", decoded), decoded):
+            encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            if encoding["input_ids"] == ids:
+                return text, encoding
+        return None
+
+
+def check_words(text: str, tokens: Sequence[Token]) -> None:
+    """Raise ExplainerError for a text of which no token is left."""
+    if all(token.special for token in tokens):
+        raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
+
+
+def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
+    """Merge ``tokens`` into words: by the tokenizer's word numbers first, then across apostrophes and hyphens inside a word.
+
+    Every token that is not special belongs to exactly one word; one without characters of its own joins its neighbour.
+    """
+    groups: list[list[int]] = []
+    last: int | None = None
+    for index, (token, number) in enumerate(zip(tokens, numbers, strict=True)):
+        if token.special:
+            continue
+        if groups and number is not None and number == last:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        last = number
+    joined = _joined_groups(groups, tokens, [m.span() for m in _JOINED.finditer(text)])
+    words = []
+    for group in joined:
+        start, end = _extent(tokens, group)
+        words.append(Word(text[start:end], start, end, tuple(group)))
+    return tuple(words)
+
+
+def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Groups whose tokens touch inside one of ``spans`` become one; a group without characters goes to its neighbour."""
+    joined: list[list[int]] = []
+    for group in groups:
+        if joined:
+            start, stop = _extent(tokens, group)
+            before_start, before = _extent(tokens, joined[-1])
+            touch = before == start and any(begin < start < end for begin, end in spans)
+            if touch or start == stop or before_start == before:
+                joined[-1] += group
+                continue
+        joined.append(list(group))
+    return joined
+
+
+def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
+    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
+    spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
+    return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without the white space that some tokenizers count to a token."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def special_ids(source: Any) -> frozenset[int]:
+    """Ids of the tokens that stand for no part of the text, as a tokenizer or a configuration names them; unknown words and [MASK] do."""
+    names = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+    ids = (getattr(source, name, None) for name in names)
+    return frozenset(i for i in ids if isinstance(i, int))
+
+
+def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
+    """How many tokens the model takes: the tokenizer's limit, and the rows of the position table that positions can reach."""
+    limits = []
+    if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:
+        limits.append(int(tokenizer.model_max_length))
+    rows = getattr(config, "max_position_embeddings", None)
+    if isinstance(rows, int) and rows > 0:
+        table = next((m for m in module.modules() if isinstance(m, torch.nn.Embedding) and m.num_embeddings == rows), None)
+        # a table with a padding row (RoBERTa) counts positions from the row after it
+        limits.append(rows - (table.padding_idx + 1 if table is not None and table.padding_idx is not None else 0))
+    return min(limits, default=None)

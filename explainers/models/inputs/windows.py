@@ -1,0 +1,73 @@
+"""Texts longer than a model takes, cut into overlapping windows of which the model takes each whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
+import torch
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Prepared, TextInput, Token, Windows
+from explainers.models.inputs.texts import TextReader, check_words, words_of
+
+OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so that every word has some context on both sides
+
+
+def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows | None:
+    """The windows of a text that the model cannot take whole; None of one that it can, and where there is no tokenizer or no limit.
+
+    There are as few windows as an overlap of a quarter allows, evenly spread over the text and cut between words, so that neighbours
+    share somewhat less than a quarter where long words stand at their ends.
+    """
+    if reader.tokenizer is None or reader.max_tokens is None or not text.strip():
+        return None
+    encoded = reader.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    ids, special = encoded["input_ids"], [bool(s) for s in encoded["special_tokens_mask"]]
+    if len(ids) <= reader.max_tokens:
+        return None
+    tokens = reader.tokens(text, ids, encoded["offset_mapping"], special)
+    check_words(text, tokens)
+    whole = TextInput(text, tokens, words_of(text, tokens, encoded.word_ids()))
+    before, after = special.index(False), special[::-1].index(False)
+    room = reader.max_tokens - before - after
+    if room < 1:
+        raise ExplainerError(f"the model takes {reader.max_tokens} tokens, and {before + after} of them are special: no word fits")
+    head, tail = range(before), range(len(ids) - after, len(ids))
+    ends = [(*head, *range(before + start, before + stop), *tail) for start, stop in _cuts(whole, room)]
+    names = [name for name in encoded if name not in ("offset_mapping", "special_tokens_mask")]
+    rows = {name: [[encoded[name][place] for place in places] for places in ends] for name in names}
+    padded = reader.tokenizer.pad(rows, padding=True, return_tensors="pt", verbose=False)
+    tensors = {name: tensor.to(device) for name, tensor in padded.items()}
+    read = tensors.get("attention_mask", torch.ones_like(tensors["input_ids"])).bool().tolist()
+    inputs = tuple(_part(whole, places, mask) for places, mask in zip(ends, read, strict=True))
+    return Windows(whole, tuple(ids), Prepared(tensors, inputs, ((),) * len(inputs)), tuple(ends))
+
+
+def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
+    """Where windows of at most ``room`` word pieces begin and end among the pieces of a text."""
+    pieces = [i for i, token in enumerate(whole.tokens) if not token.special]
+    count = len(pieces)
+    windows = 1 + ceil((count - room) / max(1, room - room // OVERLAP))
+    place = {token: i for i, token in enumerate(pieces)}
+    between = {place[word.tokens[0]] for word in whole.words} | {count}
+    reach = room // (2 * OVERLAP)  # how far an end moves to stand between words
+    cuts = []
+    for i in range(windows):
+        first = i * (count - room) // (windows - 1)
+        start = next((at for at in range(first, first + reach + 1) if at in between), first)
+        stop = next((at for at in range(first + room, first + room - reach - 1, -1) if at in between), first + room)
+        cuts.append((start, stop))
+    return cuts
+
+
+def _part(whole: TextInput, places: Sequence[int], mask: Sequence[bool]) -> TextInput:
+    """The record of one row: some tokens of the whole text, with padding where ``mask`` is False."""
+    real = [i for i, seen in enumerate(mask) if seen]
+    where = dict(zip(places, real, strict=True))
+    tokens = [Token("", 0, 0, True)] * len(mask)
+    for place, row in where.items():
+        tokens[row] = whole.tokens[place]
+    words = (replace(word, tokens=tuple(where[i] for i in word.tokens if i in where)) for word in whole.words)
+    return TextInput(whole.text, tuple(tokens), tuple(word for word in words if word.tokens))

@@ -1,0 +1,1 @@
+"""What timm, transformers and OpenCLIP say about their own models, and how files come from a hub."""

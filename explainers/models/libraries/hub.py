@@ -1,0 +1,166 @@
+"""Model files from the hub or its local cache: never a hang, and a clear message within seconds when there is no network."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from explainers.errors import ExplainerError
+
+#: What a caller may pass to hear of a download: a text for people, and the fraction done (None while it is unknown).
+Progress = Callable[[str, float | None], None]
+
+#: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
+PATIENCE = 4.0
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_OFFLINE = "{} is not in the local cache and offline mode is on (HF_HUB_OFFLINE): unset it, or choose a model that is there"
+_BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept"
+_SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
+
+
+def fetch(repository: str, progress: Progress | None = None) -> Path:
+    """The folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
+
+    Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE seconds), offline mode and not cached.
+    """
+    folder = cached(repository)
+    if folder is not None:
+        return folder
+    return _download(repository, progress)
+
+
+def cached(repository: str) -> Path | None:
+    """The folder of ``repository`` in the local cache, if its configuration and all of its weights are there."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(repository, "config.json")
+    except HFValidationError:
+        raise ExplainerError(f"{repository!r} is not the name of a model on the hub; send hf/<organisation>/<name>") from None
+    if not isinstance(config, str):
+        return None
+    folder = Path(config).parent
+    return folder if not missing_weights(folder) else None
+
+
+def fetch_one(repository: str, names: Sequence[str], progress: Progress | None = None) -> Path:
+    """One file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for name in names:
+        cached = try_to_load_from_cache(repository, name)
+        if isinstance(cached, str):
+            return Path(cached)
+    if constants.is_offline_mode():
+        raise ExplainerError(_OFFLINE.format(repository))
+    tell = progress or (lambda text, fraction: None)
+    tell(f"asking the hub for {repository}", None)
+    sizes = _listing(repository)
+    wanted = next((name for name in names if name in sizes), None)
+    if wanted is None:
+        raise ExplainerError(f"{repository} holds none of {', '.join(names)}; send another model")
+    try:
+        return Path(hf_hub_download(repository, wanted, tqdm_class=_bar(tell, repository, sizes[wanted])))
+    except (HfHubHTTPError, OSError, RuntimeError) as problem:
+        raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
+
+
+def missing_weights(folder: Path) -> list[str]:
+    """Names of the weight files that ``folder`` lacks, the shards that an index names included."""
+    present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
+    if present is None:
+        return ["model.safetensors"]
+    if present.suffix != ".json":
+        return []
+    shards = sorted(set(json.loads(present.read_text("utf-8"))["weight_map"].values()))
+    return [shard for shard in shards if not (folder / shard).is_file()]
+
+
+def _download(repository: str, progress: Progress | None) -> Path:
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if constants.is_offline_mode():
+        raise ExplainerError(_OFFLINE.format(repository))
+    tell = progress or (lambda text, fraction: None)
+    tell(f"asking the hub for {repository}", None)
+    sizes = _listing(repository)
+    wanted = _wanted(sizes)
+    if not any(name in wanted for name in _WEIGHTS):
+        raise ExplainerError(f"{repository} holds no weights that can be read here (safetensors or PyTorch); send another model")
+    bar = _bar(tell, repository, sum(sizes[name] for name in wanted))
+    path = ""
+    try:
+        for name in wanted:
+            path = str(hf_hub_download(repository, name, tqdm_class=bar))  # by branch: only then does the cache know where it points
+            if name == "config.json":
+                folder = Path(path).parent
+    except (HfHubHTTPError, OSError, RuntimeError) as problem:
+        raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
+    return folder
+
+
+def _wanted(sizes: dict[str, int]) -> list[str]:
+    """Small files of the top folder, then the weights of the best format there is."""
+    top = [name for name in sizes if "/" not in name]
+    index_or_weights = next((name for name in _WEIGHTS if name in top), None)
+    side = [name for name in top if name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
+    if index_or_weights is None or "config.json" not in top:
+        return side
+    stem, ending = index_or_weights.removesuffix(".index.json").rsplit(".", 1)
+    shards = [name for name in top if name.startswith(f"{stem}-") and name.endswith(f".{ending}")]
+    return [*side, *([index_or_weights, *shards] if index_or_weights.endswith(".json") else [index_or_weights])]
+
+
+def _listing(repository: str) -> dict[str, int]:
+    """Sizes of the files of ``repository``; the one question that is asked with little patience."""
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    answer: list[Any] = []
+
+    def ask() -> None:
+        try:
+            answer.append(HfApi().model_info(repository, files_metadata=True, timeout=PATIENCE))
+        except Exception as problem:  # told to the caller, in whose thread it is sorted out
+            answer.append(problem)
+
+    thread = threading.Thread(target=ask, name="hub-listing", daemon=True)  # a name look-up cannot be interrupted; it dies by itself
+    thread.start()
+    thread.join(PATIENCE)
+    listing = answer[0] if answer else TimeoutError(f"no answer within {PATIENCE:g} seconds")
+    if isinstance(listing, GatedRepoError):
+        raise ExplainerError(f"{repository} is only given to those who accept its terms: do so on its page, then `hf auth login`")
+    if isinstance(listing, RepositoryNotFoundError):
+        raise ExplainerError(f"the hub has no model {repository!r} (or it is private); check the spelling")
+    if isinstance(listing, Exception):
+        raise ExplainerError(
+            f"{repository} is not in the local cache and {constants.ENDPOINT} cannot be reached ({type(listing).__name__}: {listing}); "
+            "check the network, or choose a model that ships with Vitrine"
+        ) from listing
+    return {file.rfilename: file.size or 0 for file in listing.siblings or ()}
+
+
+def _bar(tell: Progress, repository: str, total: int) -> type[tqdm[Any]]:
+    """A progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
+    done = 0
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("name", None)  # an argument of the hub's own bars
+            super().__init__(*args, **{**kwargs, "disable": True})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal done
+            done += int(n or 0)
+            tell(f"downloading {repository}", min(1.0, done / total) if total else None)
+            return None
+
+    return Bar

@@ -1,0 +1,167 @@
+"""Models of open_clip, the optional extra ``openclip``: their logits, preprocessing and tokenizers, and loading by name.
+
+Such a model has ``encode_image`` and ``encode_text``, which give features, and makes logits of their cosines.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import string
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from PIL import Image
+from torch import Tensor, nn
+
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before open_clip)
+from explainers.errors import ExplainerError
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.libraries import hub
+from explainers.models.libraries.hub import Progress
+
+#: How the weights are called in a repository of the hub, best first.
+WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+_FIT = {"shortest": "cover", "longest": "contain", "squash": "squash"}
+
+
+def encodes(module: nn.Module) -> bool:
+    """Whether the module has the interface of open_clip's models, which OpenAI's CLIP had first."""
+    return hasattr(module, "encode_image") and hasattr(module, "encode_text") and hasattr(module, "logit_scale")
+
+
+def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
+    """(images, prompts): the scaled cosines of their features, and a bias where the model has one."""
+    images = module.encode_image(tensors["pixel_values"], normalize=True)
+    texts = module.encode_text(tensors["input_ids"], normalize=True)
+    scores: Tensor = module.logit_scale.exp() * images @ texts.T
+    bias = getattr(module, "logit_bias", None)
+    return scores if bias is None else scores + bias
+
+
+def preprocessing(module: Any) -> tuple[Preprocessing | None, bool]:
+    """How the model's images are prepared, and whether it says so or that is a guess; None for a model that names no size."""
+    visual = getattr(module, "visual", None)
+    known = getattr(visual, "preprocess_cfg", None)
+    config = known or {"size": getattr(visual, "image_size", None), **_defaults()}
+    size = config["size"]
+    if not size:
+        return None, False
+    size = (size, size) if isinstance(size, int) else tuple(size)
+    fit = _FIT[config.get("resize_mode") or "shortest"]
+    return Preprocessing(
+        resize=size,
+        fit=fit,  # type: ignore[arg-type]
+        crop=None if fit == "squash" else size,
+        resample=Image.Resampling[(config.get("interpolation") or "bicubic").upper()],
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+        fill=(int(config.get("fill_color") or 0),) * 3,
+    ), known is not None
+
+
+def _defaults() -> dict[str, Any]:
+    from open_clip.constants import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
+
+    return {"mean": OPENAI_DATASET_MEAN, "std": OPENAI_DATASET_STD}
+
+
+def tokenizer(module: Any, given: Any) -> Any:
+    """A tokenizer that knows character offsets, with the ids of open_clip's: of ``given``, else of its own, where the vocabulary fits.
+
+    None where the model's vocabulary is another one.
+    """
+    if given is None:
+        import open_clip
+
+        given = open_clip.SimpleTokenizer(context_length=module.context_length)
+        if given.vocab_size != _vocabulary(module):
+            return None
+    inner = getattr(given, "tokenizer", None)  # open_clip's own wrapper around one of transformers
+    if inner is not None:
+        return _cleaning(given, inner) if getattr(inner, "is_fast", False) else inner
+    if not hasattr(given, "bpe_ranks"):
+        return given
+    import transformers
+
+    start, end = "<start_of_text>", "<end_of_text>"
+    return transformers.CLIPTokenizer(
+        vocab=dict(given.encoder),
+        merges=[tuple(pair) for pair in given.bpe_ranks],  # type: ignore[misc]
+        unk_token=end,
+        bos_token=start,
+        eos_token=end,
+        pad_token=end,
+        model_max_length=given.context_length,
+    )
+
+
+def _cleaning(given: Any, inner: Any) -> Any:
+    """A copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps offsets."""
+    from tokenizers import Regex, normalizers
+
+    if getattr(given, "tokenizer_mode", "") or getattr(given, "strip_sep_token", False):
+        raise ExplainerError("this tokenizer of open_clip places special tokens in its own way; pass tokenizer= one of transformers'")
+    cleaned = given.clean_fn("A_b, C")
+    steps: list[Any] = []
+    if cleaned == "a b c":
+        steps = [normalizers.Replace("_", " "), normalizers.Replace(Regex(f"[{re.escape(string.punctuation)}]"), "")]
+    if cleaned == cleaned.lower():
+        steps.append(normalizers.Lowercase())
+    steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    inner = copy.deepcopy(inner)
+    inner.model_max_length = given.context_length
+    backend = inner.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([*steps, *([backend.normalizer] if backend.normalizer else [])])
+    return inner
+
+
+def _vocabulary(module: Any) -> int | None:
+    return getattr(module, "vocab_size", None) or getattr(getattr(module, "text", None), "vocab_size", None)
+
+
+def repository(name: str) -> str | None:
+    """The hub's name of the files of "openclip/<model>/<pretrained>"; None where they lie elsewhere.
+
+    Raises ExplainerError for names that open_clip does not know, and where it is not installed.
+    """
+    model, tag = _named(name)
+    import open_clip
+
+    return str(open_clip.get_pretrained_cfg(model, tag).get("hf_hub") or "").strip("/") or None
+
+
+def _named(name: str) -> tuple[str, str]:
+    try:
+        import open_clip
+    except ImportError:
+        raise ExplainerError(f"{name} needs the package open_clip_torch: pip install 'vitrine[openclip]'") from None
+    _, _, rest = name.partition("/")
+    model, _, tag = rest.rpartition("/")
+    known = [f"openclip/{model}/{tag}" for model, tag in open_clip.list_pretrained()]
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise ExplainerError(f"open_clip has no pretrained model {rest!r}; send openclip/<model>/<pretrained>.{meant}")
+    return model, tag
+
+
+def fetch(name: str, progress: Progress | None = None) -> None:
+    """Bring the weights of "openclip/<model>/<pretrained>" into the local cache of the hub, if they are there. Raises as ``hub.fetch``."""
+    place = repository(name)
+    if place is not None:
+        hub.fetch_one(place, WEIGHTS, progress)
+
+
+def load(name: str, progress: Progress | None = None) -> tuple[nn.Module, Any]:
+    """The module of "openclip/<model>/<pretrained>" with its weights, in eval mode, and its tokenizer."""
+    fetch(name, progress)
+    import open_clip
+
+    model, tag = _named(name)
+    try:
+        module = open_clip.create_model(model, pretrained=tag, require_pretrained=True)
+        return module.eval(), open_clip.get_tokenizer(model)
+    except Exception as problem:  # each format of weights has errors of its own
+        raise ExplainerError(f"open_clip cannot load {name}: {problem}") from problem

@@ -1,0 +1,256 @@
+"""What timm and transformers say about their own models: kind, how to call them, image size, preprocessing, tokenizer.
+
+The two libraries declare these things in one way each; nothing here is about one model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
+from explainers.errors import ExplainerError
+from explainers.models.base import Kind, Side
+from explainers.models.inputs.images import Preprocessing, processor_preprocessing, timm_preprocessing
+from explainers.models.libraries import openclip
+
+Library = Literal["timm", "transformers", "open_clip", "torch"]
+#: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
+_GUESS = "The model does not say how its images are prepared: the defaults of {} were used. Pass preprocess= to wrap to change them."
+TENSORS = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
+
+
+def library_of(module: nn.Module) -> Library:
+    """Which library the module's class comes from; "torch" for a user's own."""
+    transformers = sys.modules.get("transformers")
+    if transformers is not None and isinstance(module, transformers.PreTrainedModel):
+        return "transformers"
+    if openclip.encodes(module):
+        return "open_clip"
+    return "timm" if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm.") else "torch"
+
+
+def kind_of(module: nn.Module, library: Library) -> Kind:
+    """ "clip" for a model with an image and a text tower, else by what its forward takes."""
+    if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
+        return "clip"
+    if library == "timm":
+        return "image"
+    takes = inspect.signature(module.forward).parameters
+    kinds: list[Kind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
+    if len(kinds) != 1:
+        raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text" or "clip"')
+    return kinds[0]
+
+
+def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """From a dict of tensors to logits (B, C); on the text side of a dual encoder (prompts, images)."""
+    takes = inspect.signature(module.forward).parameters
+    by_name = library == "transformers" or any(name in takes for name in TENSORS)
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key != "token_type_ids")]
+        if unknown:
+            raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
+        if library == "open_clip":
+            return openclip.logits(module, tensors)
+        if by_name:
+            return logits_of(module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})))
+        return logits_of(module(tensors["pixel_values"]))
+
+    def turned(tensors: Mapping[str, Tensor]) -> Tensor:
+        return run(tensors).T
+
+    return run if side == "image" else turned
+
+
+def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    pixels = tensors.get("pixel_values")
+    if pixels is None or "spatial_shapes" not in takes:
+        return tensors
+    side = vision_config(module).patch_size
+    rows, columns = pixels.shape[-2] // side, pixels.shape[-1] // side
+    cells = pixels[..., : rows * side, : columns * side].unflatten(-1, (columns, side)).unflatten(-3, (rows, side))
+    patches = cells.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+    shapes = torch.tensor([[rows, columns]] * len(pixels), device=pixels.device)
+    mask = torch.ones(len(pixels), rows * columns, dtype=torch.int64, device=pixels.device)
+    return {**tensors, "pixel_values": patches, "spatial_shapes": shapes, "pixel_attention_mask": mask}
+
+
+def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
+    """Of a dual encoder: from a dict of tensors to the features of its images, or of its texts, as the model gives them."""
+
+    def run(tensors: Mapping[str, Tensor]) -> Any:
+        if library == "open_clip":
+            return module.encode_image(tensors["pixel_values"]) if side == "image" else module.encode_text(tensors["input_ids"])
+        if side == "image":
+            takes = inspect.signature(module.get_image_features).parameters
+            return module.get_image_features(**_as_taken(module, takes, {"pixel_values": tensors["pixel_values"]}))
+        return module.get_text_features(**{name: tensor for name, tensor in tensors.items() if name != "pixel_values"})
+
+    return run
+
+
+def text_length(module: nn.Module) -> int | None:
+    """How many tokens every text must have, padding included; None where any number up to a limit will do."""
+    return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returns: itself, ``logits``, or ``logits_per_image``."""
+    for name in ("logits_per_image", "logits"):
+        field = getattr(output, name, None)
+        if isinstance(field, Tensor):
+            output = field
+            break
+    if isinstance(output, Tensor) and output.dim() == 2:
+        return output
+    given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+    raise ExplainerError(f"the model gives no logits (batch, classes) but {given}; use a model with a classification head")
+
+
+def vision_config(module: nn.Module) -> Any:
+    """The configuration of the image tower, or of the model; None without one."""
+    config = getattr(module, "config", None)
+    return getattr(config, "vision_config", None) or config
+
+
+def text_config(module: nn.Module) -> Any:
+    """The configuration of the text tower, or of the model; None without one."""
+    config = getattr(module, "config", None)
+    return getattr(config, "text_config", None) or config
+
+
+def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
+    """(height, width) that the model declares."""
+    if library == "transformers":
+        config = vision_config(module)
+        declared = getattr(config, "image_size", None)
+        if declared is None and getattr(config, "num_patches", None):  # takes any shape of so many patches
+            declared = math.isqrt(config.num_patches) * config.patch_size
+    else:
+        declared = next((size for part in module.modules() if (size := getattr(part, "img_size", None))), None)
+        if library == "timm":
+            declared = declared or timm_config(module)["input_size"][-2:]
+    if isinstance(declared, int):
+        return declared, declared
+    return (int(declared[0]), int(declared[1])) if declared else None
+
+
+def timm_config(module: nn.Module) -> dict[str, Any]:
+    """timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
+    from timm.data.config import resolve_model_data_config
+
+    return dict(resolve_model_data_config(module))  # type: ignore[no-untyped-call]
+
+
+def preprocessing_of(module: nn.Module, library: Library, given: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    """How images are prepared (None: unknown), and a note where that is a guess. ``given``: a Preprocessing, an image processor, None."""
+    if isinstance(given, Preprocessing):
+        return given, ()
+    if given is not None:
+        return processor_preprocessing(given), ()
+    size = image_size(module, library)
+    if library == "open_clip":
+        recipe, sure = openclip.preprocessing(module)
+        return recipe, () if sure else (_GUESS.format("OpenAI's CLIP"),)
+    if library == "timm" and size is not None:
+        return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
+    if library == "transformers":
+        saved = _saved_with(module, "AutoImageProcessor", backend="pil")
+        if saved is not None:
+            return processor_preprocessing(saved), ()
+        return _default_preprocessing(module, size)
+    return None, ()
+
+
+def _saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
+    """What lies beside the weights in the folder or the local cache that a transformers model was loaded from; None if it is not there."""
+    import transformers
+
+    place = getattr(getattr(module, "config", None), "_name_or_path", "")
+    if not place:
+        return None
+    try:
+        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, **arguments)
+    except (OSError, ValueError, KeyError, ImportError):
+        return None
+
+
+def _default_preprocessing(module: nn.Module, size: tuple[int, int] | None) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING
+
+    known: Any = IMAGE_PROCESSOR_MAPPING  # for each class of configuration, the processor of each backend
+    try:
+        backends = known[type(getattr(module, "config", None))]
+    except KeyError:
+        return None, ()
+    processor_class = backends.get("pil") or next(iter(backends.values()))
+    recipe = processor_preprocessing(processor_class())
+    if size is not None:
+        recipe = _resized(recipe, size)
+    return recipe, (_GUESS.format(processor_class.__name__),)
+
+
+def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
+    """``recipe`` for tensors of another size, with the same margin around the crop."""
+    if recipe.resize is None or recipe.crop is None:
+        return replace(recipe, resize=size, fit="squash", crop=None)
+    resize = (round(recipe.resize[0] * size[0] / recipe.crop[0]), round(recipe.resize[1] * size[1] / recipe.crop[1]))
+    return replace(recipe, resize=resize, crop=size)
+
+
+def tokenizer_of(module: nn.Module, given: Any) -> Any:
+    """``given``, or the tokenizer that was saved with a transformers model; None if there is none."""
+    if openclip.encodes(module):
+        given = openclip.tokenizer(module, given)
+    tokenizer = given if given is not None else _saved_with(module, "AutoTokenizer")
+    if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
+        if given is None:
+            return None
+        raise ExplainerError("the tokenizer does not know character offsets; pass tokenizer= a fast one (AutoTokenizer gives it)")
+    return tokenizer
+
+
+def heads_of(block: nn.Module, config: Any) -> int | None:
+    """Attention heads of a block; None where there is no attention, or it does not say."""
+    names = ("num_heads", "num_attention_heads", "n_heads")
+    for part in block.modules():
+        for name in names:
+            if isinstance(getattr(part, name, None), int):
+                return int(getattr(part, name))
+    return next((int(getattr(config, name)) for name in names if isinstance(getattr(config, name, None), int)), None)
+
+
+def title_of(module: nn.Module, library: Library) -> str:
+    """A name for a model that was given none."""
+    if library == "timm":
+        config = getattr(module, "pretrained_cfg", None) or {}
+        architecture, tag = config.get("architecture"), config.get("tag")
+        if architecture:
+            return f"{architecture}.{tag}" if tag else str(architecture)
+    return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
+
+
+def has_class_token(module: nn.Module) -> bool:
+    """Whether the model learns a token that it lays before the patches, whatever its head reads."""
+    names = ("cls_token", "class_token", "class_embedding")
+    return any(name.rpartition(".")[2] in names for name, _ in module.named_parameters())
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """The floating-point type of the weights."""
+    return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the weights are."""
+    return next((p.device for p in module.parameters()), torch.device("cpu"))

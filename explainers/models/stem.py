@@ -1,0 +1,37 @@
+"""What a model computes before its first block, computed once for one input: a convolutional stem can cost as much as all blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+
+class Stem(TorchFunctionMode):
+    """Keeps every tensor that torch functions give before :meth:`end` is called, and gives the same tensors, in the same order, from the
+    second pass on. It is for passes over one and the same input, in one thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: list[tuple[Any, Tensor]] = []
+        self._next = 0
+        self._is_known, self._is_before = False, True
+
+    def __enter__(self) -> Self:
+        self._next, self._is_before = 0, True
+        return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._is_before and self._is_known and self._next < len(self._given) and self._given[self._next][0] is func:
+            self._next += 1
+            return self._given[self._next - 1][1]
+        out = func(*args, **(kwargs or {}))
+        if self._is_before and not self._is_known and isinstance(out, Tensor):
+            self._given.append((func, out))
+        return out
+
+    def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A hook before the first block: what follows is computed in each pass."""
+        self._is_known, self._is_before = True, False

@@ -1,0 +1,277 @@
+"""Which modules are the blocks of a model, found by watching one forward pass. Nothing here knows a class name.
+
+A block is one of a row of alike modules; it takes tokens and gives back tokens of the same shape. Tokens are (batch, tokens, width), or a
+map of them: (batch, height, width, channels) or (batch, channels, height, width). Where a model has several such rows (stages whose tokens
+grow coarser, patches first and a class token later), the blocks are the longest row over the patches that the head reads: those of the
+row that runs last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.tokens import as_tokens, map_size
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
+
+    channels  the axis of the width in what the blocks take: 2, or of a map of tokens 1 or 3
+    grid      (height, width) of a map of tokens; None where tokens lie in a row
+    """
+
+    blocks: tuple[nn.Module, ...]
+    entry: nn.Module
+    tokens: int
+    width: int
+    channels: int
+    grid: tuple[int, int] | None
+
+
+@dataclass
+class _Call:
+    """One call of a module in a row: what went in and what came out."""
+
+    row: str
+    block: nn.Module
+    tokens: Tensor | None
+    norm: nn.Module | None  # the normalisation that made its input
+    output: Tensor | None = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it takes tokens and gives tokens of the same shape."""
+        return self.tokens is not None and self.output is not None and self.tokens.shape == self.output.shape
+
+
+_LISTS = (nn.ModuleList, nn.Sequential)
+Run = list[_Call]  # successive calls that keep one shape
+
+
+@contextmanager
+def trial(module: nn.Module) -> Iterator[None]:
+    """Run ``module`` in eval mode, without gradients and without touching the random state; every module's mode is put back."""
+    modes = [(m, m.training) for m in module.modules()]
+    module.eval()
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            yield
+    finally:
+        for m, training in modes:
+            m.training = training
+
+
+@contextmanager
+def hooked(handles: list[Any]) -> Iterator[None]:
+    """Hooks for a while."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """The first tensor of a module's arguments or result: hidden states come first everywhere."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return next((tensor for item in value if (tensor := first_tensor(item)) is not None), None)
+    return None
+
+
+def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = None, entry: Any = None) -> Structure:
+    """Watch one forward pass of ``batch`` samples, ``run()``, and tell where the blocks are. Two samples are to be different images.
+
+    ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
+    Raises ExplainerError naming the argument to pass when the blocks cannot be told.
+    """
+    names = dict(module.named_modules())
+    given = _given_blocks(names, blocks)
+    containers = {"": given} if given else {name: list(c.children()) for name, c in names.items() if _is_row(c)}
+    calls = _watch(module, containers, run, batch)
+    runs = _runs(calls)
+    if given:
+        if len(runs) != 1 or {id(call.block) for call in runs[0]} != {id(block) for block in given}:
+            raise ExplainerError(
+                "blocks= must be modules that run and that take and give tokens of one shape: (batch, tokens, width), or a map of them"
+            )
+        chosen = runs[0]
+    elif not runs and any(call.tokens is None or call.output is None for call in calls):
+        several = next(call for call in calls if call.tokens is None or call.output is None)
+        raise ExplainerError(
+            f"the blocks in {several.row!r} take or give several streams of tokens, or none of (batch, tokens, width): which one "
+            "is explained is not known, and blocks= cannot say it"
+        )
+    else:
+        chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
+    first = chosen[0]
+    assert first.tokens is not None
+    channels = _channels(first.block, first.tokens)
+    tokens = as_tokens(first.tokens, channels)
+    return Structure(
+        blocks=tuple(call.block for call in chosen),
+        entry=_entry(names, first, entry),
+        tokens=tokens.shape[1],
+        width=tokens.shape[2],
+        channels=channels,
+        grid=None if channels == 2 else map_size(first.tokens.shape, channels),
+    )
+
+
+def _is_row(container: nn.Module) -> bool:
+    """A list of modules of one class, each with at least two weights: attention or mixing, and an MLP; or two convolutions.
+
+    A list of such lists (stages) is none. A module that is no list, but holds alike modules under names of its own, is one too (RegNet).
+    """
+    children = list(container.children())
+    if not isinstance(container, _LISTS) and (len(children) < 2 or any(isinstance(child, _LISTS) for child in children)):
+        return False
+    if not children:
+        return False
+    if len({type(child) for child in children}) > 1 or all(_is_row(child) for child in children):
+        return False
+    return all(sum(p.dim() >= 2 for p in child.parameters()) >= 2 for child in children)
+
+
+def _given_blocks(names: Mapping[str, nn.Module], blocks: Any) -> list[nn.Module] | None:
+    if blocks is None:
+        return None
+    if isinstance(blocks, str):
+        if blocks not in names:
+            raise ExplainerError(f"blocks={blocks!r} names no module of this model; pass a name of module.named_modules()")
+        blocks = names[blocks]
+    if isinstance(blocks, nn.Module) and not isinstance(blocks, _LISTS):
+        raise ExplainerError("blocks= must be a list of modules, or the dotted name of one")
+    return list(blocks)
+
+
+def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run: Callable[[], Any], batch: int) -> list[_Call]:
+    """Every call of a module of a row, in order."""
+    calls: list[_Call] = []
+    open_calls: list[_Call] = []
+    last_norm: list[Any] = [None, None]  # the normalisation that ran last and its result
+
+    def before(row: str) -> Callable[..., None]:
+        def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
+            tokens = first_tensor(args) if args else first_tensor(kwargs)
+            if tokens is not None and (tokens.dim() not in (3, 4) or len(tokens) != batch or not tokens.is_floating_point()):
+                tokens = None
+            norm, result = last_norm
+            made = tokens is not None and result is not None and result.shape == tokens.shape
+            made = made and (result is tokens or bool((result == tokens).all()))
+            open_calls.append(_Call(row, child, tokens, norm if made else None))
+            calls.append(open_calls[-1])
+
+        return hook
+
+    def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        open_calls.pop().output = first_tensor(output)
+
+    def norm_ran(child: nn.Module, args: Any, output: Any) -> None:
+        last_norm[:] = [child, output if isinstance(output, Tensor) else None]
+
+    handles = []
+    for row, children in containers.items():
+        for child in dict.fromkeys(children):
+            handles.append(child.register_forward_pre_hook(before(row), with_kwargs=True))
+            handles.append(child.register_forward_hook(after, with_kwargs=True))
+    for m in module.modules():
+        weights = list(m.parameters())
+        if weights and not list(m.children()) and all(p.dim() == 1 for p in weights):
+            handles.append(m.register_forward_hook(norm_ran))
+    with hooked(handles), trial(module):
+        run()
+    return calls
+
+
+def _runs(calls: Sequence[_Call]) -> list[Run]:
+    """Successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, goes on with it."""
+    runs: list[Run] = []
+    current: dict[str, Run | None] = {}
+    for call in calls:
+        run = current.get(call.row)
+        if not call.keeps:
+            current[call.row] = None
+            continue
+        assert call.tokens is not None
+        if run is None:
+            run = next((r for r in runs if r[-1].output is call.tokens and type(r[-1].block) is type(call.block)), None)
+        if run is None or run[-1].tokens is None or run[-1].tokens.shape != call.tokens.shape:
+            run = []
+            runs.append(run)
+        run.append(call)
+        current[call.row] = run
+    return runs
+
+
+def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> Run:
+    """Of a convolutional network without a row of blocks (VGG, DenseNet): the last layer with weights that keeps the shape of its map."""
+    layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
+    kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
+    kept = [call for call in kept if call.tokens is not None and min(call.tokens.shape[2:]) > 1]
+    if not kept:
+        raise ExplainerError(
+            "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; "
+            "pass blocks= (a list of modules or its dotted name)"
+        )
+    return kept[-1:]
+
+
+def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
+    """The longest run over the patches of the run that is last."""
+    # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
+    inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
+    runs = [run for run in runs if not names[id(run[0].block)].startswith(inside)]
+    if not runs:
+        raise ExplainerError(
+            "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; "
+            "pass blocks= (a list of modules or its dotted name)"
+        )
+    last = _patches(runs[-1][0])
+    # of nested rows that run equally often (a group that holds one shared block), the innermost is the block
+    return max((run for run in runs if _patches(run[0]) == last), key=lambda run: (len(run), run[0].row.count(".")))
+
+
+def _patches(call: _Call) -> int:
+    """How many tokens of a call's input differ between the two samples, a class token being the same for every image; of one, all."""
+    assert call.tokens is not None
+    tokens = as_tokens(call.tokens, _channels(call.block, call.tokens))
+    return tokens.shape[1] if len(tokens) < 2 else int((tokens[0] != tokens[1]).any(-1).sum())
+
+
+def _channels(block: nn.Module, tokens: Tensor) -> int:
+    """The axis of the width: of a map, the one as long as the block's vectors (of normalisations, biases)."""
+    if tokens.dim() == 3:
+        return 2
+    lengths = [len(p) for p in block.parameters() if p.dim() == 1]
+    first, last = (lengths.count(tokens.shape[axis]) for axis in (1, 3))
+    if tokens.shape[1] == tokens.shape[3]:  # as high or wide as it has channels
+        return 1 if any(isinstance(m, nn.Conv2d) for m in block.modules()) else 3
+    return 1 if first > last or (first == last and any(isinstance(m, nn.Conv2d) for m in block.modules())) else 3
+
+
+def _entry(names: Mapping[str, nn.Module], first: _Call, entry: Any) -> nn.Module:
+    if isinstance(entry, str):
+        if entry not in names:
+            raise ExplainerError(f"entry={entry!r} names no module of this model; pass a name of module.named_modules()")
+        return names[entry]
+    if isinstance(entry, nn.Module):
+        return entry
+    if first.norm is not None:
+        # A norm beside the blocks (norm_pre, pre_layrnorm) takes x^1; one that belongs to the embeddings (BERT) makes it.
+        path = {id(m): name for name, m in names.items()}
+        parent = path[id(first.norm)].rpartition(".")[0]
+        if path[id(first.block)].startswith(f"{parent}." if parent else ""):
+            return first.norm
+    return first.block

@@ -1,0 +1,86 @@
+"""How the tokens of a model lie: prefix, classification token, grid of patches; found once, then given for every batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout
+from explainers.models.libraries.recognition import vision_config
+from explainers.models.structure.blocks import Structure
+from explainers.models.structure.watching import Run, changing_tokens, class_token, goes_round
+
+LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
+
+
+def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
+    read = class_token(module, structure, run, tensors, None)
+    layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
+    return lambda tensors: layout
+
+
+def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images."""
+    if goes_round(module, structure.entry, run, tensors):
+        raise ExplainerError(
+            "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
+            "answer; pass blocks= (modules that all of it goes through)"
+        )
+    if prefix is None and structure.grid is not None:
+        prefix = 0  # a map of tokens has no room for others
+    if prefix is None:
+        prefix = _unchanging_prefix(changing_tokens(module, structure.entry, run, tensors))
+    if not 0 <= prefix < structure.tokens:
+        raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
+    read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
+    height, width = tensors["pixel_values"].shape[-2:]
+    rows, columns = structure.grid or (0, 0)
+    if min(rows, columns) > 1 and abs(rows - math.sqrt(rows * columns * height / width)) > 1.5:
+        raise ExplainerError(
+            f"the blocks take {rows} groups of {columns} tokens, and no map of the image ({height} x {width}): which patch a token is, is "
+            "not known; pass blocks= (modules that take tokens in the order of the image)"
+        )
+    if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
+        rows, columns = _grid(module, structure.tokens - prefix, (height, width))
+    patch = (height / rows, width / columns)
+
+    def layout_of(batch: Mapping[str, Tensor]) -> Layout:
+        tall, wide = batch["pixel_values"].shape[-2:]
+        # models that take any size cut what is left over of a patch
+        grid = (rows, columns) if (tall, wide) == (height, width) else (int(tall / patch[0]), int(wide / patch[1]))
+        return Layout(prefix, read, grid)
+
+    return layout_of
+
+
+def _unchanging_prefix(changing: Tensor) -> int:
+    """How many tokens stay the same at the front; all others must change."""
+    prefix = int(changing.int().argmax())
+    if not bool(changing[prefix:].all()):
+        same = torch.nonzero(~changing).flatten().tolist()
+        raise ExplainerError(f"which tokens are patches is not clear: tokens {same[:8]} are the same for every image; pass prefix=")
+    return prefix
+
+
+def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
+    """(rows, columns) of ``patches``: as the model declares them, else square patches of the size it declares, or of one that fits."""
+    for part in module.modules():
+        declared = getattr(part, "grid_size", None)
+        if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:
+            return int(declared[0]), int(declared[1])
+    sides = getattr(vision_config(module), "patch_size", None)
+    patch = (sides, sides) if isinstance(sides, int) else sides
+    square = math.sqrt(size[0] * size[1] / patches)  # a later stage has larger patches than the first
+    for down, across in ([tuple(patch)] if patch and len(patch) == 2 else []) + [(square, square)]:
+        rows, columns = round(size[0] / down), round(size[1] / across)
+        if rows * columns == patches:
+            return rows, columns
+    raise ExplainerError(
+        f"{patches} tokens do not fill the patches of an image of {size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
+        "(how many tokens stand before the first patch) or preprocess= (another image size)"
+    )

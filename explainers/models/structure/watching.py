@@ -1,0 +1,109 @@
+"""What a trial forward pass shows about a Transformer's tokens: which are patches, and which of them the head reads.
+
+Prefix tokens are those that do not change with the image. A classification token is one that the head reads in another way than
+the patches. The module is left as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.structure.blocks import Structure, first_tensor, hooked, trial
+from explainers.models.tokens import with_tokens
+
+Run = Callable[[Mapping[str, Tensor]], Tensor]
+
+
+class _Enough(Exception):
+    """Ends a trial pass early."""
+
+
+def changing_tokens(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+    """bool (S,): which tokens of x^1 differ between the two images in ``tensors``: the patches, not the prefix. Tokens are in a row."""
+    seen: list[Tensor] = []
+
+    def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
+        tokens = first_tensor(args) if args else first_tensor(kwargs)
+        if tokens is not None:
+            seen.append(tokens)
+            raise _Enough
+
+    with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
+        run(tensors)
+    return (seen[0][0] != seen[0][1]).any(-1).cpu()
+
+
+def goes_round(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the answer depends on the image by another way than x^1: two images whose x^1 are made the same get different answers."""
+    first = True
+
+    def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
+        nonlocal first
+        if not first:
+            return None
+        first = False
+        tokens = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()), None)
+        if tokens is None or len(tokens) != 2:
+            return None
+        return with_tokens(args, kwargs, tokens[:1].expand_as(tokens).clone())
+
+    with trial(module):
+        apart = run(tensors).diff(dim=0).abs().max()
+        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
+            still_apart = run(tensors).diff(dim=0).abs().max()
+    return bool(0 < 1e-3 * apart < still_apart)
+
+
+def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
+    """Index of the classification token, -1 where the head reads one token that is not the first, or None where it pools.
+
+    All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
+    that reads a classification token hears token 0 and, in another way or not at all, the first token that is no prefix. In a text it may
+    hear one other token alone, the last word or the end of the text, whose place is another in every text.
+    ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one, and 0 where there can be none.
+    """
+    if prefix == 0:
+        return None
+    last = structure.blocks[-1]
+    calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
+    leaf: Tensor | None = None
+
+    def hook(child: nn.Module, args: Any, output: Any) -> Any:
+        nonlocal calls_left, leaf
+        calls_left -= 1
+        tokens = first_tensor(output)
+        if calls_left or tokens is None:
+            return None
+        torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
+        leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
+        return _with_first_tensor(output, leaf)
+
+    with hooked([last.register_forward_hook(hook)]), trial(module):
+        logits = run(tensors)[0]
+        assert leaf is not None
+        weights = torch.linspace(1, 2, len(logits), dtype=logits.dtype, device=logits.device)
+        (gradient,) = torch.autograd.grad((logits * weights).sum(), leaf)
+    scale = gradient.abs().max()
+    heard = (gradient[0].abs().amax(-1) > 1e-6 * scale).tolist()
+    if prefix is None and heard.count(True) == 1:
+        return 0 if heard[0] else -1
+    first, other = gradient[0, 0], gradient[0, -1 if prefix is None else prefix]
+    return 0 if heard[0] and bool((first - other).abs().max() > 1e-3 * scale) else None
+
+
+def _with_first_tensor(output: Any, tensor: Tensor) -> Any:
+    """``output`` of a block with its tokens replaced."""
+    if isinstance(output, Tensor):
+        return tensor
+    if isinstance(output, tuple):
+        return (tensor, *output[1:])
+    raise ExplainerError(
+        f"a block gives a {type(output).__name__}, not tokens or a tuple that starts with them: models whose blocks carry several streams "
+        "of tokens (CrossViT) cannot be explained"
+    )

@@ -1,0 +1,1 @@
+"""Maps as pictures: overlays and their colours, HTML for notebooks, figures for papers."""

@@ -1,0 +1,89 @@
+"""What pictures are drawn from: the parts of an explanation and of its maps that drawing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from explainers.models.base import ImageInput, TextInput
+
+
+class DrawnWord(Protocol):
+    """A word of a text and its score."""
+
+    @property
+    def text(self) -> str:
+        """The word as it is written."""
+
+    @property
+    def start(self) -> int:
+        """Its first character."""
+
+    @property
+    def end(self) -> int:
+        """The character after its last."""
+
+    @property
+    def score(self) -> float:
+        """Its score."""
+
+    @property
+    def part(self) -> int:
+        """1 for a word of the second text of a pair, else 0."""
+
+
+class DrawnMap(Protocol):
+    """A map: scores over patches or words."""
+
+    @property
+    def method(self) -> str:
+        """The spec of the method."""
+
+    @property
+    def title(self) -> str:
+        """What the method is called."""
+
+    @property
+    def target(self) -> str:
+        """The label of the explained target."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether scores may speak against the target."""
+
+    @property
+    def scores(self) -> Tensor:
+        """(S,): one for each token."""
+
+    @property
+    def content(self) -> Tensor:
+        """bool (S,): which tokens stand for patches or words."""
+
+    @property
+    def patches(self) -> tuple[int, int] | None:
+        """Rows and columns of patches; None for a text."""
+
+    @property
+    def pixels(self) -> Tensor | None:
+        """(height, width): the map of the pixels, where there is one."""
+
+    @property
+    def text(self) -> TextInput | None:
+        """The text; None for an image."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about the map."""
+
+    def words(self) -> Sequence[DrawnWord]:
+        """The words of the text with their scores."""
+
+
+class Drawn(Protocol):
+    """An explanation: the input that its maps lie on."""
+
+    @property
+    def input(self) -> ImageInput | TextInput:
+        """How the input was shown to the model."""

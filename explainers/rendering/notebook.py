@@ -1,0 +1,77 @@
+"""Maps as HTML for notebooks: a map over its picture, or coloured words. No script, and every text is escaped."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable
+from html import escape
+
+import numpy as np
+
+from explainers.errors import ExplainerError
+from explainers.models.base import ImageInput
+from explainers.rendering.colours import limits, place
+from explainers.rendering.drawn import DrawnMap
+from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
+
+SIDE = 224  # pixels of a picture
+_BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px;background:rgb({});color:rgb({});font-family:sans-serif"
+
+
+def map_html(drawn: DrawnMap, image: ImageInput | None) -> str:
+    """One map with its title, its target and its notes."""
+    shown = _words(drawn) if drawn.text is not None else _picture(drawn, image)
+    notes = "".join(f"<br><small>{escape(note)}</small>" for note in drawn.notes)
+    caption = (
+        f"<figcaption><b>{escape(drawn.title)}</b><br><code>{escape(drawn.method)}</code> · {escape(drawn.target)}{notes}</figcaption>"
+    )
+    style = _BOX.format(_listed(PAPER), _listed(INK)) + f";max-width:{SIDE if drawn.text is None else 2 * SIDE}px"
+    return f'<figure style="{style}">{shown}{caption}</figure>'
+
+
+def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
+    """Maps side by side under a heading and some lines, which are text; ``maps`` are HTML of :func:`map_html`."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return f"<div><h4>{escape(heading)}</h4>{said}<div>{''.join(maps)}</div></div>"
+
+
+def _picture(drawn: DrawnMap, image: ImageInput | None) -> str:
+    about = f"{drawn.title} for {drawn.target}"
+    if image is None or image.pixels is None or drawn.patches is None:
+        low, high = float(drawn.scores.min()), float(drawn.scores.max())
+        return f"<p>{len(drawn.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
+    data = io.BytesIO()
+    lay_over(image.pixels, patch_scores(drawn), drawn.signed, SIDE).save(data, "PNG")
+    encoded = base64.b64encode(data.getvalue()).decode()
+    return f'<img alt="{escape(about)}" src="data:image/png;base64,{encoded}">'
+
+
+def _words(drawn: DrawnMap) -> str:
+    """The text with each word on its colour; underlined where it speaks for the target, dotted where it speaks against it."""
+    if drawn.text is None:
+        raise ExplainerError("An image has no words.")
+    words = drawn.words()
+    scores = np.array([word.score for word in words], np.float32)
+    parts: list[list[str]] = [[], []]
+    ends = [0, 0]
+    texts = (drawn.text.text, drawn.text.pair)
+    for word, value in zip(words, place(scores, limits(scores, drawn.signed), drawn.signed), strict=True):
+        text = texts[word.part]
+        gap = " " if text is None else text[ends[word.part] : word.start]
+        parts[word.part].append(escape(gap) + _word(word.text, word.score, float(value), drawn.signed))
+        ends[word.part] = word.end
+    rest = [escape(text[end:]) if text is not None else "" for text, end in zip(texts, ends, strict=True)]
+    return "".join(f'<p style="line-height:1.8">{"".join(part)}{after}</p>' for part, after in zip(parts, rest, strict=True) if part)
+
+
+def _word(text: str, score: float, value: float, signed: bool) -> str:
+    hue = STRENGTH if not signed else FOR if value >= 0 else AGAINST
+    line = "dotted" if signed and value < 0 else "solid"
+    ground = f"background:rgba({_listed(hue)},{MIX * abs(value):.3f})"
+    under = f"border-bottom:{round(4 * abs(value))}px {line} rgb({_listed(hue)})"
+    return f'<span title="{score:.4g}" style="{ground};{under}">{escape(text)}</span>'
+
+
+def _listed(colour: tuple[int, ...]) -> str:
+    return ",".join(map(str, colour))

@@ -1,0 +1,128 @@
+"""Pictures of maps, for files and for the ``.png`` of the HTTP face, as the pages draw them from the raw numbers unless told otherwise."""
+
+from __future__ import annotations
+
+import textwrap
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from matplotlib import font_manager
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from explainers.errors import ExplainerError
+from explainers.models.base import ImageInput
+from explainers.rendering.colours import colours, limits, place
+from explainers.rendering.drawn import Drawn, DrawnMap
+
+At = Literal["patches", "pixels"]
+PAPER, INK = (255, 254, 251), (28, 26, 21)
+FOR, AGAINST, STRENGTH = (194, 64, 42), (42, 98, 168), (134, 48, 138)  # under words, as on the page in daylight
+OPACITY = 0.8
+MIX = 0.48  # of a word's ground at full score
+
+
+def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *, at: At = "patches") -> Image.Image:
+    """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
+
+    An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
+    word on its colour and underlined in proportion to its score. ``at="pixels"`` draws the map of the pixels that the model saw, each as
+    it is; raises ExplainerError for a method that has none.
+    """
+    if isinstance(explanation.input, ImageInput) and attribution.text is None:
+        return _over_image(explanation.input, attribution, size, at)
+    if at == "pixels":
+        raise ExplainerError("A text has no pixels.")
+    return _over_text(attribution, size)
+
+
+def _over_image(record: ImageInput, attribution: DrawnMap, size: int, at: At) -> Image.Image:
+    scores, resample = _grid_of(attribution, at)
+    seen = record.pixels
+    if seen is None:
+        raise ExplainerError("There is no picture to draw on: tensors were explained. Explain an image, or use the scores.")
+    return lay_over(seen, scores, attribution.signed, size, resample)
+
+
+def lay_over(
+    seen: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, resample: Image.Resampling = Image.Resampling.BILINEAR
+) -> Image.Image:
+    """Scores (rows, columns) over a picture in grey, ``size`` pixels along its longer side."""
+    factor = size / max(seen.size)
+    width, height = (max(1, round(side * factor)) for side in seen.size)
+    # enlarged pixels stay squares: what the model could not see is not made up
+    base = _grey(seen.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
+    drawn = np.asarray(Image.fromarray(scores).resize((width, height), resample))
+    rgba = colours(place(drawn, limits(scores, signed), signed), signed)
+    cover = OPACITY * rgba[..., 3:]
+    return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))
+
+
+def _grid_of(attribution: DrawnMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
+    """The scores (rows, columns) of patches or of pixels, and how they are enlarged: nothing is made up between two pixels."""
+    if at == "pixels":
+        if attribution.pixels is None:
+            raise ExplainerError(f"{attribution.method} has one score a patch and no map of the pixels.")
+        return attribution.pixels.numpy(), Image.Resampling.NEAREST
+    return patch_scores(attribution), Image.Resampling.BILINEAR
+
+
+def patch_scores(attribution: DrawnMap) -> NDArray[np.float32]:
+    """The scores of the patches (rows, columns); raises ExplainerError for a map without a grid of them."""
+    if attribution.patches is None:
+        raise ExplainerError("This map has no grid of patches to draw.")
+    scores: NDArray[np.float32] = attribution.scores[attribution.content].numpy().reshape(attribution.patches)
+    return scores
+
+
+def _grey(image: Image.Image) -> NDArray[np.float64]:
+    """The picture in calm grey (height, width), 46 to 235: colours above it stay readable and keep their meaning."""
+    return 46 + 0.74 * (np.asarray(image.convert("RGB"), np.float64) @ (0.2126, 0.7152, 0.0722))
+
+
+@cache
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    """A serif that matplotlib carries, so that no system font is needed."""
+    return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)
+
+
+def _over_text(attribution: DrawnMap, width: int) -> Image.Image:
+    words = attribution.words()
+    font, margin, leading = _font(17), 16, 32
+    scores = np.array([w.score for w in words], np.float32)
+    places = place(scores, limits(scores, attribution.signed), attribution.signed)
+    texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
+    x, y, placed = margin, margin, []
+    end, part = 0, 0
+    for word, value in zip(words, places, strict=True):
+        if word.part != part:  # the second text of a pair stands below the first
+            x, y, end, part = margin, y + leading * 3 // 2, 0, word.part
+        text = texts[part]
+        gap = text[end : word.start] if text is not None else " "
+        end = word.end
+        shown = textwrap.shorten(word.text, 60, placeholder="...") or word.text
+        x += round(font.getlength(" ")) if gap.strip() != gap or "\n" in gap or gap == " " else 0
+        if x + font.getlength(shown) > width - margin and x > margin:
+            x, y = margin, y + leading
+        placed.append((x, y, shown, float(value)))
+        x += round(font.getlength(shown))
+    picture = Image.new("RGB", (width, y + leading + margin), PAPER)
+    draw = ImageDraw.Draw(picture)
+    for left, top, shown, value in placed:
+        strength = abs(value)
+        hue = np.array(STRENGTH if not attribution.signed else FOR if value >= 0 else AGAINST)
+        right = left + round(font.getlength(shown))
+        ground = tuple(int(c) for c in np.array(PAPER) * (1 - MIX * strength) + hue * MIX * strength)
+        draw.rectangle((left, top, right, top + 23), fill=ground)
+        _underline(draw, (left, right), top + 23, round(4 * strength), tuple(hue.tolist()), dotted=attribution.signed and value < 0)
+        draw.text((left, top), shown, font=font, fill=INK)
+    return picture
+
+
+def _underline(draw: ImageDraw.ImageDraw, span: tuple[int, int], top: int, thick: int, hue: tuple[int, ...], *, dotted: bool) -> None:
+    """A line of this thickness below a word; dots under what speaks against, so that colour is not the only cue."""
+    left, right = span
+    dot = thick if dotted else max(1, right - left)
+    for start in range(left, right, max(1, 2 * dot)) if thick else ():
+        draw.rectangle((start, top, min(right, start + dot) - 1, top + thick - 1), fill=hue)

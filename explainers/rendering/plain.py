@@ -1,0 +1,15 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
+    """One line a row: the columns in ``left`` begin at the left, the others end at the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return lines

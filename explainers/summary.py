@@ -1,0 +1,264 @@
+"""What a model looks at in a whole class: one method over many inputs, summed up.
+
+The words ranked by their total relevance are what Ali et al. 2022 (XAI for Transformers, arXiv 2202.07304, section 5) make of a data set.
+An input's trust is the symmetric relevance gain of its map (Blücher et al., TMLR 2024): the area under the explained number while tokens
+go least important first, less that while they go most important first. Below 0 the map names what the model does not need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.explanation import explain
+from explainers.metrics.faithfulness import area, curves, removal_counts, removal_order
+from explainers.models.base import Model, TextInput
+from explainers.models.token_removal import TokenRemoval, patch_removal, window_removal, word_removal
+from explainers.result import Explanation
+from explainers.targets import Probability, Target, choose
+
+FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input: what the model says of the target, and the map. ``problem`` says why there is none."""
+
+    name: str
+    key: str
+    label: str = ""
+    value: float = 0.0
+    trust: float = 0.0
+    scores: list[float] = field(default_factory=list)
+    grid: tuple[int, int] | None = None
+    words: list[tuple[str, float]] = field(default_factory=list)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class WordTotal:
+    """A word in any case: how often it stands in the texts, and its scores there, summed and on average."""
+
+    word: str
+    count: int
+    total: float
+    mean: float
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A method over many inputs.
+
+    rows   those that were explained, as they came; problems those that could not be
+    mean   images: (rows, columns), the mean of the maps, each divided by the sum of its magnitudes, so that every picture counts alike
+    words  texts: every word, the largest total first
+    """
+
+    model: str
+    method: str
+    target: str
+    rows: list[Row]
+    problems: list[Row]
+    mean: Tensor | None
+    words: list[WordTotal]
+
+    def most_trusted(self, count: int = 5) -> list[Row]:
+        """The inputs on which the method names best what the model needs."""
+        return sorted(self.rows, key=lambda row: -row.trust)[:count]
+
+    def least_trusted(self, count: int = 5) -> list[Row]:
+        """Those on which it does so worst, the worst first."""
+        return sorted(self.rows, key=lambda row: row.trust)[:count]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; of the rows only what is small."""
+
+        def brief(rows: Sequence[Row]) -> list[dict[str, Any]]:
+            return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
+
+        return {
+            "model": self.model,
+            "method": self.method,
+            "target": self.target,
+            "inputs": len(self.rows),
+            **({} if self.mean is None else {"mean": self.mean.tolist()}),
+            **({"words": [asdict(word) for word in self.words]} if self.words else {}),
+            "most_trusted": brief(self.most_trusted()),
+            "least_trusted": brief(self.least_trusted()),
+            "problems": [{"name": row.name, "problem": row.problem} for row in self.problems],
+        }
+
+
+def summarise(
+    model: Model,
+    inputs: Iterable[Any],
+    target: Target = None,
+    method: str = "fullgrad_plus:libra",
+    *,
+    rows: Path | str | None = None,
+    seed: int = 0,
+    progress: Callable[[Row], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Summary:
+    """Explain many inputs by one method, and sum up what it finds.
+
+    inputs    images, paths or texts, one at a time: what :func:`explain` takes, but for tensors
+    target    as of :func:`explain`, the same for all; None: each input's own top class
+    rows      a file of one line an input, to go on from: inputs that are in it are not explained again. None keeps nothing
+    progress  told of each input when it is done
+    cancelled asked between passes
+
+    An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
+    model, for no inputs, and for a file of another summary.
+    """
+    settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
+    kept = {} if rows is None else _kept(Path(rows), settings)
+    rows_done: list[Row] = []
+    for place, item in enumerate(inputs):
+        row = kept.get(key := _key(item))
+        if row is None:
+            row = _row(model, item, _name(item, place), key, target, method, seed=seed, cancelled=cancelled)
+            if rows is not None:
+                with Path(rows).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
+        rows_done.append(row)
+        if progress is not None:
+            progress(row)
+    if not rows_done:
+        raise ExplainerError("there are no inputs to sum up; send at least one")
+    good = [row for row in rows_done if row.problem is None]
+    if not good:
+        raise ExplainerError(f"none of the {len(rows_done)} inputs could be explained; of the first: {rows_done[0].problem}")
+    named = "the top class" if target is None else good[0].label
+    return Summary(model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), _totals(good))
+
+
+def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> Row:
+    try:
+        result: Explanation = explain(model, item, target, method, **how)
+    except (ExplainerError, OSError) as problem:
+        return Row(name, key, problem=str(problem))
+    attribution = result.maps[0]
+    words = [] if attribution.text is None else [(word.text, word.score) for word in attribution.words()]
+    shown = attribution.scores[attribution.content]
+    return Row(
+        name,
+        key,
+        result.target.label,
+        _value(result),
+        _trust(model, result, target),
+        shown.tolist() if attribution.patches else [],
+        attribution.patches,
+        words,
+    )
+
+
+def _value(result: Explanation) -> float:
+    target = result.target
+    return float(target.probability if target.read == "probability" and target.probability is not None else target.logit)
+
+
+def _trust(model: Model, result: Explanation, target: Target) -> float:
+    """The symmetric relevance gain of the explained number."""
+    removal, attribution = _removal(model, result), result.maps[0]
+    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
+    shown = attribution.scores[attribution.content]
+    orders = torch.stack([removal_order(shown, "most"), removal_order(shown, "least")])
+    logits = curves(removal, orders, counts)
+    asked_target: Target = target
+    if target is None or target == Probability():  # the top class of the whole input, whatever is taken away
+        top = int(result.logits.argmax())
+        asked_target = top if target is None else Probability(top)
+    resolved = choose(
+        asked_target,
+        list(result.labels),
+        logits.flatten(0, 1),
+        groups=model.groups,
+        synonyms=model.synonyms,
+        temperature=model.calibration.temperature,
+        output=model.output,
+    )
+    most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
+    gone = [count / removal.tokens for count in counts]
+    return area(gone, least) - area(gone, most)
+
+
+def _removal(model: Model, result: Explanation) -> TokenRemoval:
+    attribution = result.maps[0]
+    if attribution.patches is not None:
+        return patch_removal(model, result.tensors, attribution.patches)
+    assert isinstance(result.input, TextInput)
+    if result.windows and (windows := model.windows(result.input.text)) is not None:
+        return window_removal(model, windows)
+    return word_removal(model, result.tensors, attribution.content)
+
+
+def _mean(rows: Sequence[Row]) -> Tensor | None:
+    """Of those that are images; raises ExplainerError where their grids differ."""
+    grids = {row.grid for row in rows}
+    if None in grids:
+        return None
+    if len(grids) > 1:
+        raise ExplainerError(f"the pictures have {len(grids)} grids of patches, so their maps have no mean: {sorted(map(str, grids))}")
+    (grid,) = grids
+    assert grid is not None
+    maps = torch.tensor([row.scores for row in rows])
+    weights = maps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(maps.dtype).tiny)
+    mean: Tensor = (maps / weights).mean(0).unflatten(0, grid)
+    return mean
+
+
+def _totals(rows: Sequence[Row]) -> list[WordTotal]:
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        for word, score in row.words:
+            if any(character.isalnum() for character in word):
+                scores.setdefault(word.casefold(), []).append(score)
+    totals = [
+        WordTotal(word, len(totals_of_word), sum(totals_of_word), sum(totals_of_word) / len(totals_of_word))
+        for word, totals_of_word in scores.items()
+    ]
+    return sorted(totals, key=lambda word: -word.total)
+
+
+def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
+    """What a file holds of the same summary; it is begun where there is none. A line that was cut off while it was written is dropped."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings) + "\n", "utf-8")
+        return {}
+    lines = path.read_text("utf-8").split("\n")
+    try:
+        first = json.loads(lines[0])
+    except ValueError:
+        first = None
+    if first != settings:
+        raise ExplainerError(f"{path} holds another summary (another model, target, method or seed); name another file")
+    if lines[-1]:
+        path.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
+    records = [json.loads(line) for line in lines[1:-1]]
+    return {row["key"]: Row(**{**row, "grid": None if row["grid"] is None else tuple(row["grid"])}) for row in records}
+
+
+def _key(item: Any) -> str:
+    """By what an input is known again."""
+    if isinstance(item, Path):
+        return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
+    if isinstance(item, Image.Image):
+        return hashlib.sha256(repr((item.mode, item.size)).encode() + item.tobytes()).hexdigest()
+    return hashlib.sha256(repr(item).encode()).hexdigest()
+
+
+def _name(item: Any, place: int) -> str:
+    if isinstance(item, Path):
+        return item.name
+    return item[:80] if isinstance(item, str) else f"input {place + 1}"

@@ -1,0 +1,162 @@
+"""Take an explanation away: its pictures, its maps as pictures and as numbers, the whole as a bundle, the lines that make it again."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from PIL import Image
+
+from server.export import bundle
+from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.http.problems import Problem
+from server.http.uploads import encoded, open_image
+from server.jobs.numbers import map_npy, pixels_name, with_pixels
+from server.jobs.store import TENSORS
+from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
+from server.services import Services, Use
+
+router = APIRouter(prefix="/api/explanations", tags=["taking away"])
+_At = Annotated[Literal["patches", "pixels"], Query(description="The scores of patches, or the map of the pixels where a method has one.")]
+OVERLAY_SIDE = 448
+THUMBNAIL_SIDE = 160
+EXCERPT = 120  # characters of a text in its summary
+
+
+@router.get("/{id}/summary")
+def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
+    """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at."""
+    document = find_document(explanation_id, services)
+    source = document.get("input", {"kind": None})
+    shown = ("id", "state", "title", "created", "model", "targets", "problem", "seconds")
+    short = {name: document[name] for name in shown if name in document}
+    text = source["kind"] == "text"
+    prompted = any(answer.get("prompt") is not None for answer in document.get("top", ()))
+    short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
+    if text:
+        short["excerpt"] = textwrap.shorten(source["text"], EXCERPT, placeholder=" …")
+    elif stored_file(explanation_id, PICTURE, services) is not None:
+        short["thumbnail"] = f"/api/explanations/{explanation_id}/thumbnail.jpg"
+    return JSONResponse(short)
+
+
+@router.get("/{id}/thumbnail.jpg", response_class=Response)
+def thumbnail(explanation_id: ExplanationId, services: Use) -> Response:
+    """The upload, upright and small."""
+    data = _kept(explanation_id, PICTURE, services)
+    with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
+        image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+        return _cached(encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
+
+
+@router.get("/{id}/{name}.png", response_class=Response)
+def seen(explanation_id: ExplanationId, name: str, services: Use) -> Response:
+    """``input.png``: the pixels that the model saw, before they were normalised."""
+    return _cached(_kept(explanation_id, f"{name}.png", services), "image/png")
+
+
+@router.get("/{id}/{name}.jpg", response_class=Response)
+def original(explanation_id: ExplanationId, name: str, services: Use) -> Response:
+    """``original.jpg``: the upload, upright."""
+    return _cached(_kept(explanation_id, f"{name}.jpg", services), "image/jpeg")
+
+
+@router.get("/{id}/tensors.safetensors", response_class=Response)
+def tensors(explanation_id: ExplanationId, services: Use) -> Response:
+    """What the model was given, to the last bit: ``explainers.explain`` takes it."""
+    return _cached(_kept(explanation_id, TENSORS, services), "application/octet-stream")
+
+
+def _cached(data: bytes, media: str) -> Response:
+    return Response(data, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
+
+
+def _kept(explanation_id: str, name: str, services: Services) -> bytes:
+    """A file that is kept beside an explanation; raises Problem 404."""
+    document = find_document(explanation_id, services)
+    data = stored_file(explanation_id, name, services)
+    if data is None:
+        send = f"Read it once the state is done; it is {document['state']} now. Texts have no pictures of their input."
+        raise Problem(404, "no-such-picture", f"The explanation has no {name}.", send=send)
+    return data
+
+
+@router.get("/{id}/maps/{spec:path}.png", response_class=Response)
+def map_picture(
+    explanation_id: ExplanationId,
+    spec: str,
+    services: Use,
+    target: str | None = None,
+    size: Annotated[int, Query(ge=64, le=2048)] = OVERLAY_SIDE,
+    at: _At = "patches",
+) -> Response:
+    """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
+    document, entry = find_map(explanation_id, spec, target, services)
+    pixels = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else None
+    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), services.engine, size, pixels)
+    return Response(data, media_type="image/png")
+
+
+@router.get("/{id}/maps/{spec:path}.npy", response_class=Response)
+def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
+    """The numbers of one map as a NumPy file, float32: (rows, columns) of patches, or one a token; of the pixels (height, width)."""
+    _, entry = find_map(explanation_id, spec, target, services)
+    data = _pixels(explanation_id, entry, services) if at == "pixels" else map_npy(entry)
+    return Response(data, media_type="application/octet-stream")
+
+
+@router.get("/{id}/maps/{spec:path}.json")
+def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> JSONResponse:
+    """One map as it stands in the explanation; with ``at=pixels`` its ``scores`` are rows of pixels in place of a list of patches."""
+    _, entry = find_map(explanation_id, spec, target, services)
+    if at == "pixels":
+        values = np.load(io.BytesIO(_pixels(explanation_id, entry, services)))
+        rest = {name: value for name, value in entry.items() if name != "grid"}
+        entry = {**rest, "scores": values.tolist(), "range": [float(values.min()), float(values.max())]}
+    return JSONResponse(entry)
+
+
+def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> bytes:
+    """The map of the pixels as a NumPy file; raises Problem 404 for a method that has none: it is never made up from patches."""
+    data = stored_file(explanation_id, pixels_name(entry["method"], entry["target"]), services) if "pixels" in entry else None
+    if data is None:
+        detail = f"{entry['method']} has one score a patch and no map of the pixels."
+        raise Problem(404, "no-pixels", detail, send=f"Leave at out, or explain with a method that goes back to them: {with_pixels()}.")
+    return data
+
+
+@router.get("/{id}/code")
+def code(explanation_id: ExplanationId, request: Request, services: Use) -> JSONResponse:
+    """``python`` and ``curl``: the lines that make the explanation again, of the input that this server keeps."""
+    document = _finished(explanation_id, services)
+    server = str(request.base_url).rstrip("/")
+    address = f"{server}/api/explanations/{explanation_id}"
+    exact = stored_file(explanation_id, TENSORS, services) is not None
+    return JSONResponse({"python": python_lines(document, address, exact=exact), "curl": curl_lines(document, server)})
+
+
+@router.get("/{id}/bundle.zip", response_class=StreamingResponse)
+def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> StreamingResponse:
+    """The input, the numbers and pictures of every map, versions, and the lines that make it again, as one zip file."""
+    document = _finished(explanation_id, services)
+    maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
+    kept = {name: data for name in (SEEN, PICTURE, TENSORS, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
+    if (upload := upload_of(explanation_id, services)) is not None:
+        kept[WHOLE] = encoded(open_image(upload, services.settings), "PNG")
+    entries = bundle.files(document, kept, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
+    stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
+    headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
+    return StreamingResponse(stream, media_type="application/zip", headers=headers)
+
+
+def _finished(explanation_id: str, services: Services) -> dict[str, Any]:
+    """The explanation; raises Problem 409 unless it is done."""
+    document = find_document(explanation_id, services)
+    if document["state"] != "done":
+        raise Problem(409, "not-done", f"The explanation is {document['state']}, not done.", send="Ask once its state is done.")
+    return document

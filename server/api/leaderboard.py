@@ -1,0 +1,78 @@
+"""What runs of ``vitrine evaluate`` found, and the examples behind a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from explainers.evaluation.examples import drawn, unpacked
+from server.http.problems import Problem, suggestion
+from server.results import Result, folders_of_runs, read_results
+from server.services import Services, Use
+
+router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
+
+
+def _results(services: Services) -> tuple[list[Result], list[str]]:
+    return read_results(folders_of_runs(services.settings.runs, services.runs.folder))
+
+
+def find_result(run_id: str, services: Services) -> Result:
+    """The result of this id."""
+    results, _ = _results(services)
+    for result in results:
+        if result.id == run_id:
+            return result
+    known = [result.id for result in results]
+    raise Problem(
+        404, "no-such-run", f"There is no run {run_id!r}.", send=f"{suggestion(run_id, known)}GET /api/leaderboard lists the runs."
+    )
+
+
+@router.get("")
+def leaderboard(services: Use) -> dict[str, Any]:
+    """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
+    told from the best. ``problems`` says which of the folders cannot be read.
+    """
+    results, problems = _results(services)
+    return {"runs": [result.to_json() for result in results], "problems": problems}
+
+
+@router.get("/{id}/examples")
+def examples(id: str, metric: str, method: str, services: Use) -> dict[str, Any]:  # noqa: A002  (the name in the address)
+    """The inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture (``image``), or
+    the words of the text with their scores from -1 to 1.
+    """
+    result = find_result(id, services)
+    stored = result.examples()
+    ends = stored["chosen"].get(metric, {}).get(method)
+    if ends is None:
+        raise Problem(
+            404, "no-such-figure", f"The run {id} has no {metric} of {method}.", send=f"GET /api/leaderboard lists what {id} has."
+        )
+
+    def case(place: int, value: float) -> dict[str, Any]:
+        shown = stored["inputs"][str(place)]
+        about = {"place": place, "name": shown["name"], "target": shown["target"], "value": value}
+        if "words" not in shown:
+            return {**about, "image": f"/api/leaderboard/{id}/map.png?method={quote(method, safe='')}&place={place}"}
+        scores = unpacked(stored["maps"][method][str(place)]).tolist()
+        return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
+
+    return {"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}}
+
+
+@router.get("/{id}/map.png", response_class=Response)
+def picture(id: str, method: str, place: int, services: Use) -> Response:  # noqa: A002  (the name in the address)
+    """The map of a method on one of the examples of a run, as a picture."""
+    result = find_result(id, services)
+    signed = {row["spec"]: row["signed"] for row in result.report["methods"]}
+    try:
+        return Response(drawn(result.examples(), method, place, signed[method]), media_type="image/png")
+    except KeyError:
+        raise Problem(
+            404, "no-such-example", f"The run {id} has no picture of {method} at {place}.", send="GET its examples first."
+        ) from None

@@ -1,0 +1,70 @@
+"""Measure methods on a data set from the page: begin a run, watch it, stop it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+
+from server.api.explanations import stream
+from server.http.problems import Problem
+from server.jobs.runs import MOST_INPUTS, Wanted
+from server.services import Use
+
+router = APIRouter(prefix="/api/runs", tags=["leaderboard"])
+
+
+def _no_run() -> Problem:
+    return Problem(404, "no-run", "No run was begun since the server started.", send="POST /api/runs begins one.")
+
+
+@router.get("")
+def runs(services: Use) -> dict[str, Any]:
+    """What can be measured here (``models``, each with its data sets and their metrics; ``sets`` of methods; ``most`` inputs), and the run
+    that goes on or ended last (``current``; null where none was begun).
+    """
+    current = services.runs.current()
+    return {
+        "models": services.runs.choices(),
+        "sets": services.engine.choosing(None, None, [])["presets"],
+        "most": MOST_INPUTS,
+        "current": None if current is None else current.to_json(),
+    }
+
+
+@router.post("", status_code=202)
+async def begin(wanted: Wanted, services: Use) -> JSONResponse:
+    """Begin a run, behind all questions that people ask; one that was stopped goes on where it was. Its figures are then on the leaderboard
+    under the id that is answered.
+    """
+    run = await run_in_threadpool(services.runs.begin, wanted)
+    return JSONResponse(run.to_json(), 202)
+
+
+@router.get("/current")
+def current(services: Use) -> dict[str, Any]:
+    """How far the run is: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left``, about."""
+    run = services.runs.current()
+    if run is None:
+        raise _no_run()
+    return run.to_json()
+
+
+@router.get("/current/events", response_class=EventSourceResponse)
+async def events(services: Use) -> EventSourceResponse:
+    """Server-sent events of the run, from its beginning: ``progress``, then ``ended``, each with what GET /api/runs/current says."""
+    run = services.runs.current()
+    if run is None:
+        raise _no_run()
+    return stream(run.feed, None)
+
+
+@router.delete("/current", status_code=204)
+def stop(services: Use) -> Response:
+    """Stop the run. What it measured is kept: the same wishes go on from there."""
+    if services.runs.stop() is None:
+        raise Problem(404, "no-run", "No run goes on.", send="GET /api/runs/current tells of the last one.")
+    return Response(status_code=204)

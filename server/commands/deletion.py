@@ -1,0 +1,59 @@
+"""``vitrine test``: which methods name what a model needs, on one input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from server.commands import CommandError, Commands
+from server.commands.explain import add_question, explained
+from server.commands.progress import Passes
+from server.export.file_names import folder_names
+
+FIGURES = (".png", ".svg", ".pdf", ".json")
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine test``."""
+    parser = commands.add_parser(
+        "test",
+        help="rank methods by the deletion test on an image or a text",
+        description="Take tokens away in the order of each map and ask the model again: a ranking here, the figure in --out.",
+        epilog="Examples:  vitrine test photo.jpg --out curves.png    vitrine test --text 'A dull film.' --methods rollout attcat",
+    )
+    add_question(parser)
+    parser.add_argument("--steps", type=int, default=10, help="steps of a curve (default 10, as in the papers)")
+    parser.add_argument("--draws", type=int, default=5, help="random orders that the random baseline is the mean of (default 5)")
+    parser.add_argument(
+        "--how",
+        choices=("removed", "painted", "zeroed", "masked", "unknown"),
+        help="in which way tokens go (default: removed where the model allows it)",
+    )
+    parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the figure or the numbers: a file ending in {', '.join(FIGURES)}")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Explain one input, test its maps, and print, or write, what came out."""
+    if args.out is not None and args.out.suffix not in FIGURES:
+        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in {', '.join(FIGURES)}")
+    model, result = explained(args)
+    from explainers import deletion_test
+    from explainers.faithfulness.deletion import evenly
+
+    labels = [target.label for target in result.targets]
+    tests = []
+    for label in labels:
+        with Passes(label) as progress:
+            how = {"draws": args.draws, "how": args.how, "progress": progress}
+            tests.append(deletion_test(model, result, label, fractions=evenly(args.steps), **how))
+    if args.json:
+        print(json.dumps([{**test.to_json(), "notes": list(test.notes)} for test in tests], ensure_ascii=False))
+    else:
+        print("\n\n".join(map(str, tests)))
+    if args.out is not None:
+        names = [args.out.stem] if len(tests) == 1 else [f"{args.out.stem}-{name}" for name in folder_names(labels)]
+        for name, test in zip(names, tests, strict=True):
+            test.save(args.out.with_name(name + args.out.suffix))

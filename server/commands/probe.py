@@ -1,0 +1,66 @@
+"""``vitrine probe``: what swapping one word of a sentence does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from server.commands import CommandError, Commands
+from server.commands.progress import Loading, Passes
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine probe``."""
+    parser = commands.add_parser(
+        "probe",
+        help="swap one word of a sentence and compare the answers",
+        description="Fill the slot {} of a sentence with the words of each group: the answer to each, and how relevant the word was.",
+        epilog="Example:  vitrine probe '{} is a fine actor.' --group her=Anna,Maria --group him=Paul,Peter --target positive",
+    )
+    parser.add_argument("template", metavar="TEXT", help="a sentence with {} once, where the words shall stand")
+    parser.add_argument(
+        "--group",
+        metavar="NAME=WORD,...",
+        type=named_words,
+        action="append",
+        required=True,
+        help="words that stand for one group; repeatable",
+    )
+    parser.add_argument("--target", metavar="CLASS", required=True, help="name or number of a class, or any:GROUP for all of a group")
+    parser.add_argument("--method", metavar="SPEC", help="whose map says how relevant the word is (default: that of the page)")
+    parser.add_argument("--model", metavar="NAME", default="reviews-bert", help="a model that reads texts (default: %(default)s)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def named_words(text: str) -> tuple[str, list[str]]:
+    """``NAME=WORD,WORD`` as (name, words)."""
+    name, equals, words = text.partition("=")
+    listed = [word.strip() for word in words.split(",") if word.strip()]
+    if not (name.strip() and equals and listed):
+        raise argparse.ArgumentTypeError(f"{text!r} is no group of words: write NAME=WORD,WORD")
+    return name.strip(), listed
+
+
+def run(args: argparse.Namespace) -> None:
+    """Ask, and print, or write, what came out."""
+    groups = dict(args.group)
+    if len(groups) < len(args.group):
+        raise CommandError("two groups have the same name: give each group a name of its own")
+    if args.out is not None and args.out.suffix != ".json":
+        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in .json")
+    import explainers
+    from explainers.faithfulness.word_probe import METHOD
+    from explainers.targets import named_target
+
+    with Loading() as loading:
+        model = explainers.load(args.model, device=args.device, progress=loading)
+    target = named_target(args.target, model.labels)
+    with Passes(args.template) as progress:
+        outcome = explainers.word_probe(model, args.template, groups, target, args.method or METHOD, progress=progress)
+    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
+    if args.out is not None:
+        outcome.save(args.out)

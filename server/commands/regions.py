@@ -1,0 +1,44 @@
+"""``vitrine regions``: which prompt, or class, wins each patch of a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from server.commands import CommandError, Commands
+from server.commands.explain import add_question, explained
+
+ENDINGS = (".png", ".json")
+METHOD = "fullgrad_plus:libra"  # unless another is asked for
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine regions``."""
+    parser = commands.add_parser(
+        "regions",
+        help="paint a picture by the prompt, or class, that wins each patch",
+        description="Compare the maps of several prompts, or classes, patch by patch: shares and boxes here, the mask in --out.",
+        epilog="Example:  vitrine regions photo.jpg --prompt 'a zebra' --prompt 'an elephant' --out mask.png",
+    )
+    add_question(parser)
+    parser.add_argument("--threshold", type=float, help="share of the largest score that a patch needs (default 0.05)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the mask or the numbers: a file ending in {' or '.join(ENDINGS)}")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Explain one picture, compare its maps, and print, or write, what came out."""
+    if args.out is not None and args.out.suffix not in ENDINGS:
+        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in {' or '.join(ENDINGS)}")
+    if args.methods is not None and len(args.methods) > 1:
+        raise CommandError("give one method: the regions are those of its maps")
+    args.methods = args.methods or [METHOD]
+    _, result = explained(args)
+    from explainers.regions import THRESHOLD, regions
+
+    outcome = regions(result, result.methods[0], THRESHOLD if args.threshold is None else args.threshold)
+    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
+    if args.out is not None:
+        outcome.save(args.out)

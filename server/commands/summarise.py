@@ -1,0 +1,109 @@
+"""``vitrine summarise``: what a model looks at in a whole class, one method over many inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from server.commands import CommandError, Commands
+from server.commands.listing import text_table
+
+if TYPE_CHECKING:
+    from explainers import Summary
+
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+WORDS = 20  # words in the table
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine summarise``."""
+    parser = commands.add_parser(
+        "summarise",
+        help="sum up what a model looks at over many pictures or texts",
+        description="Explain many pictures or texts by one method: the mean map or the words by their total relevance, and the inputs on "
+        "which the method can be trusted most and least. A run that was stopped goes on where it was when it is typed again.",
+        epilog="Examples:  vitrine summarise photos/ --target zebra --out runs/zebra    "
+        "vitrine summarise --texts reviews.txt --target positive --out runs/positive",
+    )
+    parser.add_argument("pictures", metavar="IMAGE", nargs="*", type=Path, help="image files, or folders of them")
+    parser.add_argument("--texts", metavar="FILE", type=Path, help="a file of texts, one a line, in place of pictures")
+    parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--target", metavar="CLASS", help="name or number of a class, or any:GROUP (default: each input's own top class)")
+    target.add_argument("--prompt", metavar="TEXT", help="what to look for, for a CLIP model")
+    parser.add_argument("--method", metavar="SPEC", default="fullgrad_plus:libra", help="see 'vitrine methods' (default: %(default)s)")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json, mean.npy")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON in place of the tables")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Explain, write what came out, and print it."""
+    inputs = the_inputs(args)
+    import numpy as np
+
+    import explainers
+    from explainers.targets import named_target
+
+    name = args.model or ("reviews-bert" if args.texts else "clip" if args.prompt else "scenes-vit")
+    model = explainers.load(name, device=args.device)
+    if (model.kind == "text") != (args.texts is not None):
+        raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
+    target: Any = args.prompt if args.target is None else named_target(args.target, model.labels)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tqdm(total=len(inputs), unit="input", leave=False, disable=None) as bar:
+        summary = explainers.summarise(
+            model, inputs, target, args.method, rows=args.out / "rows.jsonl", seed=args.seed, progress=lambda row: shown(bar)
+        )
+    (args.out / "summary.json").write_text(json.dumps(summary.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+    if summary.mean is not None:
+        np.save(args.out / "mean.npy", summary.mean.numpy())
+    print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary))
+
+
+def shown(bar: Any) -> None:
+    """Move on by one input."""
+    bar.update()
+
+
+def the_inputs(args: argparse.Namespace) -> list[Any]:
+    """The files of pictures in order, or the texts."""
+    if bool(args.pictures) == bool(args.texts):
+        raise CommandError("give image files (or folders of them), or --texts FILE")
+    if args.texts:
+        texts = [line.strip() for line in args.texts.read_text("utf-8").splitlines() if line.strip()]
+        if not texts:
+            raise CommandError(f"{args.texts} holds no text: write one a line")
+        return list(texts)
+    files: list[Path] = []
+    for path in args.pictures:
+        if not path.exists():
+            raise CommandError(f"there is no file {path}")
+        files += sorted(file for file in path.rglob("*") if file.suffix.lower() in PICTURES) if path.is_dir() else [path]
+    if not files:
+        raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {', '.join(PICTURES)} are read")
+    return list(files)
+
+
+def table(summary: Summary) -> str:
+    """The summary for people."""
+    parts = [f"{summary.method} for {summary.target}, {len(summary.rows)} inputs of {summary.model}"]
+    if summary.mean is not None:
+        peak = divmod(int(summary.mean.argmax()), summary.mean.shape[1])
+        parts.append(
+            f"\nthe mean map is largest at row {peak[0] + 1}, column {peak[1] + 1} of {summary.mean.shape[0]} x {summary.mean.shape[1]}"
+        )
+    if summary.words:
+        rows = [(word.word, str(word.count), f"{word.total:+.3g}", f"{word.mean:+.3g}") for word in summary.words[:WORDS]]
+        parts += ["\nwords by their total relevance", text_table(("word", "times", "total", "mean"), rows)]
+    for title, rows_of in (("trusted most", summary.most_trusted()), ("trusted least", summary.least_trusted())):
+        shown = [(row.name, row.label, f"{row.value:+.3g}", f"{row.trust:+.3g}") for row in rows_of]
+        parts += [f"\n{title}", text_table(("input", "target", "value", "gain"), shown)]
+    parts += [f"note: {row.name}: {row.problem}" for row in summary.problems]
+    return "\n".join(parts)

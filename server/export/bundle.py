@@ -1,0 +1,154 @@
+"""A finished explanation as one zip file: its input, its numbers, its pictures, and the lines that make it again."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from numpy.typing import NDArray
+from PIL import Image
+
+from server.engine import Engine
+from server.export.file_names import file_stem, folder_names
+from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.jobs.numbers import map_npy, pixels_name
+from server.jobs.store import TENSORS
+
+Document = Mapping[str, Any]
+_SIDE = 448  # of the pictures of maps
+
+
+def map_stems(document: Document) -> list[str]:
+    """A path without its ending for each map, in the order of the document: in a folder a target where there are several."""
+    labels = [target["label"] for target in document["targets"]]
+    folders = dict(zip(labels, folder_names(labels), strict=True)) if len(labels) > 1 else {}
+    return [
+        str(PurePosixPath("maps", folders.get(attribution["target"], ""), file_stem(attribution["method"])))
+        for attribution in document["maps"]
+    ]
+
+
+def picture(
+    document: Document, attribution: Mapping[str, Any], seen: bytes | None, engine: Engine, size: int, pixels: NDArray[Any] | None = None
+) -> bytes:
+    """One map, or its map of the ``pixels``, as a PNG file; ``seen`` is the file of what the model saw of an image."""
+    base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
+    buffer = io.BytesIO()
+    engine.overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server: str, largest: int) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file of the bundle, one after the other, as they are asked for.
+
+    kept     the files of the explanation: pictures of the input, what the model was given, maps of the pixels
+    server   the address at which it was made, for the lines of curl
+    largest  the most bytes that the server takes for a picture
+    """
+    input_file = WHOLE if WHOLE in kept else PICTURE
+    fits = len(kept.get(input_file, b"")) <= largest
+    code, shell = python_lines(document, exact=TENSORS in kept), curl_lines(document, server, input_file if fits else None)
+    stems = map_stems(document)
+    yield "README.txt", _readme(document, kept, code, shell).encode()
+    yield "reproduce.py", code.encode()
+    yield "reproduce.sh", shell.encode()
+    yield "explanation.json", (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+    if document["input"]["kind"] == "text":
+        yield "input.txt", str(document["input"]["text"]).encode()
+        if "text_pair" in document["input"]:
+            yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
+    yield from ((name, content) for name, content in kept.items() if name in {SEEN, PICTURE, WHOLE, TENSORS})
+    for attribution, stem in zip(document["maps"], stems, strict=True):
+        yield f"{stem}.npy", map_npy(attribution)
+        if (pixels := kept.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
+            yield f"{stem}.pixels.npy", pixels
+        yield f"{stem}.png", picture(document, attribution, kept.get(SEEN), engine, _SIDE)
+
+
+def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
+    """The entries as a zip file, in pieces, so that it never lies in memory as a whole. ``when``: the date of every entry."""
+    pipe = _Pipe()
+    with zipfile.ZipFile(pipe, "w") as archive:
+        for name, content in entries:
+            entry = zipfile.ZipInfo(name, (max(1980, when.year), *when.timetuple()[1:6]))
+            packed = name.endswith((".png", ".jpg"))
+            archive.writestr(entry, content, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            yield pipe.drain()
+    yield pipe.drain()
+
+
+class _Pipe(io.RawIOBase):
+    """What a zip file is written to: it keeps the bytes until they are drained, and cannot go back."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._waiting += data
+        return len(data)
+
+    def drain(self) -> bytes:
+        waiting, self._waiting = bytes(self._waiting), bytearray()
+        return waiting
+
+
+def _input(document: Document, kept: Mapping[str, bytes]) -> str:
+    """What was explained, and which of the files it is."""
+    source = document["input"]
+    if source["kind"] == "text":
+        return f"A text of {len(source['text'])} characters: input.txt" + (
+            ", and a second one: input_pair.txt" if "text_pair" in source else ""
+        )
+    width, height = source["width"], source["height"]
+    left, top, right, bottom = source["crop"]
+    seen = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
+    copy = f"{PICTURE} is a smaller or lossy copy of it, {SEEN} what the model saw"
+    which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in kept else copy
+    exact = f"; {TENSORS} is what the model was given, to the last bit" if TENSORS in kept else ""
+    return f"A picture of {width} x {height} pixels. The model saw {seen}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
+
+
+def _readme(document: Document, kept: Mapping[str, bytes], code: str, shell: str) -> str:
+    targets = ", ".join(f"{target['label']} (logit {target['logit']:.6g})" for target in document["targets"])
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    contents = {
+        "explanation.json": "the whole explanation: what the model said, every score, ranges, timings, notes",
+        "maps/*.npy": "the scores of each map, float32: (rows, columns) of patches, or one a token",
+        "maps/*.pixels.npy": "where a method goes back to the pixels: its map of those that the model saw, float32 (height, width)",
+        "maps/*.png": "pictures of the maps, in the colours of the page",
+        "reproduce.py": "the Python lines below",
+        "reproduce.sh": "the lines of curl below",
+        TENSORS: "what the model was given, to the last bit",
+        SEEN: "the picture as the model saw it, pixel for pixel",
+        WHOLE: "the picture, every pixel as it was sent, without what else stood in the file",
+        PICTURE: "a copy of the picture, JPEG, at most 1024 pixels a side",
+        "input.txt": "the text",
+        "input_pair.txt": "the second text",
+    }
+    text = document["input"]["kind"] == "text"
+    pair = "text_pair" in document["input"]
+    absent = {name for name in (TENSORS, SEEN, WHOLE, PICTURE) if name not in kept}
+    absent |= set() if text else {"input.txt"}
+    absent |= set() if any("pixels" in attribution for attribution in document["maps"]) else {"maps/*.pixels.npy"}
+    absent |= set() if pair else {"input_pair.txt"}
+    listed = "\n".join(f"  {name:20} {what}" for name, what in contents.items() if name not in absent)
+    notes = "".join(f"  {note}\n" for note in document.get("notes", ()))
+    parts = [
+        f"{document['title']}\n\nAn explanation made by Vitrine\n" if "title" in document else "An explanation made by Vitrine\n",
+        f"made      {document['created']}\nmodel     {document['model']}\nweights   SHA-256 {document['weights_digest']}\n"
+        f"explained {targets}\nversions  {versions}\n",
+        f"Input\n\n{_input(document, kept)}\n",
+        f"Files\n{listed}\n",
+        *([f"Notes\n{notes}"] if notes else []),
+        f"Make it again in Python, in this folder: python reproduce.py\n\n{code}",
+        f"Make it again with curl, in this folder, of a Vitrine server: sh reproduce.sh\n\n{shell}",
+    ]
+    return "\n".join(parts)

@@ -1,0 +1,136 @@
+"""The lines that make a stored explanation again, in Python and with curl. The page, the bundle and the interface all show these."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from explainers.targets import AnyOf, named_target
+from server.jobs.store import TENSORS
+
+#: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.
+PICTURE, SEEN, WHOLE = "original.jpg", "input.png", "picture.png"
+Document = Mapping[str, Any]
+
+
+def python_lines(document: Document, address: str | None = None, *, exact: bool = True) -> str:
+    """Python that explains the same input of the same model with the same methods.
+
+    address  of the explanation on its server, from where the lines fetch the input; None where its files lie beside them
+    exact    whether what the model was given was kept (``tensors.safetensors``): then the scores are the same. Else a smaller copy of
+             the picture is explained
+    """
+    head, source = ["import explainers"], ""
+    fetch: list[str] = []
+    if document["input"]["kind"] == "text":
+        source = _text_source(document["input"])
+    else:
+        name = TENSORS if exact else PICTURE
+        source = f'load_file("{name}"),  # or a picture: "photo.jpg"' if exact else f'"{name}",'
+        if exact:
+            head.append("from safetensors.torch import load_file")
+        if address is not None:
+            what = "exactly what the model was given" if exact else "a smaller copy of the picture: numbers can differ"
+            head.insert(0, "from urllib.request import urlretrieve\n")
+            fetch = [f"urlretrieve({_quoted(f'{address}/{name}')}, {_quoted(name)})  # {what}"]
+    methods = [f"    {_quoted(spec)}," for spec in document["methods"]]
+    arguments = [source, f"target={_python_target(document)},", "methods=[", *methods, "],"]
+    if "prompts" in document:
+        arguments.append('side="text",')
+    if "long_texts" in document:
+        arguments.append(f"long_texts={_quoted(document['long_texts'])},")
+    if "precision" in document:
+        arguments.append(f"precision={_quoted(document['precision'])},")
+    lines = [
+        *head,
+        "",
+        f"model = explainers.load({_quoted(document['model'])})  # weights {document['weights_digest'][:12]}",
+        *fetch,
+        "result = explainers.explain(",
+        "    model,",
+        *(f"    {argument}" for argument in arguments),
+        ")",
+        "for one in result.maps:",
+        "    print(one.method, one.target, one.scores)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def curl_lines(document: Document, server: str, picture: str | None = None) -> str:
+    """Shell lines that ask ``server`` the same.
+
+    picture  the file beside the lines that is sent, for the picture that was explained; None has the server take the one that it keeps
+    """
+    source = document["input"]
+    fields = [("model", document["model"])]
+    lines: list[str] = []
+    if source["kind"] == "text":
+        fields += [(name, source[name]) for name in ("text", "text_pair") if name in source]
+    elif picture is None:
+        lines.append("# the server explains the picture that it keeps; in place of source, send a file: --form image=@photo.jpg")
+        fields.append(("source", document["id"]))
+    elif picture == PICTURE:
+        copy = f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"
+        lines.append(copy)
+    if picture != PICTURE and "frame" in source:
+        fields.append(("crop", ",".join(map(str, source["frame"]))))
+    first = document["targets"][0]
+    fields += [("prompt" if _prompted(document) else "target", _asked(target)) for target in document["targets"]]
+    if first.get("against") is not None:
+        fields.append(("against", first["against"]))
+    if first.get("read") == "probability":
+        fields.append(("read", "probability"))
+    if "prompts" in document:
+        fields.append(("side", "text"))
+    if "long_texts" in document:
+        fields.append(("long_texts", document["long_texts"]))
+    fields += [("methods", spec) for spec in document["methods"]]
+    sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
+    if source["kind"] != "text" and picture is not None:
+        sent.insert(1, f"--form image=@{picture}")
+    query = f"wait=1&precision={document['precision']}" if "precision" in document else "wait=1"
+    call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?{query}')}", *sent]
+    return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
+
+
+def _prompted(document: Document) -> bool:
+    """Whether prompts were explained; a contrast of two prompts does not say so itself."""
+    return any(answer.get("prompt") is not None for answer in document["top"])
+
+
+def _quoted(text: str) -> str:
+    """``text`` as a Python string between double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _text_source(source: Mapping[str, Any]) -> str:
+    if "text_pair" in source:
+        return f"explainers.TextPair({_quoted(source['text'])}, {_quoted(source['text_pair'])}),"
+    return f"{_quoted(source['text'])},"
+
+
+def _python_target(document: Document) -> str:
+    """The targets as ``explain`` takes them. A class is named by its index, as two classes may share a label."""
+    several = [_one_target(target, not _prompted(document)) for target in document["targets"]]
+    return several[0] if len(several) == 1 else f"[{', '.join(several)}]"
+
+
+def _named(name: str, classes: bool) -> str:
+    """A class, a prompt or a group, in Python."""
+    group = named_target(name, ()) if classes else name
+    return f"explainers.AnyOf({_quoted(group.group)})" if isinstance(group, AnyOf) else _quoted(name)
+
+
+def _one_target(target: Mapping[str, Any], classes: bool) -> str:
+    if target.get("against") is not None:
+        return f"explainers.Contrast({_named(target['of'], classes)}, {_named(target['against'], classes)})"
+    written = str(target["index"]) if classes and "index" in target else _named(target.get("of", target["label"]), classes)
+    return f"explainers.Probability({written})" if target.get("read") == "probability" else written
+
+
+def _asked(target: Mapping[str, Any]) -> str:
+    """A target as the field of a form: a prompt or a label, else the index of the class."""
+    label = str(target.get("of", target["label"]))
+    return label if target.get("index") is None or target.get("prompt") is not None or label.isdigit() else str(target["index"])

@@ -1,0 +1,1 @@
+"""What surrounds every answer: errors as problem+json, uploads, limits, headers and the log, counters."""

@@ -1,0 +1,69 @@
+"""What one request may hold: each limit once, with what is said where it is passed. The server refuses by it, and pages tell it before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from server.http.problems import Problem
+from server.settings import Settings
+
+MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
+MOST_CHARS_OF_A_TITLE = 120
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most ``most``. ``detail`` says what was wrong, with {count} and {what} for how many of what there were."""
+
+    most: int
+    status: int
+    slug: str
+    detail: str
+    send: str
+
+    def problem(self, count: int = 0, what: str = "") -> Problem:
+        """The refusal of ``count``."""
+        return Problem(self.status, self.slug, self.detail.format(count=count, what=what), send=self.send)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a page reads it."""
+        problem = self.problem().to_json()
+        return {"most": self.most, "type": problem["type"], "title": problem["title"], "detail": self.detail, "send": problem["send"]}
+
+
+def limits(settings: Settings) -> dict[str, Limit]:
+    """Every limit by its name."""
+    size, pixels = f"{settings.max_upload_mb:g} MB", f"{settings.max_megapixels:g} megapixels"
+    smaller = "a smaller copy will do."
+    return {
+        "upload": Limit(
+            settings.max_upload_bytes,
+            413,
+            "upload-too-large",
+            f"The upload is larger than {size}.",
+            f"Send at most {size}; {smaller}",
+        ),
+        "pixels": Limit(
+            settings.max_pixels, 413, "too-many-pixels", f"The image has more than {pixels}.", f"Send at most {pixels}; {smaller}"
+        ),
+        "text": Limit(
+            settings.max_text_chars,
+            413,
+            "text-too-long",
+            "The text has {count} characters.",
+            f"Send at most {settings.max_text_chars} characters.",
+        ),
+        "title": Limit(
+            MOST_CHARS_OF_A_TITLE,
+            422,
+            "title-too-long",
+            "The title has {count} characters.",
+            f"Send at most {MOST_CHARS_OF_A_TITLE} characters.",
+        ),
+        "methods": Limit(settings.max_methods, 422, "too-many", "There are {count} methods.", f"Send at most {settings.max_methods}."),
+        "targets": Limit(
+            settings.max_targets, 422, "too-many", "There are {count} values of {what}.", f"Send at most {settings.max_targets}."
+        ),
+        "name": Limit(MOST_CHARS_OF_A_NAME, 422, "too-long", "A {what} is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters."),
+    }

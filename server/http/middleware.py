@@ -1,0 +1,79 @@
+"""Around every answer: security headers, a request id, one line in the log, one count in the metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.http.metrics import Metrics
+from server.http.problems import Problem
+
+log = logging.getLogger(__name__)
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "img-src 'self' blob: data:",
+        "style-src 'self'",
+        "script-src 'self'",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_PLAIN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+
+class Surroundings:
+    """ASGI middleware; see the module."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; see the module for what is done around it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.monotonic()
+        sent = Headers(scope=scope)
+        given = sent.get("x-request-id", "")
+        request_id = given if _PLAIN_ID.fullmatch(given) else secrets.token_hex(6)
+        status = 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                headers["X-Request-ID"] = request_id
+                if scope["path"].startswith("/api/"):
+                    headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        try:
+            if scope["method"] not in _SAFE and sent.get("sec-fetch-site") == "cross-site":
+                refusal = Problem(403, "cross-site", "Another site asked for this.", send="Ask from Vitrine's own pages.")
+                await refusal.response()(scope, receive, answer)
+            else:
+                await self.app(scope, receive, answer)
+        finally:
+            route = getattr(scope.get("route"), "path", "(none)")
+            self.metrics.request(scope["method"], route, status)
+            log.info("%s %s %d %.3fs %s", scope["method"], scope["path"], status, time.monotonic() - began, request_id)

@@ -1,0 +1,42 @@
+"""An explanation as JSON, and the story of events that leads to it: the same live, and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.jobs.feed import Event, event
+
+#: States in which nothing more will happen.
+FINAL = ("done", "failed", "cancelled")
+
+
+def started(document: Mapping[str, Any]) -> Event:
+    """The model has answered: what it says, and which maps will follow."""
+    known = {
+        name: document[name]
+        for name in ("title", "output", "input", "windows", "prompts", "targets", "top", "abstention", "notes")
+        if name in document
+    }
+    return event(1, "started", {**known, "expected": document["methods"]})
+
+
+def method(entry: Mapping[str, Any], place: int) -> Event:
+    """The map ``one`` is there, the ``place``-th."""
+    return event(2 + place, "method", entry)
+
+
+def ended(document: Mapping[str, Any]) -> Event:
+    """The last event."""
+    number = 2 + len(document.get("maps", ()))
+    data = {"done": {"seconds": document.get("seconds")}, "failed": {"problem": document.get("problem")}, "cancelled": {}}
+    return event(number, document["state"], data[document["state"]])
+
+
+def story(document: Mapping[str, Any]) -> list[Event]:
+    """Every event of a finished explanation, as they came when it was made."""
+    events = [event(0, "queued", {"position": 0})]
+    if "targets" in document:
+        events.append(started(document))
+        events += [method(entry, place) for place, entry in enumerate(document["maps"])]
+    return [*events, ended(document)]

@@ -1,0 +1,73 @@
+"""A list of events that one thread writes and any number of web clients follow, from the start or from where they left off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its place in the story (kept over a reconnect and a restart), its name, its data as JSON text."""
+
+    id: int
+    name: str
+    data: str
+
+
+def event(number: int, name: str, data: Any) -> Event:
+    """An event with ``data`` as JSON. Raises ValueError where ``data`` has a NaN or an infinity: JSON has neither."""
+    return Event(number, name, json.dumps(data, allow_nan=False, separators=(",", ":")))
+
+
+class Feed:
+    """Events in order; ``publish`` and ``close`` from any thread, ``follow`` from an event loop."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._closed = False
+        self._lock = threading.Lock()
+        self._followers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+
+    def publish(self, *events: Event) -> None:
+        """Add events and wake whoever follows."""
+        with self._lock:
+            self._events.extend(events)
+            self._wake()
+
+    def close(self) -> None:
+        """Nothing comes after this: followers get what is left and stop."""
+        with self._lock:
+            self._closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        for follower, loop in self._followers.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(follower.set)
+
+    async def follow(self, after: int = -1) -> AsyncIterator[Event]:
+        """Every event with an id above ``after``, past ones first, then as they come, until the feed is closed."""
+        fresh = asyncio.Event()
+        with self._lock:
+            self._followers[fresh] = asyncio.get_running_loop()
+        place = 0
+        try:
+            while True:
+                fresh.clear()
+                with self._lock:
+                    waiting, closed = self._events[place:], self._closed
+                place += len(waiting)
+                for following in waiting:
+                    if following.id > after:
+                        yield following
+                if closed:
+                    return
+                await fresh.wait()
+        finally:
+            with self._lock:
+                del self._followers[fresh]

@@ -1,0 +1,187 @@
+"""Which models there are, which are in memory, and how the others are doing."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from explainers.models.calibration import Calibration
+from explainers.models.labels import ClassEntry
+from server.http.problems import Problem, suggestion
+from server.jobs.feed import Feed, event
+
+State = Literal["available", "loading", "loaded", "failed"]
+_HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
+_MOST_FAILED = 20
+SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
+
+    kind: str
+    device: str
+    labels: tuple[str, ...]
+    details: dict[str, Any]
+    weights_digest: str
+    blocks: int
+    methods: tuple[dict[str, Any], ...]
+    variants: tuple[dict[str, Any], ...]
+    default_methods: tuple[str, ...]
+    text_side: Facts | None = None
+    classes: tuple[ClassEntry, ...] = ()
+    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    calibration: Calibration = field(default_factory=Calibration)
+
+
+@dataclass
+class Entry:
+    """One model. ``model`` is for the worker thread only."""
+
+    name: str
+    kind: str | None
+    title: str
+    description: str
+    embedded: bool
+    default: bool = False
+    photos: bool = False  # made for the photos that people bring
+    recommended: bool = False  # of the hub: one to get first
+    megabytes: int | None = None  # of its download, where it is known
+    listed: bool = True  # in the catalogue
+    state: State = "available"
+    problem: Problem | None = None
+    facts: Facts | None = None
+    model: Any = None
+    feed: Feed = field(default_factory=Feed)
+    events: int = 0
+    used: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The model as the list of models shows it."""
+        document: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "title": self.title,
+            "description": self.description,
+            "embedded": self.embedded,
+            "state": self.state,
+            "default": self.default,
+            "photos": self.photos,
+            "recommended": self.recommended,
+            "megabytes": self.megabytes,
+            "details": self.facts.details if self.facts else {},
+        }
+        if self.problem:
+            document["problem"] = self.problem.to_json()
+        if self.facts:
+            document |= {"device": self.facts.device, "weights_digest": self.facts.weights_digest}
+            if self.facts.calibration.lines:
+                document["calibration"] = self.facts.calibration.to_json()
+        return document
+
+
+class Registry:
+    """The models by name. Web threads read it and ask for loads; the worker thread fills it in."""
+
+    def __init__(self, catalogue: Sequence[Any], max_hub_models: int) -> None:
+        self._lock = threading.RLock()
+        self._max_hub_models = max_hub_models
+        self._entries: dict[str, Entry] = {}
+        for listed in catalogue:
+            first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
+            entry = Entry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
+            entry.photos, entry.recommended, entry.megabytes = listed.photos, listed.recommended, listed.megabytes
+            self._entries[listed.name] = entry
+
+    def find(self, name: str) -> Entry:
+        """The entry called ``name``; raises Problem 404, with near names, where there is none."""
+        with self._lock:
+            if name in self._entries:
+                return self._entries[name]
+            known = list(self._entries)
+        raise Problem(
+            404,
+            "unknown-model",
+            f"There is no model {name!r}.",
+            send=f"{suggestion(name, known)}Known: {', '.join(known)}. Others load with POST /api/models.",
+        )
+
+    def all(self) -> list[Entry]:
+        """Every entry, embedded ones first."""
+        with self._lock:
+            return list(self._entries.values())
+
+    def ask(self, name: str, start: Callable[[Entry], None], *, trusted: bool = False) -> Entry:
+        """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
+
+        A hub name that the catalogue does not have is added; with ``trusted``, any name is. Raises Problem 422 for a name of neither
+        kind and 429 where too many are loading.
+        """
+        with self._lock:
+            if name not in self._entries:
+                # a folder of this machine is for the command line, not for whoever can reach the port
+                if not trusted and (not _HUB_NAME.fullmatch(name) or ".." in name):
+                    near = suggestion(name, self._entries)
+                    raise Problem(422, "unknown-model", f"{name!r} is not the name of a model.", send=near + SEND_HUB_NAME)
+                self._drop_failed()
+                self._entries[name] = Entry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
+            entry = self._entries[name]
+            if entry.state in ("loading", "loaded"):
+                return entry
+            loading = sum(entry.state == "loading" and not entry.embedded for entry in self._entries.values())
+            if not entry.embedded and loading >= self._max_hub_models:
+                wait = {"Retry-After": "30"}
+                raise Problem(429, "too-many-loading", f"{loading} models are loading.", send="Wait until one is done.", headers=wait)
+            self.begin_loading(entry)
+        start(entry)
+        return entry
+
+    def begin_loading(self, entry: Entry) -> Entry:
+        """Note that ``entry`` is loading, with a fresh story; returns it."""
+        with self._lock:
+            entry.state, entry.problem, entry.feed, entry.events = "loading", None, Feed(), 0
+        return entry
+
+    def _drop_failed(self) -> None:
+        """Names that anybody made up must not pile up."""
+        failed = [name for name, other in self._entries.items() if other.state == "failed" and not other.listed]
+        for name in failed[:-_MOST_FAILED]:
+            del self._entries[name]
+
+    def tell(self, entry: Entry, name: str, data: Any) -> None:
+        """Publish a loading event of ``entry``."""
+        with self._lock:
+            entry.feed.publish(event(entry.events, name, data))
+            entry.events += 1
+
+    def loaded(self, entry: Entry, model: Any, facts: Facts) -> None:
+        """Worker thread: ``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
+        with self._lock:
+            entry.model, entry.facts, entry.kind, entry.state, entry.used = model, facts, facts.kind, "loaded", time.monotonic()
+            hub = sorted(
+                (entry for entry in self._entries.values() if not entry.embedded and entry.model is not None), key=lambda e: e.used
+            )
+            for old in hub[: -self._max_hub_models]:
+                old.model, old.facts, old.state = None, None, "available"
+            self.tell(entry, "loaded", entry.to_json())
+            entry.feed.close()
+
+    def failed(self, entry: Entry, problem: Problem) -> None:
+        """``entry`` could not be loaded; asking again tries again."""
+        with self._lock:
+            entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
+            self.tell(entry, "failed", {"problem": problem.to_json()})
+            entry.feed.close()
+
+    def take(self, entry: Entry) -> tuple[Any, Facts]:
+        """Worker thread: the model of a loaded entry, noted as used now."""
+        with self._lock:
+            assert entry.facts is not None, "take() is called on loaded entries only"
+            entry.used = time.monotonic()
+            return entry.model, entry.facts

@@ -1,0 +1,186 @@
+"""Explanations that outlive the process: one SQLite file, opened again at the next start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from server.http.problems import Problem
+
+SCHEMA_VERSION = 2
+#: The file of an explanation that holds what the model was given, bit for bit.
+TENSORS = "tensors.safetensors"
+_SCHEMA = """
+CREATE TABLE explanations (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,                -- order of arrival
+    state TEXT NOT NULL,                    -- queued | running | done | failed | cancelled
+    content_key TEXT,                       -- SHA-256 of what the answer depends on; NULL until the model's digest is known
+    document TEXT NOT NULL                  -- the explanation as JSON
+);
+CREATE INDEX explanations_number ON explanations (number);
+CREATE INDEX explanations_key ON explanations (content_key, state);
+CREATE TABLE images (
+    id TEXT NOT NULL REFERENCES explanations (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,                     -- input.png, original.jpg, tensors.safetensors
+    data BLOB NOT NULL,
+    PRIMARY KEY (id, name)
+);
+"""
+#: From schema 1 to 2: the uploads themselves, each once however many explanations it has, gone with the last of them.
+_UPLOADS = """
+CREATE TABLE uploads (
+    digest TEXT PRIMARY KEY,                -- SHA-256
+    data BLOB NOT NULL                      -- the file as it was sent
+);
+ALTER TABLE explanations ADD COLUMN upload TEXT REFERENCES uploads (digest);
+CREATE INDEX explanations_upload ON explanations (upload);
+CREATE TRIGGER forget_upload AFTER DELETE ON explanations
+WHEN OLD.upload IS NOT NULL AND NOT EXISTS (SELECT 1 FROM explanations WHERE upload = OLD.upload)
+BEGIN DELETE FROM uploads WHERE digest = OLD.upload; END;
+"""
+
+
+class StoreError(OSError):
+    """The store cannot be opened; the message says what to do."""
+
+
+class Store:
+    """Explanations and their images. One connection behind a lock, so any thread may call."""
+
+    def __init__(self, home: Path, keep: int) -> None:
+        """Open or create ``home/vitrine.sqlite``; explanations that a crash left unfinished become failed ones.
+
+        Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
+        """
+        self.path = home / "vitrine.sqlite"
+        self._keep = keep
+        self._lock = threading.RLock()
+        self._owner = FileLock(home / "vitrine.lock", thread_local=False)  # or two servers would fail each other's explanations
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            self._owner.acquire(blocking=False)
+            self._db = sqlite3.connect(self.path, check_same_thread=False)
+            self._open()
+        except Timeout as error:
+            raise StoreError(f"another server that is running has {home}; set VITRINE_HOME to another folder, or stop it first") from error
+        except (OSError, sqlite3.Error) as error:
+            self._owner.release()
+            raise StoreError(f"the store {self.path} cannot be opened ({error}); set VITRINE_HOME to another folder") from error
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        self._db.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten in the file
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version in (0, 1):
+            scripts = _UPLOADS if version == 1 else _SCHEMA + _UPLOADS
+            self._db.executescript(f"BEGIN; {scripts} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        elif version != SCHEMA_VERSION:
+            self._db.close()
+            raise StoreError(
+                f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
+                "move it away or set VITRINE_HOME to another folder"
+            )
+        problem = Problem(503, "interrupted", "The server stopped before this explanation was finished.", send="Ask for it again.")
+        for (text,) in self._db.execute("SELECT document FROM explanations WHERE state IN ('queued', 'running')").fetchall():
+            self.save({**json.loads(text), "state": "failed", "problem": problem.to_json()})
+
+    def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None) -> None:
+        """Store a new explanation with its images and the uploaded file; the oldest ones beyond the limit are forgotten."""
+        with self._lock, self._db:
+            number = self._db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM explanations").fetchone()[0]
+            self._db.execute(
+                "INSERT INTO explanations (id, number, state, document) VALUES (?, ?, ?, ?)",
+                (document["id"], number, document["state"], _text(document)),
+            )
+            if upload is not None:
+                self._keep_upload(document["id"], upload)
+            self._put(document["id"], images)
+            self._db.execute(
+                "DELETE FROM explanations WHERE number <= ? AND state IN ('done', 'failed', 'cancelled')", (number - self._keep,)
+            )
+
+    def keep_upload(self, explanation_id: str, upload: bytes) -> None:
+        """Keep the uploaded file with an explanation that has none."""
+        with self._lock, self._db:
+            self._keep_upload(explanation_id, upload)
+
+    def _keep_upload(self, explanation_id: str, upload: bytes) -> None:
+        digest = hashlib.sha256(upload).hexdigest()
+        self._db.execute("INSERT OR IGNORE INTO uploads (digest, data) VALUES (?, ?)", (digest, upload))
+        self._db.execute("UPDATE explanations SET upload = ? WHERE id = ?", (digest, explanation_id))
+
+    def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
+        """Replace the document of a stored explanation, and add images; nothing happens where it was deleted meanwhile."""
+        with self._lock, self._db:
+            changed = self._db.execute(
+                "UPDATE explanations SET state = ?, document = ?, content_key = COALESCE(?, content_key) WHERE id = ?",
+                (document["state"], _text(document), key, document["id"]),
+            ).rowcount
+            if changed:
+                self._put(document["id"], images or {})
+
+    def rename(self, explanation_id: str, title: str | None) -> dict[str, Any] | None:
+        """Give a stored explanation a title, or take it away; the explanation, or None where there is none."""
+        with self._lock, self._db:
+            document = self.document(explanation_id)
+            if document is None:
+                return None
+            document.pop("title", None)
+            if title is not None:
+                document["title"] = title
+            self._db.execute("UPDATE explanations SET document = ? WHERE id = ?", (_text(document), explanation_id))
+            return document
+
+    def _put(self, explanation_id: str, images: Mapping[str, bytes]) -> None:
+        rows = [(explanation_id, name, data) for name, data in images.items()]
+        self._db.executemany("INSERT OR REPLACE INTO images (id, name, data) VALUES (?, ?, ?)", rows)
+
+    def document(self, explanation_id: str) -> dict[str, Any] | None:
+        """The stored explanation, or None."""
+        row = self._one("SELECT document FROM explanations WHERE id = ?", explanation_id)
+        return None if row is None else dict(json.loads(row))
+
+    def file(self, explanation_id: str, name: str) -> bytes | None:
+        """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS``), or None."""
+        row = self._one("SELECT data FROM images WHERE id = ? AND name = ?", explanation_id, name)
+        return None if row is None else bytes(row)
+
+    def upload(self, explanation_id: str) -> bytes | None:
+        """The file that was sent with an explanation, as it was sent; None for a text, and where it was made before uploads were kept."""
+        row = self._one("SELECT data FROM uploads JOIN explanations ON upload = digest WHERE id = ?", explanation_id)
+        return None if row is None else bytes(row)
+
+    def finished(self, key: str) -> str | None:
+        """The id of a finished explanation of the same content, or None."""
+        row = self._one("SELECT id FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC LIMIT 1", key)
+        return None if row is None else str(row)
+
+    def delete(self, explanation_id: str) -> bool:
+        """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
+        with self._lock, self._db:
+            return self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+        self._owner.release()
+
+    def _one(self, query: str, *values: str) -> Any:
+        with self._lock:
+            row = self._db.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,111 @@
+"""What the worker does besides loading and explaining: a study, a question that waits for its answer; and what may go wrong."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from explainers.errors import ExplainerError
+from server.http.problems import Problem
+from server.jobs.feed import Feed, event
+from server.jobs.registry import Entry
+
+log = logging.getLogger(__name__)
+#: Told how many inputs of how many the model has answered.
+Tell = Callable[[int, int], None]
+#: What a study does in the worker's thread: from the model, what says whether to stop, and what is told of the progress, to the answer.
+Work = Callable[[Any, Callable[[], bool], Tell], dict[str, Any]]
+
+
+@dataclass(eq=False)
+class Study:
+    """A question to the model of ``entry``; ``future`` gets the answer, or the Problem.
+
+    is_long  between its forward passes every other question goes first
+    feed     events for whoever follows it: ``progress``, then ``done`` with the answer or ``failed`` with the problem
+    """
+
+    entry: Entry
+    work: Work
+    is_long: bool = False
+    future: Future[dict[str, Any]] = field(default_factory=Future)
+    gone: threading.Event = field(default_factory=threading.Event)
+    feed: Feed = field(default_factory=Feed)
+
+    def __post_init__(self) -> None:
+        self.future.add_done_callback(self._end)
+
+    def tell(self, done: int, total: int) -> None:
+        """So many inputs of so many are answered."""
+        self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
+
+    def _end(self, future: Future[dict[str, Any]]) -> None:
+        try:
+            if not future.cancelled():
+                problem = future.exception()
+                if isinstance(problem, Problem):
+                    self.feed.publish(event(1, "failed", problem.to_json()))
+                else:
+                    self.feed.publish(event(1, "done", future.result()))
+        finally:
+            self.feed.close()
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more: drop the question, or stop at the next pass."""
+        self.gone.set()
+        self.future.cancel()
+
+    def refuse(self, problem: Problem) -> None:
+        """It will not be answered."""
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(problem)
+
+
+def fitting(work: Callable[[], None], model: str, device: str, send: str) -> None:
+    """Run ``work``, once more with memory freed where it ran out; raises Problem 503, saying what to ``send``, where that does not help."""
+    if _fits(work):
+        return
+    _free()
+    if not _fits(work):
+        _free()
+        raise Problem(503, "out-of-memory", f"{model} needs more memory than {device} has for this.", send=send)
+
+
+def _fits(work: Callable[[], None]) -> bool:
+    """Run ``work``; False where memory ran out. On return the failed attempt's frames, and so its tensors, are gone."""
+    try:
+        work()
+    except (torch.OutOfMemoryError, MemoryError):
+        return False
+    return True
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
+    """What to tell a person of an ``error`` of a task of this ``kind``: ``refusal`` is the slug where the engine says what is wrong.
+
+    An error that nobody foresaw goes to the log.
+    """
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, ExplainerError):
+        return Problem(422, refusal, str(error))
+    log.error("the %s failed", kind, exc_info=error)
+    return Problem(500, f"{kind}-failed", f"The {kind} failed: {type(error).__name__}: {error}")
+
+
+def interrupted() -> Problem:
+    """The server stops."""
+    return Problem(503, "interrupted", "The server is stopping.", send="Ask again when it is back.")

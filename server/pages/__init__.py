@@ -1,0 +1,1 @@
+"""The pages: routes, the contexts of their templates, a page for each method, embedding."""

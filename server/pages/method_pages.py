@@ -1,0 +1,73 @@
+"""A page for each method, made from the registry: formula, plain words, cost, rules, options, and a live example that the page asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from explainers import RULES
+from explainers.methods.about import ABOUT, SYMBOLS
+from server.docs import ARXIV
+from server.http.problems import Problem, suggestion
+from server.pages.formula import mathml, symbols
+from server.results import figures_of, folders_of_runs, read_results
+from server.services import Use
+
+
+def linked(text: str) -> Markup:
+    """A text whose papers of arXiv are links."""
+    link = r'<a href="https://arxiv.org/abs/\1" rel="noreferrer" target="_blank">arXiv \1</a>'
+    return Markup(ARXIV.sub(link, str(escape(text))))
+
+
+def legend(formula: tuple[str, ...]) -> list[tuple[Markup, str]]:
+    """The symbols of a formula that need a word, in the order of the table, and what they mean."""
+    used = set().union(*(symbols(line) for line in formula))
+    return [(Markup(mathml(symbol, "inline")), meaning) for symbol, meaning in SYMBOLS.items() if symbol in used]
+
+
+def about(name: str) -> dict[str, Any]:
+    """What is written of a read-out, as its page shows it; empty for one that nobody has written of."""
+    if name not in ABOUT:
+        return {}
+    entry = ABOUT[name]
+    return {
+        "formula": [Markup(mathml(line)) for line in entry.formula],
+        "legend": legend(entry.formula),
+        "words": entry.words,
+        "trust": entry.trust,
+        "fails": linked(entry.fails),
+    }
+
+
+def add_method_pages(app: FastAPI, templates: Environment, shared: Mapping[str, Any]) -> None:
+    """Add ``/methods/{read-out}`` to ``app``."""
+    template = templates.get_template("method.html")
+
+    def page(name: str, services: Use) -> HTMLResponse:
+        listed = {method["name"]: method for method in services.engine.methods(None)}
+        if name not in listed:
+            near = suggestion(name, listed)
+            raise Problem(404, "no-such-method", f"There is no method {name!r}.", send=f"{near}They are listed at /methods.")
+        method = listed[name]
+        results, _ = read_results(folders_of_runs(services.settings.runs, services.runs.folder))
+        papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
+        return HTMLResponse(
+            template.render(
+                shared,
+                path="/methods",
+                title=method["title"],
+                method=method,
+                about=about(name),
+                figures=figures_of(name, method["rules"], results),
+                papers=[linked(paper) for paper in papers],
+                rules={rule.name: rule.title for rule in RULES.values()},
+            )
+        )
+
+    app.add_api_route("/methods/{name}", page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)

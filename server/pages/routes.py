@@ -1,0 +1,89 @@
+"""The pages: plain templates that carry no data, and the static files that fill them from the API."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from server.http.problems import Problem
+from server.pages.embedding import add_embedding
+from server.pages.method_pages import add_method_pages
+from server.settings import Settings
+
+#: path -> (template, title); the order is the order of the navigation
+PAGES: dict[str, tuple[str, str]] = {
+    "/": ("home.html", "What the model looked at"),
+    "/image": ("image.html", "Image"),
+    "/prompt": ("prompt.html", "Prompt"),
+    "/text": ("text.html", "Text"),
+    "/methods": ("methods.html", "Methods"),
+    "/models": ("models.html", "Models"),
+    "/history": ("history.html", "History"),
+    "/leaderboard": ("leaderboard.html", "Leaderboard"),
+}
+
+
+class _Static(StaticFiles):
+    """Static files that a browser asks about again each time, so that a new version is never mixed with an old one.
+
+    Fonts have their version in their name and are kept for a year: text that waits for a font would move.
+    """
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if path.endswith(".woff2") else "no-cache"
+        return response
+
+
+def _folder(name: str) -> Path:
+    """The folder ``name`` of the pages: inside the package where it is installed, beside it in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    for folder in (here / name, here.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"the folder '{name}' of the pages is missing beside {here}; install Vitrine again")
+
+
+def _version() -> str:
+    try:
+        return version("vitrine")
+    except PackageNotFoundError:
+        return "unreleased"
+
+
+def environment() -> Environment:
+    """The template environment, with autoescape on and undefined names left to Jinja's default (empty)."""
+    return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))
+
+
+def add_pages(app: FastAPI, settings: Settings) -> None:
+    """Add the pages and ``/static`` to ``app``."""
+    templates = environment()
+    shared = {"version": _version(), "embed": bool(settings.embed)}
+
+    def add(path: str, template: str, title: str) -> None:
+        def page(request: Request) -> HTMLResponse:
+            return HTMLResponse(templates.get_template(template).render(shared, path=path, title=title))
+
+        app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
+
+    for path, (template, title) in PAGES.items():
+        add(path, template, title)
+    add_method_pages(app, templates, shared)
+    add_embedding(app, templates, shared)
+
+    def problem_page(problem: Problem) -> HTMLResponse:
+        titles = {404: "There is no such page"}
+        title = titles.get(problem.status, problem.to_json()["title"])
+        text = templates.get_template("problem.html").render(shared, path=None, title=title, problem=problem)
+        return HTMLResponse(text, problem.status, problem.headers)
+
+    app.state.problem_page = problem_page
+    app.mount("/static", _Static(directory=_folder("static")), name="static")

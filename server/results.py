@@ -1,0 +1,118 @@
+"""The reports of ``vitrine evaluate`` that the leaderboard shows: those that ship with Vitrine, and those of folders that are named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.evaluation.html import ranked, shown
+from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
+from server.http.problems import Problem
+
+_ID = re.compile(r"[^a-z0-9-]+")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One report; ``shipped`` says whether it came with Vitrine."""
+
+    id: str
+    folder: Path
+    report: dict[str, Any]
+    shipped: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The report without the comparison of every pair of methods."""
+        document = {name: value for name, value in self.report.items() if name != "apart"}
+        return {"id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs, **document}
+
+    @property
+    def shows_inputs(self) -> bool:
+        """Whether the run keeps examples."""
+        return (self.folder / EXAMPLES).is_file()
+
+    def examples(self) -> dict[str, Any]:
+        """The best and worst cases of each method and metric. Raises Problem 404 where the run keeps none, 422 where they are broken."""
+        path = self.folder / EXAMPLES
+        if not self.shows_inputs:
+            detail = f"The run {self.id} keeps no examples: its inputs may not be passed on, so its reports hold figures alone."
+            raise Problem(404, "no-examples", detail, send="Measure it anew, without --no-examples, where you have the data.")
+        try:
+            examples: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError):
+            raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports anew with vitrine evaluate.") from None
+        return examples
+
+
+#: What a method's page says of its figures: the first of these that a run has of each kind, faithfulness and agreement with people's marks.
+_TOLD = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a run found of one spec by one metric, as it is printed: ``place`` among ``of`` methods that have a value, 1 for the best."""
+
+    result: Result
+    spec: str
+    metric: dict[str, Any]
+    value: str
+    interval: str
+    place: int
+    of: int
+
+
+def figures_of(readout: str, rules: Iterable[str], results: Iterable[Result]) -> list[Figure]:
+    """What runs found of a read-out alone and under these ``rules``, run by run, best first."""
+    figures, specs = [], {readout, *(f"{readout}:{rule}" for rule in rules)}
+    for result in results:
+        report = result.report
+        metrics = {metric["name"]: metric for metric in report["metrics"]}
+        for name in (next((name for name in names if name in metrics), None) for names in _TOLD):
+            if name is None:
+                continue
+            metric, values = metrics[name], report["results"][name]
+            order = ranked(report, metric)
+            for spec in order:
+                if spec.partition("?")[0] in specs:
+                    low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
+                    value = shown(values[spec]["value"], metric["unit"])
+                    figures.append(Figure(result, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
+    return figures
+
+
+def shipped_folder() -> Path | None:
+    """The folder of the results that ship: inside the package where it is installed, in ``docs`` in a checkout."""
+    here = Path(__file__).resolve().parent
+    return next((folder for folder in (here / "results_shipped", here.parent / "docs" / "results") if folder.is_dir()), None)
+
+
+def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
+    """The folders of runs: those that are ``named``, and that of the runs that were ``begun`` on the page, once one has ended."""
+    return [*named, *([str(begun)] if begun.is_dir() and any(begun.glob(f"*/{REPORT}")) else [])]
+
+
+def read_results(folders: Iterable[str]) -> tuple[list[Result], list[str]]:
+    """The results that ship and those in ``folders``, each a run or a folder of runs; and what is wrong with those that cannot be read."""
+    results: list[Result] = []
+    wrong: list[str] = []
+    shipped = shipped_folder()
+    places = [*([(shipped, True)] if shipped else []), *((Path(folder).expanduser(), False) for folder in folders)]
+    for place, is_shipped in places:
+        files = sorted({*place.glob(REPORT), *place.glob(f"*/{REPORT}")})
+        if not files and not is_shipped:
+            wrong.append(f"{place} holds no {REPORT}, nor does a folder in it.")
+        for path in files:
+            try:
+                report = check_report(json.loads(path.read_text("utf-8")), path)
+            except (OSError, ValueError) as problem:
+                wrong.append(str(problem) if isinstance(problem, ExplainerError) else f"{path} cannot be read: {problem}.")
+                continue
+            name = _ID.sub("-", path.parent.resolve().name.lower()).strip("-") or "run"
+            number = sum(result.id == name or result.id.startswith(f"{name}.") for result in results)
+            results.append(Result(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
+    return results, wrong

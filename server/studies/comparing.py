@@ -1,0 +1,51 @@
+"""Studies of two inputs: each word of a prompt and its patches, and why two inputs of one model are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explainers.models.base import TextPair
+from server.engine import Engine
+from server.http.problems import Problem
+from server.lookup import find_document
+from server.services import Services
+from server.studies.study import Subject, subject_of
+
+
+def words_and_patches(engine: Engine, subject: Subject, prompt: str | None, **how: Any) -> dict[str, Any]:
+    """The interaction of each word of a prompt with each patch; of the first explained prompt where none is named."""
+    if subject.model.kind != "clip":
+        detail = f"{subject.document['model']} compares no picture with words."
+        raise Problem(422, "wrong-model", detail, send="Explain a picture and prompts with a CLIP model, and ask for that.")
+    pixels = {"pixel_values": subject.tensors["pixel_values"]}
+    return _answer(subject, engine.interaction(subject.loaded, pixels, prompt or subject.labels[0], cancelled=subject.cancelled, **how))
+
+
+def alike(engine: Engine, services: Services, subject: Subject, other: str, **how: Any) -> dict[str, Any]:
+    """Why the input of one explanation is like that of another, which the same model explained."""
+    document = find_document(other, services)
+    if document["state"] != "done":
+        raise Problem(409, "not-done", f"The explanation {other!r} is {document['state']}, not done.", send="Ask once it is done.")
+    if document["model"] != subject.document["model"]:
+        detail = f"The explanations are of two models, {subject.document['model']} and {document['model']}."
+        raise Problem(422, "other-model", detail, send="Compare two inputs of one model.")
+    second = subject_of(services, document, subject.loaded, subject.cancelled, subject.tell)
+    sides = [_input(side.document, side) for side in (subject, second)]
+    return {"other": other, **_answer(subject, engine.alike(subject.loaded, *sides, cancelled=subject.cancelled, **how))}
+
+
+def _input(document: Mapping[str, Any], subject: Subject) -> Any:
+    """The input of an explanation as the engine takes it."""
+    given = document["input"]
+    if given["kind"] == "image":
+        return {"pixel_values": subject.tensors["pixel_values"]}
+    if "text_pair" in given:
+        return TextPair(given["text"], given["text_pair"])
+    return given["text"]
+
+
+def _answer(subject: Subject, interaction: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = interaction.to_json()
+    subject.notes.extend(answer.pop("notes"))
+    return answer

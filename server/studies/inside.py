@@ -1,0 +1,55 @@
+"""Studies that look inside a model: a rule mixed by hand, the maps of its heads, what its blocks add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from explainers.targets import AnyOf, Contrast, Probability, Target, named_target
+from server.engine import Engine
+from server.http.problems import Problem
+from server.lookup import find_target
+from server.studies.study import Subject
+
+
+def target_of(info: dict[str, Any], labels: Sequence[str] | None) -> Target:
+    """A target of the engine from what an explanation says of it; ``labels`` are those of the classes, None where prompts are explained."""
+
+    def named(text: str) -> str | int | AnyOf:
+        return text if labels is None else named_target(text, labels)
+
+    if "against" in info:
+        return Contrast(named(info["of"]), named(info["against"]))
+    of = info["index"] if labels is not None and "index" in info else named(info.get("of", info["label"]))
+    return Probability(of) if info.get("read") == "probability" else of
+
+
+def question(subject: Subject, label: str | None) -> dict[str, Any]:
+    """The input of a study and one of its targets, as the engine takes them; raises Problem 404 for a target that was not explained."""
+    if "windows" in subject.document:
+        detail = f"This text was read in {len(subject.document['windows'])} windows, and this looks inside the model at one text at a time."
+        raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that the model takes whole, and ask for that.")
+    clip = subject.model.kind == "clip"
+    inputs = {name: tensor for name, tensor in subject.tensors.items() if name == "pixel_values" or not clip}
+    return {
+        "model": subject.model,
+        "inputs": inputs,
+        "target": target_of(find_target(subject.document, label), None if clip else subject.labels),
+        "prompts": subject.labels if clip and subject.model.side == "image" else None,
+        "cancelled": subject.cancelled,
+    }
+
+
+def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+    """The map of a read-out under a rule of these choices, and how full its account is."""
+    return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
+
+
+def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | list[int] | None) -> dict[str, Any]:
+    """The maps of the heads."""
+    return dict(engine.head_maps(question(subject, label), quantity, **which).to_json())
+
+
+def contributions(engine: Engine, subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
+    """What each block adds to a map."""
+    return dict(engine.contributions(question(subject, label), spec).to_json())

@@ -1,0 +1,217 @@
+"""What a model says when tokens are taken away from a stored input: curves along the order of each map, or one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.faithfulness.deletion import notes_on, run_deletion
+from explainers.faithfulness.reading import Reading, reading_of
+from explainers.metrics.faithfulness import Order, area, curves, removal_counts, removal_order
+from explainers.models.base import TextPair, Windows
+from explainers.models.outputs import probabilities
+from explainers.models.token_removal import TokenRemoval, input_removal
+from server.http.problems import Problem
+from server.studies.rewriting import find_again, rewrite
+from server.studies.study import Subject
+
+#: Shares of the tokens that are gone, where nobody says otherwise: those of the papers, and more at both ends, where curves bend most.
+FRACTIONS = (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1)
+_TOP = 5
+
+
+def reading(subject: Subject, label: str | None) -> Reading:
+    """How the explained target called ``label``, the first one by default, is watched; raises Problem 422."""
+    targets = subject.document["targets"]
+    target = next((info for info in targets if label is None or info["label"] == label), None)
+    if target is None:
+        known = ", ".join(info["label"] for info in targets)
+        raise Problem(422, "no-such-target", f"{label!r} was not explained.", send=f"Explained: {known}.")
+    return reading_of(subject.model, subject.labels, target)
+
+
+def removal_of(subject: Subject, label: str) -> TokenRemoval:
+    """The input whose tokens can be taken away: the patches of an image, the pieces of a text, or those of the prompt ``label``.
+
+    It takes several forward passes to find out how, so it is made once for the explanations that were asked last.
+    """
+    made: TokenRemoval = subject.model.keep((subject.document["id"], label), lambda: _removal(subject, label))
+    return made
+
+
+def _removal(subject: Subject, label: str) -> TokenRemoval:
+    document = subject.document
+    tokens = _read(document, label).get("tokens")
+    if tokens is None:
+        rows, columns = next(iter(document["maps"]))["grid"]
+        return input_removal(subject.model, subject.tensors, grid=(rows, columns))
+    if "windows" in document:
+        return input_removal(subject.model, subject.tensors, windows=_windows(subject, document["input"]["text"]))
+    place = subject.labels.index(label) if "prompts" in document else None
+    return input_removal(subject.model, subject.tensors, special=[token["special"] for token in tokens], place=place)
+
+
+def _windows(subject: Subject, text: str) -> Windows:
+    """The windows in which a long text was read."""
+    windows: Windows | None = subject.model.windows(text)
+    assert windows is not None
+    return windows
+
+
+def _read(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+    """What the explained tower read for a target: the prompt, where the words of prompts are explained, else the input."""
+    prompts: Sequence[Mapping[str, Any]] = document.get("prompts", ())
+    return next((prompt for prompt in prompts if prompt["prompt"] == label), document["input"])
+
+
+def _places(document: Mapping[str, Any], label: str) -> list[int]:
+    """The index of each token that can be taken away among the scores of a map for ``label``: of patches all, of texts those that are not
+    special.
+    """
+    tokens = _read(document, label).get("tokens")
+    if tokens is None:
+        return list(range(len(document["maps"][0]["scores"])))
+    return [i for i, token in enumerate(tokens) if not token["special"]]
+
+
+def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | None) -> dict[str, Tensor]:
+    """The scores (N,) of each method's map for ``target``; raises Problem 422 for a method that has none."""
+    places = _places(document, target)
+    maps = {entry["method"]: torch.tensor(entry["scores"])[places] for entry in document["maps"] if entry["target"] == target}
+    if specs is None:
+        return maps
+    for spec in specs:
+        if spec not in maps:
+            raise Problem(422, "no-such-map", f"The explanation has no map {spec!r} for {target!r}.", send=f"It has: {', '.join(maps)}.")
+    return {spec: maps[spec] for spec in specs}
+
+
+def perturbation_curves(
+    subject: Subject, target: str | None, methods: Sequence[str] | None, orders: Sequence[Order], fractions: Sequence[float] | None
+) -> dict[str, Any]:
+    """The deletion test of the maps of a target."""
+    question = reading(subject, target)
+    maps = maps_of(subject.document, question.label, methods)
+    removal = removal_of(subject, question.label)
+    shares = sorted(set(fractions or FRACTIONS))
+    if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
+        detail = f"At the fractions {', '.join(f'{share:g}' for share in shares)} always as many of the {removal.tokens} tokens are gone."
+        raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
+    outcome = run_deletion(removal, question, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
+    subject.notes.extend(outcome.notes)
+    return outcome.to_json()
+
+
+def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
+    """The area under the curve of a target while the tokens go most important first by ``scores``, which are as those of a map.
+
+    Raises Problem 422 where there are more or fewer of them.
+    """
+    question = reading(subject, target)
+    wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == question.label)
+    if len(scores) != wanted:
+        detail = f"There are {len(scores)} scores, and a map of this explanation has {wanted}."
+        raise Problem(422, "other-length", detail, send="Send one for every token, as the maps have them.")
+    removal = removal_of(subject, question.label)
+    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
+    order = removal_order(torch.tensor(scores)[_places(subject.document, question.label)], "most")
+    values = question.values(curves(removal, order[None], counts, subject.before_pass)[0])
+    return {
+        "read": question.read,
+        "area": area([count / removal.tokens for count in counts], values[question.read]),
+        **_how(subject, removal),
+    }
+
+
+def _how(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
+    subject.notes.extend(notes_on(removal, ()))
+    return {"how": removal.how, "tokens": removal.tokens}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Which tokens to take away: these, all but these, or the first of a map's order; and words to write in another way."""
+
+    remove: Sequence[int] | None = None
+    keep: Sequence[int] | None = None
+    method: str | None = None
+    order: Order = "most"
+    fraction: float | None = None
+    replace: Mapping[int, str] | None = None
+
+
+def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
+    """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
+    question = reading(subject, target)
+    given = _read(subject.document, question.label)
+    gone = _gone(subject, question, edit)
+    text: str | None = given.get("text")
+    if edit.replace:
+        removal, keep, text = _rewritten(subject, edit.replace, gone)
+    else:
+        removal, keep = removal_of(subject, question.label), _without(gone, _places(subject.document, question.label))
+    logits = removal.logits(keep[None], subject.before_pass)[0]
+    return {
+        "target": question.label,
+        "read": question.read,
+        **_how(subject, removal),
+        "removed": gone,
+        **({} if text is None else {"text": text}),
+        **{name: float(value) for name, value in question.values(logits).items()},
+        "top": _top(question, logits, subject.labels),
+    }
+
+
+def _top(question: Reading, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The labels with the largest logits, as the ``top`` of an explanation has them: a regression has no probabilities."""
+    shares = None if question.output == "regression" else probabilities(logits.double() / question.temperature, question.output).tolist()
+    best = logits.argsort(descending=True)[:_TOP].tolist()
+    named = [{"label": labels[i], "index": i, "logit": float(logits[i])} for i in best]
+    return named if shares is None else [{**entry, "probability": shares[entry["index"]]} for entry in named]
+
+
+def _gone(subject: Subject, question: Reading, edit: Edit) -> list[int]:
+    """The indices, among the scores of a map, of the tokens that are taken away."""
+    places = _places(subject.document, question.label)
+    if edit.fraction is not None:
+        assert edit.method is not None
+        (scores,) = maps_of(subject.document, question.label, [edit.method]).values()
+        (count,) = removal_counts([edit.fraction], len(places), removal_of(subject, question.label).least)
+        return sorted(places[i] for i in removal_order(scores, edit.order)[:count].tolist())
+    named = set(edit.keep if edit.keep is not None else edit.remove or ())
+    strange = sorted(named - set(places))
+    if strange:
+        send = f"Send indices of the scores of a map, from {places[0]} to {places[-1]}; special tokens always stay."
+        raise Problem(422, "no-such-token", f"Token {strange[0]} cannot be taken away.", send=send)
+    return [i for i in places if (i in named) == (edit.keep is None)]
+
+
+def _without(gone: Sequence[int], places: Sequence[int]) -> Tensor:
+    """What is kept, bool (N,), of the tokens at ``places``."""
+    absent = set(gone)
+    return torch.tensor([place not in absent for place in places])
+
+
+def _rewritten(subject: Subject, replace: Mapping[int, str], gone: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
+    """The text with words replaced, read anew, and without the tokens that are gone."""
+    given = subject.document["input"]
+    if given["kind"] != "text":
+        what = "a prompt: ask for another one" if "prompts" in subject.document else "an image"
+        raise Problem(422, "not-a-text", f"Words are replaced in a text, and this is {what}.", send="Leave replace out.")
+    written = rewrite(given, replace)
+    windows = subject.model.windows(written.text) if written.text_pair is None and "long_texts" not in subject.document else None
+    if windows is not None:
+        removal = input_removal(subject.model, {}, windows=windows)
+        places = [i for i, token in enumerate(windows.whole.tokens) if not token.special]
+        return removal, _without(find_again(gone, written, windows.whole.tokens), places), written.text
+    prepared = subject.model.prepare(written.text if written.text_pair is None else TextPair(written.text, written.text_pair))
+    (record,), (notes,) = prepared.inputs, prepared.notes
+    subject.notes.extend(notes)
+    tokens = [{"special": token.special} for token in record.tokens]
+    places = [i for i, token in enumerate(tokens) if not token["special"]]
+    removal = input_removal(subject.model, prepared.tensors, special=[token["special"] for token in tokens])
+    return removal, _without(find_again(gone, written, record.tokens), places), written.text

@@ -1,0 +1,78 @@
+"""What may be asked of a word probe, ``explainers.word_probe``, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from explainers.faithfulness.word_probe import SLOT, filled_texts
+from server.engine import Engine
+from server.http.problems import Problem
+from server.jobs.intake import check_method, find_named
+from server.jobs.registry import Facts
+from server.jobs.tasks import Tell
+
+MOST_GROUPS, MOST_WORDS, MOST_TEXTS = 4, 30, 60
+MOST_CHARS = 1000  # of the template
+
+Word = Annotated[str, Field(min_length=1, max_length=60)]
+
+
+class Group(BaseModel):
+    """Words that stand for one group."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    name: str = Field(min_length=1, max_length=60)
+    words: list[Word] = Field(min_length=1, max_length=MOST_WORDS)
+
+
+class Probe(BaseModel):
+    """What is asked: ``template`` has one slot, ``target`` is a class of the model, ``method`` a spec."""
+
+    model_config = ConfigDict(extra="forbid")
+    model: str = Field(min_length=1, max_length=200)
+    template: str = Field(max_length=MOST_CHARS)
+    groups: list[Group] = Field(min_length=1, max_length=MOST_GROUPS)
+    target: str = Field(min_length=1, max_length=200)
+    method: str = Field(default="input_x_gradient:conservative", max_length=200)
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        """Name of a group -> its words."""
+        return {group.name: group.words for group in self.groups}
+
+
+def check(probe: Probe) -> None:
+    """Raise Problem 422 for what is wrong whatever the model."""
+    slots = probe.template.count(SLOT)
+    if slots != 1:
+        detail = f"The template has {slots or 'no'} slots" if slots else "The template has no slot"
+        raise _bad("wrong-template", f"{detail}.", f"Write {SLOT} once, where the words shall stand.")
+    names = [group.name for group in probe.groups]
+    if len(set(names)) < len(names):
+        raise _bad("wrong-groups", "Two groups have the same name.", "Give each group a name of its own.")
+    texts = len(filled_texts(probe.template, probe.words))
+    if texts > MOST_TEXTS:
+        raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
+
+
+def answer(probe: Probe, model: Any, facts: Facts, engine: Engine, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+    """The word probe that is asked for, as plain data.
+
+    Raises Problem 422 for what does not fit the model.
+    """
+    if facts.kind != "text":
+        raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
+    check_method(probe.method, facts, engine)
+    readout = engine.readout_of(probe.method, facts.blocks)
+    if any(method["slow"] for method in facts.methods if method["name"] == readout):
+        raise _bad("too-slow", f"{probe.method} takes too long for so many texts.", "Choose a method that is not marked slow.")
+    target = find_named(probe.target, facts)
+    outcome = engine.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)
+    return {**outcome.to_json(), "model": probe.model}
+
+
+def _bad(slug: str, detail: str, send: str) -> Problem:
+    return Problem(422, slug, detail, send=send)

@@ -1,0 +1,63 @@
+"""Write words of a stored text in another way, and find again the tokens that stay."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from server.http.problems import Problem
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The text with its words replaced; ``spans``: for each token, (part, start, end) in the new text, or None where its word is gone."""
+
+    text: str
+    text_pair: str | None
+    spans: list[tuple[int, int, int] | None]
+
+
+def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
+    """``told`` is the input of a document, ``replace`` maps the indices of its words to other words. Raises Problem 422."""
+    words, texts = given["words"], [given["text"], given.get("text_pair")]
+    if texts[0] is None:
+        raise Problem(422, "no-text", "The text of this explanation is not known, only its tokens.", send="Leave replace out.")
+    for place, word in replace.items():
+        if not 0 <= place < len(words):
+            send = f"Send indices of input.words: 0 to {len(words) - 1}."
+            raise Problem(422, "no-such-word", f"The text has no word {place}.", send=send)
+        if not word.strip():
+            raise Problem(422, "empty-word", f"Word {place} is replaced by nothing.", send="Send its tokens in remove to take it away.")
+    spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in given["tokens"]]
+    for place in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
+        part, start, end = words[place].get("part", 0), words[place]["start"], words[place]["end"]
+        text, longer = texts[part], len(replace[place]) - (end - start)
+        assert text is not None
+        texts[part] = text[:start] + replace[place] + text[end:]
+        for i, span in enumerate(spans):
+            if i in words[place]["tokens"]:
+                spans[i] = None
+            elif span is not None and span[0] == part and span[1] >= end and not given["tokens"][i]["special"]:
+                spans[i] = (part, span[1] + longer, span[2] + longer)
+    assert texts[0] is not None
+    return Rewritten(texts[0], texts[1], spans)
+
+
+def find_again(gone: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
+    """Where the tokens ``gone`` of the old text are among the ``tokens`` of the new one. Raises Problem 422 where one is not there."""
+    places = defaultdict(list)
+    for i, token in enumerate(tokens):
+        if not token.special:
+            places[token.part, token.start, token.end].append(i)
+    kept = []
+    for i in gone:
+        span = written.spans[i]
+        if span is None:
+            raise Problem(422, "both-edits", f"Token {i} is of a word that is replaced.", send="Remove it or replace its word, not both.")
+        if not places[span]:
+            detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
+            raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
+        kept.append(places[span].pop(0))
+    return kept

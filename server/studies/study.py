@@ -1,0 +1,191 @@
+"""Studies: questions about a stored explanation that need its model again, on exactly the input that it was given then."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+from PIL import Image
+from safetensors.torch import load
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+from torch import Tensor
+
+from explainers.models.base import TextPair
+from server.http.problems import Problem
+from server.jobs.store import TENSORS
+from server.jobs.tasks import Study, Tell, Work
+from server.lookup import find_document, stored_file
+from server.services import Services
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a study works with, in the worker's thread.
+
+    model      on the side that was explained (``model.side``)
+    tensors    what the model was given, a batch of one on its device: ``model.forward(tensors)`` gives the logits (1, labels) of the
+               document; those of a CLIP model's text side are (labels, 1)
+    labels     the names of the logits: the classes, or the prompts of a CLIP model
+    document   the explanation as JSON
+    cancelled  whether to stop: ``explainers.explain`` takes it, and :meth:`check` asks it
+    loaded     the model as it was loaded: of a CLIP model the image side
+    tell       to be called between forward passes with how many inputs of how many the model has answered
+    notes      what a person should know; a study may add its own. They go into the answer
+    """
+
+    model: Any
+    tensors: dict[str, Tensor]
+    labels: list[str]
+    document: dict[str, Any]
+    cancelled: Callable[[], bool]
+    stop: type[Exception]
+    tell: Callable[[int, int], None]
+    loaded: Any
+    notes: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Call it between forward passes: ends the study where nobody waits for it any more, and tells the server that it lives."""
+        if self.cancelled():
+            raise self.stop
+
+    def before_pass(self, done: int, total: int) -> None:
+        """As :meth:`check`; and tells whoever waits how far the study is."""
+        self.tell(done, total)
+        self.check()
+
+
+#: A study: from its subject to its answer as JSON. It may raise ExplainerError (answered 422) and Problem.
+Ask = Callable[[Subject], dict[str, Any]]
+
+
+async def study(services: Services, explanation_id: str, ask: Ask, request: Request, *, is_long: bool = False) -> dict[str, Any]:
+    """Run ``ask`` in the worker's thread, before the explanations that wait; its answer, with ``id`` and ``notes``. Where it ``is_long``,
+    every other question goes first, also between two of its forward passes: that is for studies of many passes.
+
+    The model is loaded where it is not. Raises Problem 404 (no such explanation), 409 (not finished, or the model has changed since),
+    422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
+    """
+    return await _answer(await _begin(services, explanation_id, ask, is_long), request)
+
+
+async def followed_study(services: Services, explanation_id: str, ask: Ask, *, is_long: bool = False) -> EventSourceResponse:
+    """As :func:`study`, told as it goes in server-sent events: ``progress`` with how many inputs of how many the model has answered
+    (``asked``, ``total``), then ``done`` with the answer, or ``failed`` with the problem. What can be refused at once is a Problem.
+    """
+    task = await _begin(services, explanation_id, ask, is_long)
+
+    async def events() -> AsyncIterator[ServerSentEvent]:
+        try:
+            async for said in task.feed.follow():
+                yield ServerSentEvent(data=said.data, event=said.name)
+        finally:
+            task.cancel()
+
+    return EventSourceResponse(events(), sep="\n")
+
+
+async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool) -> Study:
+    document = await run_in_threadpool(find_document, explanation_id, services)
+    if document["state"] != "done":
+        detail = f"The explanation is {document['state']}, not done."
+        raise Problem(409, "not-done", detail, send="Ask once it is done, or ask for a new explanation.")
+
+    def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+        subject = subject_of(services, document, model, cancelled, tell)
+        answer = ask(subject)
+        return {"id": explanation_id, **answer, "notes": subject.notes}
+
+    return await _submit(services, document["model"], work, is_long)
+
+
+async def _submit(services: Services, model: str, work: Work, is_long: bool) -> Study:
+    def submit() -> Study:
+        task = Study(services.registry.ask(model, services.worker.load), work, is_long)
+        services.worker.study(task)
+        return task
+
+    return await run_in_threadpool(submit)
+
+
+async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False) -> dict[str, Any]:
+    """Run ``work`` on the model of this name in the worker's thread, with the precedence of a :func:`study`; its answer.
+
+    The model is loaded where it is not. Raises Problem 422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
+    """
+    return await _answer(await _submit(services, model, work, is_long), request)
+
+
+async def _answer(task: Study, request: Request) -> dict[str, Any]:
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+    try:
+        if not await ends_before_hang_up(request, ended.wait()):
+            raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
+        return task.future.result()
+    finally:
+        task.cancel()
+
+
+async def ends_before_hang_up(request: Request, work: Coroutine[Any, Any, Any]) -> bool:
+    """Wait until ``work`` ends, or until the client hangs up, which ends the waiting; whether the work came first."""
+
+    async def hang_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.create_task(work), asyncio.create_task(hang_up())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def prompts_of(document: Mapping[str, Any]) -> list[str]:
+    """The prompts of a CLIP model in the order of its logits."""
+    targets = document["targets"]
+    named = [name for info in targets for name in (info.get("of", info["label"]), info.get("against")) if name is not None]
+    return list(dict.fromkeys(named))
+
+
+def subject_of(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool], tell: Tell) -> Subject:
+    """Worker thread: what the model was given then."""
+    if model.weights_digest != document["weights_digest"]:
+        detail = f"The weights of {document['model']} have changed since this explanation was made."
+        raise Problem(409, "model-changed", detail, send="Ask for the explanation again.")
+    loaded = model
+    if model.kind == "clip":
+        model = model.seen_from("text" if "prompts" in document else "image")
+    labels = prompts_of(document) if model.kind == "clip" else list(model.labels)
+    notes: list[str] = []
+    stored = stored_file(document["id"], TENSORS, services)
+    if stored is not None:
+        tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
+    else:
+        tensors = _prepared_again(services, document, model, labels, notes)
+    return Subject(model, tensors, labels, document, cancelled, services.engine.cancelled, tell, loaded, notes)
+
+
+def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
+    """The input of an explanation that was made before inputs were kept, from its text or its picture, with a note on what that means."""
+    given = document["input"]
+    if given["kind"] == "text":
+        source: Any = TextPair(given["text"], given["text_pair"]) if "text_pair" in given else given["text"]
+    else:
+        picture = stored_file(document["id"], "original.jpg", services)
+        if picture is None:
+            raise Problem(409, "input-lost", "The picture of this explanation was not kept.", send="Ask for the explanation again.")
+        source = Image.open(io.BytesIO(picture), formats=("JPEG",)).convert("RGB")
+        notes.append(
+            "This explanation was made before inputs were kept as the model saw them: its picture was prepared again from a smaller copy, "
+            "so the numbers may differ a little from those of the maps."
+        )
+    tensors: dict[str, Tensor] = dict(model.prepare(source).tensors)
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(labels).tensors}

@@ -1,0 +1,73 @@
+// The button over the plates that opens the choice of methods, which is fetched when it is first wanted.
+
+import { el, styled } from "../core/dom.js";
+import { Registry } from "../core/registry.js";
+
+export class Chooser {
+  #panel = null;
+
+  /** The choice opens in `root`. `onChoose(specs)` is called with the chosen specs, `onProblem(problem)` where it cannot be opened. */
+  constructor(root, onChoose, onProblem) {
+    Object.assign(this, { root, onChoose, onProblem, registry: new Registry(), chosen: [] });
+    this.button = el("button", { type: "button", class: "act plain", id: "choose-methods", "aria-expanded": "false", "aria-controls": root.id, on: { click: () => this.#turn(root.hidden) } });
+    root.hidden = true;
+    root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());
+    this.#count();
+  }
+
+  setRegistry(registry) {
+    this.registry = registry;
+    this.#panel?.setRegistry(registry);
+    this.setChosen(this.chosen);
+  }
+
+  setChosen(specs) {
+    this.chosen = specs;
+    this.#panel?.setTicked(specs);
+    this.#count();
+  }
+
+  /** Open the fields of a method, filled in as `spec` has them. */
+  async configure(spec) {
+    await this.#turn(true);
+    this.#panel?.configure(spec);
+  }
+
+  async #turn(open) {
+    if (!open) return this.#close();
+    try {
+      this.#panel ??= await this.#load();
+    } catch (problem) {
+      return this.onProblem(problem);
+    }
+    this.root.hidden = false;
+    this.button.setAttribute("aria-expanded", "true");
+  }
+
+  async #load() {
+    const [{ Choosing }] = await Promise.all([import("./choosing.js"), styled("/static/styles/workbench/chooser.css")]);
+    const panel = new Choosing(this.root, (specs) => {
+      this.#close();
+      this.onChoose(specs);
+    });
+    panel.setRegistry(this.registry);
+    panel.setTicked(this.chosen);
+    return panel;
+  }
+
+  #close() {
+    if (this.root.hidden) return;
+    if (this.root.contains(document.activeElement)) this.button.focus();
+    this.root.hidden = true;
+    this.button.setAttribute("aria-expanded", "false");
+    this.#panel?.setTicked(this.chosen);
+  }
+
+  #count() {
+    const { size } = this.registry;
+    const able = this.chosen.filter((spec) => this.registry.plate(spec)?.family !== "control");
+    const random = this.chosen.length > able.length ? " + random" : ""; // it is no method
+    this.button.replaceChildren("Methods ", el("span", { class: "num" }, size ? [String(able.length), el("span", { class: "wide" }, random)] : [])); // it keeps its room
+    this.button.title = `Choose among ${size} that explain this model`;
+  }
+}

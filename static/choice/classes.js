@@ -1,0 +1,111 @@
+// What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a type-ahead over
+// all labels, why it was not another one, and which number of a class is explained.
+
+import { more } from "../core/controls.js";
+import { answered, el } from "../core/dom.js";
+import { most } from "../core/limits.js";
+import { groupsOf, named, suggestions } from "../core/search.js";
+import { classOf } from "../core/targets.js";
+import { likewise, readChoice, setAgainst } from "./asking.js";
+import { typeAhead } from "./typeahead.js";
+import { WhyNot } from "./whynot.js";
+
+const ROWS = 5;
+/** What the numbers in the list are, where they are not shares of one whole. */
+const MEANS = { sigmoid: "Each label has a probability of its own.", regression: "The model gives values, each in its own unit." };
+
+export class Classes {
+  /**
+   * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against, read}, where
+   * against null is no other class and read null the logit. Room is kept for the type-ahead where there are `many` classes.
+   */
+  constructor(root, explain, many = true) {
+    Object.assign(this, { explain, known: [], groups: new Map(), top: [], targets: [] });
+    this.whyNot = new WhyNot((label) => explain(this.chosen, setAgainst(this.targets[0], label)));
+    this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
+    this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
+    this.means = el("p", { class: "quiet" });
+    this.means.hidden = true;
+    this.other = typeAhead({ id: "other-class", label: "Another class", suggest: (text) => suggestions(this.known, text), onTake: (label) => this.#take(label) });
+    this.other.node.hidden = !many;
+    const columns = el("p", { class: "quiet columns", "aria-hidden": "true" }, el("span", {}, "the model says"), el("span", {}, "side by side"));
+    const [button, box] = more("more-asking", "Ask more", "Ask more", this.other.node, el("div", { class: "asking" }, this.read.node));
+    this.box = box; // room for more to ask
+    root.append(el("div", { class: "answers" }, columns, this.list), this.means, button, box);
+  }
+
+  /** The explained classes. */
+  get chosen() {
+    return [...new Set(this.targets.map(classOf))];
+  }
+
+  /**
+   * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of two.
+   */
+  show(top, targets, output = "softmax") {
+    Object.assign(this, { top, targets, output });
+    const { chosen } = this;
+    this.means.textContent = MEANS[output] ?? "";
+    this.means.hidden = !MEANS[output];
+    this.read.node.hidden = output === "regression"; // a value has no probability
+    const others = targets.map((target) => ({ ...target, label: classOf(target) })).filter((one) => !one.against && !top.slice(0, ROWS).some(({ label }) => label === one.label));
+    const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
+    this.list.replaceChildren(...rows.slice(0, ROWS).map((row) => this.#row(row, chosen.includes(row.label))));
+    this.whyNot.show(top, targets);
+    this.read.select.value = targets[0]?.read ?? "logit";
+    this.read.select.disabled = Boolean(targets[0]?.against);
+    this.other.label.textContent = `${chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
+  }
+
+  /** Show again what is explained, where something else was asked for in vain. */
+  restore() {
+    if (this.targets.length) this.show(this.top, this.targets, this.output);
+  }
+
+  /** Choose `label` alone. */
+  #only(label) {
+    this.explain([label], likewise(this.targets[0], label));
+  }
+
+  /** What was found takes the place of the explained class, or stands beside several. */
+  #take(label) {
+    if (this.chosen.length > 1) this.#beside(label, true);
+    else this.#only(label);
+  }
+
+  /** Set `label` beside the others, or take it away from them. */
+  #beside(label, on) {
+    const labels = on ? [...this.chosen, label] : this.chosen.filter((one) => one !== label);
+    this.explain(labels, { against: null, read: this.targets[0]?.read });
+  }
+
+  /** The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each. */
+  setLabels(labels, classes = labels.map((label) => ({ label }))) {
+    this.known = classes;
+    this.groups = groupsOf(classes);
+    this.groupOf = new Map(classes.map(({ label, group }) => [label, group]));
+    this.other.node.hidden = labels.length <= 2;
+    this.whyNot.setClasses(classes);
+    this.other.input.placeholder = `type to find one of ${labels.length.toLocaleString("en")}`;
+  }
+
+  #row(answer, pressed) {
+    const { label, probability } = answer;
+    const bar = el("i");
+    bar.style.width = `${100 * (probability ?? 0)}%`;
+    const button = el(
+      "button", { type: "button", title: named(label), "aria-pressed": String(pressed), on: { click: () => this.#only(label) } },
+      el("span", { class: "name" }, el("span", {}, named(label)), this.#group(label)), el("span", { class: "num" }, answered(answer)), el("span", { class: "bar" }, bar),
+    );
+    const { chosen } = this;
+    const stuck = pressed ? chosen.length === 1 : chosen.length >= most("targets"); // one has to stay, and the server takes no more than so many
+    const tick = el("input", { type: "checkbox", checked: pressed, disabled: stuck, "aria-label": `${named(label)} beside the others`, on: { change: () => this.#beside(label, tick.checked) } });
+    return el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
+  }
+
+  /** The everyday group of a class, to stand beside its label. */
+  #group(label) {
+    const group = this.groupOf?.get(label);
+    return group && group !== label && el("span", { class: "quiet group" }, ` ${group}`);
+  }
+}

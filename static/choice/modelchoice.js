@@ -1,0 +1,152 @@
+// Which model answers, and why that one, beside the input.
+
+import { follow, getJSON, loadModel, Problem } from "../core/api.js";
+import { byId, el, showProblem } from "../core/dom.js";
+
+const PAGES = { image: { path: "/image", name: "Image" }, clip: { path: "/prompt", name: "Prompt" }, text: { path: "/text", name: "Text" } };
+
+const facts = ({ details = {}, device }) =>
+  [details.grid && `${details.grid.join("×")} patches`, !details.grid && details.blocks && `${details.blocks} blocks`, device].filter(Boolean).join(", ");
+
+/** What a model knows, in words, from the names of its classes. */
+function knows(labels) {
+  if (!labels.length) return "any words will do";
+  return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${labels.length.toLocaleString("en")} things`;
+}
+
+export class ModelChoice {
+  constructor(kind, onChange) {
+    Object.assign(this, { kind, all: [], models: [], current: null, chosen: false /* by the person: then nothing else takes its place */ });
+    this.onChange = onChange;
+    this.select = byId("model-choice");
+    this.get = el("button", { type: "button", class: "act plain", id: "get-model", on: { click: () => this.#fetch() } });
+    this.says = el("p", { class: "quiet", id: "get-says" });
+    this.offer = el("div", { id: "get", hidden: true }, this.get, this.says);
+    this.select.addEventListener("change", () => {
+      this.chosen = true;
+      onChange(this.select.value);
+    });
+  }
+
+  /** Ask the server which models there are. */
+  async load() {
+    const { models } = await getJSON("/api/models");
+    this.all = models;
+    this.models = models.filter((model) => model.kind === this.kind);
+    byId("more-asking").append(this.offer);
+    return this.models;
+  }
+
+  /** The page on which a stored explanation is looked at: {kind, path, name}. */
+  pageOf({ model, input, top = [] }) {
+    const read = input?.kind === "image" && top.some((one) => one.prompt !== undefined && one.prompt !== null) ? "clip" : input?.kind;
+    const kind = read ?? this.all.find((one) => one.name === model)?.kind ?? this.kind;
+    return { kind, ...PAGES[kind] };
+  }
+
+  /** A well-known model of the hub that is worth getting first, unless it is here already. */
+  get recommended() {
+    return this.models.find((model) => model.recommended && (model.state === "available" || model.state === "failed"));
+  }
+
+  get preferred() {
+    const usable = this.models.filter((model) => model.state === "loaded" || model.state === "loading");
+    return (usable.find((model) => model.default) ?? usable[0] ?? this.models.find((model) => model.default) ?? this.models[0])?.name;
+  }
+
+  /** The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no other; else `other`. */
+  fitting(name, other) {
+    const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
+    return suits ? name : other;
+  }
+
+  /** `name`, where a model of that name is loaded; else undefined. */
+  atHand(name) {
+    return this.models.find((model) => model.name === name && model.state === "loaded")?.name;
+  }
+
+  /** The name of the model that knows everyday photos, for pictures that people bring; undefined where there is none. */
+  get forPhotos() {
+    return this.models.find((model) => model.photos)?.name;
+  }
+
+  /** What people call the model of this name. */
+  titleOf(name) {
+    return this.models.find((model) => model.name === name)?.title ?? name;
+  }
+
+  /** The title of a model where no other has the same, else its name: what tells it from the others. */
+  shownName(name) {
+    const title = this.titleOf(name);
+    return this.models.filter((model) => model.title === title).length > 1 ? name : title;
+  }
+
+  /** The model called `name`, once it is loaded. Rejects with a Problem where it cannot be had. */
+  async ready(name) {
+    let model = this.models.find((one) => one.name === name);
+    if (!model) {
+      const known = this.models.map((one) => one.name).join(", ");
+      throw new Problem({ title: "Another model is needed", detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.", send: known ? `Choose one of: ${known}` : "Load one on the Models page" });
+    }
+    if (model.state === "loading") {
+      await this.#loaded(name);
+      model = (await this.load()).find((one) => one.name === name);
+    }
+    if (model.state !== "loaded") {
+      throw new Problem({ title: `${name} is not loaded`, detail: model.problem?.detail, send: "Load it on the Models page, or choose another model" });
+    }
+    return model;
+  }
+
+  /** Show which model answers. */
+  show(model = this.current) {
+    this.current = model;
+    const loaded = this.models.filter((model) => model.state === "loaded");
+    this.select.replaceChildren(...loaded.map((model) => el("option", { value: model.name, selected: model.name === this.current?.name }, this.shownName(model.name))));
+    if (this.current) this.select.title = `${this.current.name}: ${facts(this.current)}`;
+    const { recommended } = this;
+    this.offer.hidden = !recommended;
+    if (recommended) {
+      const { title, name, description, megabytes } = recommended;
+      this.get.textContent = `Get ${title}`;
+      this.get.title = `Downloads ${name} from the hub.`;
+      this.says.textContent = `${description} ${megabytes ? `A download of ${megabytes}\u2009MB.` : "A download from the hub."}`;
+    }
+  }
+
+  /** Download the recommended model and explain the same input with it; where that cannot be, say why and leave all as it is. */
+  async #fetch() {
+    const { name } = this.recommended;
+    const place = byId("case-problem");
+    this.get.disabled = true;
+    showProblem(place, null);
+    try {
+      await loadModel(name);
+      await this.#loaded(name);
+      await this.load();
+      this.chosen = true;
+      this.onChange(name);
+    } catch (problem) {
+      await this.load();
+      this.show();
+      showProblem(place, problem instanceof Problem ? problem : { title: `${name} could not be had`, detail: String(problem) });
+    } finally {
+      this.get.disabled = false;
+    }
+  }
+
+  /** Say why this model answers: `what` it was given, in words, and the names of its classes. */
+  explain(what, labels) {
+    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}`;
+  }
+
+  #loaded(name) {
+    const why = byId("model-why");
+    why.textContent = `loading ${name}`;
+    return new Promise((resolve, reject) => {
+      const path = `/api/models/events?name=${encodeURIComponent(name)}`;
+      const progress = ({ text }) => (why.textContent = `loading ${name}: ${text}`);
+      follow(path, { progress, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) }, ["loaded", "failed"], reject);
+    });
+  }
+}

@@ -1,0 +1,106 @@
+// The options of a read-out as fields, made from their declaration: type, bounds, choices, default and help.
+
+import { el } from "../core/dom.js";
+import { bare, mended } from "../core/registry.js";
+import { ruleName } from "../core/rules.js";
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+/** One option. `text()` is its value as a spec spells it, null where it is the default; `problem()` says what is allowed, or null. */
+class Field {
+  constructor(option, id) {
+    this.option = option;
+    const { name, kind, choices, minimum, maximum, default: usual, help, allowed } = option;
+    const about = { id, "aria-describedby": `${id}-help ${id}-wrong`, on: { input: () => this.check() } };
+    if (kind === "bool") this.input = el("input", { type: "checkbox", ...about });
+    else if (choices.length) this.input = el("select", about, choices.map((choice) => el("option", { value: choice }, choice)));
+    else if (kind === "str") this.input = el("input", { type: "text", ...about });
+    else {
+      this.input = el("input", { type: "number", step: kind === "int" ? "1" : "any", placeholder: usual === null ? "" : String(usual), ...about });
+      if (minimum !== null) this.input.min = minimum;
+      if (maximum !== null) this.input.max = maximum;
+    }
+    const unless = kind === "bool" || choices.length ? "" : usual === null ? "; may be left empty" : `; ${usual} if left empty`;
+    this.wrong = el("small", { class: "wrong", id: `${id}-wrong`, role: "alert" });
+    const note = el("small", { id: `${id}-help` }, `${sentence(help)} ${sentence(allowed + unless)}`);
+    this.node = el("div", { class: `field ${kind}` }, el("label", { for: id }, name), this.input, note, this.wrong);
+    this.set(null);
+  }
+
+  /** Show a value as a spec spells it; null is the default. */
+  set(text) {
+    const { kind, choices, default: usual } = this.option;
+    if (kind === "bool") this.input.checked = text === null ? usual : text === "true" || text === "1";
+    else this.input.value = text ?? (choices.length ? usual : "");
+    this.check();
+  }
+
+  text() {
+    const { kind, default: usual } = this.option;
+    const value = kind === "bool" ? String(this.input.checked) : this.input.value.trim();
+    return value === "" || value === String(usual) ? null : value;
+  }
+
+  problem() {
+    return this.input.validity.valid ? null : `${this.option.name} must be ${this.option.allowed}.`;
+  }
+
+  check() {
+    const problem = this.problem();
+    this.input.setAttribute("aria-invalid", String(problem !== null));
+    if (this.wrong.textContent !== (problem ?? "")) this.wrong.textContent = problem ?? "";
+    return problem === null;
+  }
+}
+
+/** The fields of one read-out; `onShow(spec)` is told the spec that they spell. */
+export class Settings {
+  constructor(method, onShow) {
+    const id = `options-${method.name}`;
+    const pairs = method.pairs.filter((pair) => !pair.reason || mended(pair));
+    this.remedy = new URLSearchParams(pairs.some((pair) => !pair.reason) ? "" : (pairs[0]?.remedies[0] ?? "")); // what it cannot run without
+    const choose = pairs.map((pair) => el("option", { value: pair.spec }, ruleName(pair.rule)));
+    this.rule = el("select", { id: `${id}-rule` }, choose);
+    this.fields = method.options.map((option) => new Field(option, `${id}-${option.name}`));
+    this.spelt = el("code");
+    const rule = pairs.length > 1 ? el("div", { class: "field" }, el("label", { for: `${id}-rule` }, "rule"), this.rule) : null;
+    const show = el("button", { type: "button", class: "act", on: { click: () => this.#show(onShow) } }, "Show it too");
+    this.node = el("div", { class: "settings", role: "group", "aria-label": `Options of ${method.title}`, hidden: true }, rule, this.fields.map((field) => field.node), el("div", { class: "row" }, show, this.spelt));
+    this.node.addEventListener("input", () => this.#spell());
+    this.node.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.target.tagName !== "INPUT") return;
+      event.preventDefault(); // the form around it would show what is ticked
+      this.#show(onShow);
+    });
+    this.set(this.rule.value);
+  }
+
+  /** Fill the fields in as `spec` has them. */
+  set(spec) {
+    this.rule.value = bare(spec);
+    const given = new URLSearchParams(spec.slice(bare(spec).length));
+    for (const field of this.fields) field.set(given.get(field.option.name) ?? this.remedy.get(field.option.name));
+    this.#spell();
+  }
+
+  /** The spec as the fields spell it. */
+  get spec() {
+    const given = this.fields.map((field) => [field.option.name, field.text()]).filter(([, text]) => text !== null);
+    const query = given.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
+    return this.rule.value + (query && `?${query}`);
+  }
+
+  focus() {
+    this.node.querySelector("input, select").focus();
+  }
+
+  #spell() {
+    this.spelt.textContent = this.fields.every((field) => field.problem() === null) ? this.spec : "";
+  }
+
+  #show(onShow) {
+    const wrong = this.fields.filter((field) => !field.check());
+    if (wrong.length) wrong[0].input.focus();
+    else onShow(this.spec);
+  }
+}

@@ -1,0 +1,131 @@
+// Every read-out with every rule: a row a read-out, a column a rule; where the pair makes no sense or the model cannot run it, the square
+// is grey and says why. A read-out with options has fields for them, which make further methods.
+
+import { el } from "../core/dom.js";
+import { bare, mended, Registry } from "../core/registry.js";
+import { ruleName } from "../core/rules.js";
+import { byLine } from "../maps/label.js";
+import { Settings } from "./settings.js";
+
+const ALONE = "alone";
+const HINT = "A row is a read-out, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** A column of the squares: what it is called, and the group of rules that it belongs to. */
+const column = (rule) => (rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" });
+
+export class Squares {
+  /** `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted. */
+  constructor(onTick, onAdd) {
+    Object.assign(this, { onAdd, registry: new Registry(), rows: new Map() });
+    const tick = ({ target }) => target.matches("input[value]") && onTick(target.value, target.checked);
+    this.table = el("div", { class: "picker", on: { keydown: (event) => this.#walk(event), pointerover: (event) => this.#explain(event), focusin: (event) => this.#explain(event), change: tick } });
+    this.why = el("p", { class: "why", "aria-hidden": "true" }, HINT);
+    this.node = el("div", {}, this.table, this.why);
+  }
+
+  setRegistry(registry) {
+    this.registry = registry;
+    const used = new Set(registry.methods.flatMap((method) => method.pairs.map((pair) => pair.rule)));
+    const rules = [null, ...registry.rules].filter((rule) => used.has(rule?.name ?? null)).map(column);
+    const columns = [...rules.filter(({ group }) => !group), ...rules.filter(({ group }) => group)];
+    this.rows = new Map(registry.methods.map((method) => [method.name, this.#row(method, columns)]));
+    this.table.style.setProperty("--columns", String(columns.length));
+    this.table.replaceChildren(heads(columns), ...[...this.rows.values()].map((row) => row.node));
+  }
+
+  /** Tick these, and no others. */
+  show(ticked) {
+    for (const input of this.table.querySelectorAll(".cells input[value], .own input")) input.checked = ticked.has(input.value);
+  }
+
+  /** Lines of their own for methods with options. */
+  add(specs) {
+    for (const spec of specs) this.#own(spec);
+  }
+
+  /** Open the fields of a method, filled in as `spec` has them. */
+  configure(spec) {
+    const row = this.rows.get(this.registry.pairs.get(bare(spec))?.readout);
+    if (!row?.settings) return;
+    row.settings.set(spec);
+    row.open(true);
+    row.node.scrollIntoView({ block: "center" });
+    row.settings.focus();
+  }
+
+  #row(method, columns) {
+    const id = `method-${method.name}`;
+    const cells = columns.map((rule, i) => cell(method.pairs.find((pair) => pair.rule === rule.rule), rule, columns[i - 1]));
+    const name = el("span", { id, class: "name" }, method.title, method.slow && el("small", {}, " slow"));
+    const row = { own: el("ul", { class: "own" }), settings: null };
+    let toggle = null;
+    if (method.options.length && method.pairs.some((pair) => !pair.reason || mended(pair))) {
+      row.settings = new Settings(method, this.onAdd);
+      row.open = (open) => {
+        row.settings.node.hidden = !open;
+        toggle.setAttribute("aria-expanded", String(open));
+      };
+      toggle = el("button", { type: "button", class: "more", "aria-expanded": "false", "aria-label": `Options of ${method.title}`, on: { click: () => row.open(row.settings.node.hidden) } }, "options");
+    }
+    const line = el("div", { class: "line" }, name, el("div", { class: "cells" }, cells), toggle ?? el("span"));
+    row.node = el("div", { class: "readout", role: "group", "aria-labelledby": id, data: { readout: method.name } }, line, row.own, row.settings?.node);
+    return row;
+  }
+
+  /** A method with options gets a line of its own under its read-out. */
+  #own(spec) {
+    const pair = this.registry.pairs.get(bare(spec));
+    const row = this.rows.get(pair?.readout);
+    if (!row || [...row.own.querySelectorAll("input")].some((input) => input.value === spec)) return;
+    const rule = pair.rule === null ? "" : `${ruleName(pair.rule)}, `;
+    row.own.append(el("li", {}, el("label", {}, el("input", { type: "checkbox", value: spec }), `${rule}${spec.slice(pair.spec.length + 1).replaceAll("&", ", ")}`)));
+  }
+
+  /** Say what the square under the pointer or the focus stands for. */
+  #explain(event) {
+    const square = event.target.closest(".cells label");
+    if (!square) return;
+    const pair = this.registry.pairs.get(square.dataset.spec);
+    this.why.textContent = pair.reason ?? [pair.title, byLine(pair).trim(), pair.passes + (pair.slow ? ", slow" : "")].filter(Boolean).join(" · ");
+    this.why.classList.toggle("refused", Boolean(pair.reason));
+  }
+
+  #walk(event) {
+    const here = event.target.closest(".cells label");
+    if (!here || !(event.key in STEPS)) return;
+    event.preventDefault();
+    const lines = [...this.table.querySelectorAll(".readout .cells")];
+    const line = lines.indexOf(here.parentNode);
+    const place = [...here.parentNode.children].indexOf(here);
+    const [down, right] = STEPS[event.key];
+    for (let row = line + down, at = place + right; lines[row]?.children[at]; row += down, at += right) {
+      const input = lines[row].children[at].querySelector("input");
+      if (input) return void input.focus();
+    }
+  }
+}
+
+/** The names over the columns; rules of a group stand under its name. */
+function heads(columns) {
+  const head = ({ name, group }) => el("span", { class: group ? "part" : "" }, el("span", {}, name));
+  const over = columns.flatMap(({ group }, i) => {
+    if (!group || columns[i - 1]?.group === group) return [];
+    const span = el("span", { class: "over" }, group);
+    span.style.gridColumn = `${i + 1} / ${columns.findLastIndex((other) => other.group === group) + 2}`;
+    return [span];
+  });
+  return el("div", { class: "line heads", "aria-hidden": "true" }, el("span"), el("div", { class: "cells" }, over, columns.map(head)), el("span"));
+}
+
+/** The square of a read-out and a rule; empty where the read-out needs a rule and there is none. */
+function cell(pair, { rule, name, group }, before) {
+  if (!pair) return el("span", { class: "none" });
+  const over = group && el("span", { class: before?.group === group ? "hidden" : "" }, `${group} `);
+  const text = el("span", {}, over, name);
+  if (!pair.reason) return el("label", { data: { spec: pair.spec } }, el("input", { type: "checkbox", value: pair.spec }), text);
+  const stay = { click: (event) => event.preventDefault() };
+  const label = `${ruleName(rule)}: not possible. ${pair.reason}`;
+  const input = el("input", { type: "checkbox", tabIndex: -1, "aria-disabled": "true", "aria-label": label, on: stay });
+  return el("label", { class: "no", title: pair.reason, data: { spec: pair.spec } }, input, text);
+}

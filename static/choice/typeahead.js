@@ -1,0 +1,68 @@
+// A field with a list of what was typed finds; the arrow keys walk the list, Enter takes.
+
+import { el } from "../core/dom.js";
+
+/**
+ * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always there, else only
+ * while the field has the focus. Gives {node, input, label, open()}; `open` fills the list.
+ */
+export function typeAhead({ id, label: text, suggest, onTake, none = "no class of this model", stays = false }) {
+  const listId = `${id}-list`;
+  const input = el("input", { id, type: "text", autocomplete: "off", spellcheck: false, role: "combobox", "aria-expanded": String(stays), "aria-controls": listId, "aria-autocomplete": "list" });
+  const list = el("ul", { id: listId, role: "listbox", "aria-label": "Classes", hidden: !stays });
+  const label = el("label", { for: id }, text);
+  const node = el("div", { class: "pick" }, label, input, list);
+  let found = [];
+  let at = -1;
+
+  const close = () => {
+    at = -1;
+    input.removeAttribute("aria-activedescendant");
+    if (stays) return;
+    list.hidden = true;
+    input.setAttribute("aria-expanded", "false");
+  };
+  const select = (next) => {
+    at = next;
+    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
+    list.children[at]?.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", `${id}-${at}`);
+  };
+  const open = () => {
+    found = suggest(input.value);
+    const items = found.map(({ name, shown, hint }, i) =>
+      el("li", { id: `${id}-${i}`, role: "option", "aria-selected": "false", data: { label: name } }, shown, hint && el("span", { class: "quiet" }, ` ${hint}`)));
+    list.replaceChildren(...(items.length ? items : [el("li", { class: "none", role: "option", "aria-disabled": "true", "aria-selected": "false" }, none)]));
+    const below = innerHeight - input.getBoundingClientRect().bottom;
+    node.classList.toggle("up", !stays && below < 300 && input.getBoundingClientRect().top > 300);
+    list.hidden = false;
+    input.setAttribute("aria-expanded", "true");
+    if (found.length && input.value.trim()) select(0);
+    else at = -1;
+  };
+  const take = (name) => {
+    input.value = "";
+    close();
+    onTake(name);
+  };
+  input.addEventListener("input", open);
+  input.addEventListener("focus", () => !stays && open());
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" || event.key === "Tab") return void close(); // Tab would reach the list, which scrolls, and go away with it
+    if (event.key === "Enter" && !list.hidden && found[at]) {
+      event.preventDefault();
+      return void take(found[at].name);
+    }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    if (list.hidden) open();
+    if (found.length) select((at + (event.key === "ArrowDown" ? 1 : at < 0 ? 0 : -1) + found.length) % found.length);
+  });
+  list.addEventListener("pointerdown", (event) => event.preventDefault()); // the field keeps the focus
+  list.addEventListener("click", (event) => {
+    const item = event.target.closest("li");
+    if (item?.dataset.label !== undefined) take(item.dataset.label);
+  });
+  return { node, input, label, open };
+}

@@ -1,0 +1,66 @@
+// "Why not another class?": the explained class is set against another one, the model's own runners-up first, any other by search.
+
+import { sheet } from "../core/menu.js";
+import { answered, byId, el } from "../core/dom.js";
+import { groupsOf, named, suggestions } from "../core/search.js";
+import { classOf } from "../core/targets.js";
+import { typeAhead } from "./typeahead.js";
+
+const FEW = 8; // classes that need no search
+const NAME = "Why not another class?";
+
+export class WhyNot {
+  #subject = { top: [], targets: [] };
+  #classes = [];
+
+  /** `explain(label)` is called with the class to set against the explained one; null: none. */
+  constructor(explain) {
+    this.what = el("p");
+    this.field = typeAhead({ id: "against", label: "Search", suggest: (text) => this.#suggest(text), onTake: (label) => this.#take(explain, label), stays: true });
+    this.node = sheet(NAME, NAME, this.what, this.field.node);
+    this.node.classList.add("why");
+    this.node.addEventListener("toggle", () => {
+      if (!this.node.open) return;
+      this.field.input.value = "";
+      this.field.open();
+      this.node.lastElementChild.scrollIntoView({ block: "nearest" });
+      if (matchMedia("(pointer: fine)").matches) this.field.input.focus(); // a keyboard on the glass would hide the list
+    });
+    byId("why").append(this.node);
+  }
+
+  /** The classes of the model: {label, group, groups, synonyms} of each. */
+  setClasses(classes) {
+    this.#classes = classes;
+    this.node.hidden = classes.length < 2;
+    this.field.input.placeholder = `one of ${classes.length.toLocaleString("en")} classes`;
+    this.field.input.hidden = this.field.label.hidden = classes.length <= FEW && !groupsOf(classes).size;
+  }
+
+  /** What the model says, and what is explained, as the API gives them. */
+  show(top, targets) {
+    this.#subject = { top, targets };
+    const isSeveral = targets.length > 1;
+    const [first] = targets;
+    this.what.textContent = isSeveral ? "Several classes are side by side. Choose one of them first." : `What speaks for “${first ? named(classOf(first)) : "…"}” rather than for:`;
+    this.field.node.hidden = isSeveral;
+    if (this.node.open) this.field.open();
+  }
+
+  #take(explain, label) {
+    this.node.open = false;
+    this.node.querySelector("summary").focus();
+    explain(label || null);
+  }
+
+  #suggest(text) {
+    const { top, targets: [first] } = this.#subject;
+    const own = first && classOf(first);
+    const isOther = ({ name }) => name !== own;
+    if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
+    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(own)}” alone` }] : [];
+    const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
+    const names = new Set(top.map(({ label }) => label));
+    return [...alone, ...runnersUp.filter(isOther), ...suggestions(this.#classes, "").filter(({ name }) => isOther({ name }) && !names.has(name))];
+  }
+}

@@ -1,0 +1,107 @@
+// The controls over the plates: real radio buttons and a slider in one menu, so that the keyboard works as everywhere.
+
+import { SEQUENCES } from "./colour.js";
+import { byId, el } from "./dom.js";
+import { sheet } from "./menu.js";
+
+/** A row of choices bound to one key of the view. `choices` maps values to their names. */
+export function segment(view, key, legend, choices, className = "seg") {
+  const name = `view-${key}`;
+  const inputs = Object.entries(choices).map(([value, text]) => {
+    const input = el("input", { type: "radio", name, value, checked: view.value[key] === value, on: { change: () => view.set({ [key]: value }) } });
+    return el("label", {}, input, text);
+  });
+  return el("fieldset", { class: className }, el("legend", {}, legend), el("span", {}, inputs));
+}
+
+export function slider(view, key, text, { max = 100, step = 5 } = {}) {
+  const output = el("output", {}, `${view.value[key]}\u2009%`);
+  const move = (event) => {
+    output.textContent = `${event.target.value}\u2009%`;
+    view.set({ [key]: Number(event.target.value) });
+  };
+  const input = el("input", { type: "range", min: 0, max, step, "aria-label": text, on: { input: move } });
+  input.value = view.value[key];
+  return el("label", { class: "slide" }, text, input, output);
+}
+
+/** Whether each map is told in words too. */
+const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
+
+/** A list of choices bound to one key of the view, for what needs less room. */
+export function choice(view, key, text, choices) {
+  const options = Object.entries(choices).map(([value, name]) => el("option", { value, selected: view.value[key] === value }, name));
+  return el("label", { class: "choice" }, text, el("select", { name: `view-${key}`, on: { change: (event) => view.set({ [key]: event.target.value }) } }, options));
+}
+
+/** A box for a key of the view that is "on" or "off". */
+export function tick(view, key, text) {
+  const input = el("input", { type: "checkbox", name: `view-${key}`, checked: view.value[key] === "on", on: { change: (event) => view.set({ [key]: event.target.checked ? "on" : "off" }) } });
+  return el("label", { class: "choice" }, input, text);
+}
+
+/** Controls that wait behind a button where the window is narrow: [button, box]. `name` is what a screen reader calls the button. */
+export function more(id, text, name, ...controls) {
+  const box = el("div", { class: "more", id }, controls);
+  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": id, "aria-label": name }, text);
+  button.addEventListener("click", () => button.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
+  return [button, box];
+}
+
+export const EVIDENCE = { both: "both", for: "for", against: "against" };
+const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
+const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
+
+/** Keep the colours of words, which are set in CSS, as the view asks for them. */
+function followColours(view) {
+  const show = ({ diverging }) => (document.documentElement.dataset.diverging = diverging);
+  view.follow(show);
+  show(view.value);
+}
+
+/** A button that shows the numbers of all plates at once, and puts them away. */
+function numbersButton(view) {
+  const button = el("button", { type: "button", class: "act plain", id: "numbers", on: { click: () => view.set({ numbers: view.value.numbers === "shown" ? "hidden" : "shown" }) } }, "Numbers");
+  const show = ({ numbers }) => {
+    button.setAttribute("aria-pressed", String(numbers === "shown"));
+    byId("plates").classList.toggle("numbers", numbers === "shown");
+  };
+  view.follow(show);
+  show(view.value);
+  return button;
+}
+
+/** What is over the plates of pages that draw maps over a picture. */
+export function mapControls(view) {
+  const sequences = Object.fromEntries(Object.keys(SEQUENCES).map((name) => [name, name]));
+  return [
+    numbersButton(view),
+    sheet(
+      "View", "How maps are drawn",
+      segment(view, "evidence", "Evidence", EVIDENCE),
+      segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+      choice(view, "grid", "Smoothing", SMOOTHING),
+      choice(view, "diverging", "For, against", SIGNED),
+      choice(view, "sequence", "Strength", sequences),
+      slider(view, "opacity", "Opacity"),
+      tick(view, "lens", "Lens on your picture"),
+      inWords(view),
+    ),
+  ];
+}
+
+/** What is over the plates of the page that colours words. */
+export function wordControls(view) {
+  followColours(view);
+  return [
+    numbersButton(view),
+    sheet(
+      "View", "How texts are coloured",
+      segment(view, "evidence", "Evidence", EVIDENCE),
+      segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
+      segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+      choice(view, "diverging", "For, against", SIGNED),
+      inWords(view),
+    ),
+  ];
+}

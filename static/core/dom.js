@@ -1,0 +1,83 @@
+// Elements and numbers: the two things that every page writes.
+
+const MINUS = "\u2212";
+
+/** An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`. */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") node.className = value;
+    else if (name === "data") Object.assign(node.dataset, value);
+    else if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
+    else if (name.includes("-") || name === "role" || name === "for" || name === "list") node.setAttribute(name, value);
+    else node[name] = value;
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** A number with `digits` significant digits, a true minus sign, and an exponent only where it is needed. */
+export function number(value, digits = 3) {
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? `${MINUS}∞` : "not a number";
+  const size = Math.abs(value);
+  let text;
+  if (size === 0) text = "0";
+  else if (size < 1e-4 || size >= 1e6) text = size.toExponential(digits - 1).replace("-", MINUS).replace("+", "");
+  else if (size >= 10 ** digits) text = String(Math.round(size));
+  else text = size.toPrecision(digits);
+  return value < 0 ? MINUS + text : text;
+}
+
+export const signedNumber = (value, digits = 3) => (value > 0 ? "+" : "") + number(value, digits);
+
+/** A probability as a percentage with one decimal; what is neither 0 nor 1 never reads as 0 or 100. */
+export function percent(p) {
+  if (p > 0 && p < 0.0005) return "<0.1\u2009%";
+  if (p < 1 && p > 0.9995) return ">99.9\u2009%";
+  return `${(100 * p).toFixed(1)}\u2009%`;
+}
+
+/** A text whose percentages are not broken at the end of a line, as a list of nodes and strings. */
+export const unbroken = (text) => text.split(/(\S+\u2009%)/).map((part, i) => (i % 2 ? el("span", { class: "nb" }, part) : part));
+
+/** What the model says of a class: its probability; of a regression, which has none, the value. */
+export const answered = ({ probability, logit }) => (probability === undefined || probability === null ? number(logit) : percent(probability));
+
+export const seconds = (s) => (s < 0.0995 ? `${Math.max(1, Math.round(1000 * s))} ms` : `${s < 99.5 ? s.toPrecision(2) : Math.round(s)} s`);
+
+/** "1 map", "2 maps". */
+export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
+
+/** Say something in a live region, once. */
+export function say(id, text) {
+  const node = byId(id);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+const sheets = new Map(); // address -> promise
+
+/** Add a style sheet, once; resolves when it applies. */
+export function styled(href) {
+  const loads = (resolve, reject) => document.head.append(el("link", { rel: "stylesheet", href, on: { load: resolve, error: () => reject(new Error(`${href} did not arrive`)) } }));
+  if (!sheets.has(href)) sheets.set(href, new Promise(loads));
+  return sheets.get(href);
+}
+
+/** Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it. */
+export function showProblem(place, problem, ...actions) {
+  place.replaceChildren();
+  if (!problem) return;
+  const close = el("button", { type: "button", "aria-label": "Dismiss", on: { click: () => place.replaceChildren() } }, "×");
+  const title = problem.title || "Something went wrong";
+  const parts = [problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" ");
+  const todo = actions.length ? el("span", { class: "todo" }, actions) : null;
+  place.append(el("div", { class: "problem", role: "alert" }, el("strong", {}, title), parts, todo, close));
+}
+
+function sentence(text) {
+  const start = text[0].toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
+}

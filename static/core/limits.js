@@ -1,0 +1,46 @@
+// What the server takes at once, asked of it once: what is over a limit is said before anything is sent, in the server's own words.
+
+import { getJSON, Problem } from "./api.js";
+
+let known = {};
+
+export async function loadLimits() {
+  known = (await getJSON("/api/limits")).limits;
+}
+
+/** The limit called `name`; none before it is known. */
+export const most = (name) => known[name]?.most ?? Infinity;
+
+/** Throw the Problem of a limit where `count` is over it. */
+function hold(name, count, what = "") {
+  if (count <= most(name)) return;
+  const { detail, ...problem } = known[name];
+  throw new Problem({ ...problem, detail: detail.replace("{count}", count).replace("{what}", what) });
+}
+
+/** How many pixels a picture has; 0 where the browser cannot read it, which is for the server to judge. */
+async function pixelsOf(file) {
+  const image = new Image();
+  image.src = URL.createObjectURL(file);
+  try {
+    await image.decode();
+    return image.naturalWidth * image.naturalHeight;
+  } catch {
+    return 0;
+  } finally {
+    URL.revokeObjectURL(image.src);
+  }
+}
+
+/** Throw a Problem where the fields of a form are more than the server takes. */
+export async function check({ image, text, target, prompt, methods = [] }) {
+  hold("methods", methods.length);
+  for (const [what, names] of [["target", target ?? []], ["prompt", prompt ?? []]]) {
+    hold("targets", names.length, what);
+    hold("name", Math.max(0, ...names.map((name) => [...name].length)), what);
+  }
+  if (text) hold("text", [...text].length);
+  if (!image) return;
+  hold("upload", image.size);
+  hold("pixels", await pixelsOf(image));
+}

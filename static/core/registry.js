@@ -1,0 +1,54 @@
+// The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one cannot run.
+
+import { learnRules } from "./rules.js";
+
+/** What is shown where there is room for one map. */
+export const SHOWN = "fullgrad_plus:libra";
+
+/** A spec without its options. */
+export const bare = (spec) => spec.split("?")[0];
+
+/** Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair makes sense. */
+export const mended = (pair) => Boolean(pair.reason && pair.remedies?.length);
+
+export class Registry {
+  /** As GET /api/methods gives it. */
+  constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
+    Object.assign(this, { methods, families, presets, standing, rules });
+    learnRules(rules);
+    this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
+    const rankOf = (spec) => (standing?.ranks[spec] ? { ...standing, ranks: null, ...standing.ranks[spec] } : null);
+    const pairs = methods.flatMap((method) => method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })));
+    pairs.sort((a, b) => a.classic - b.classic || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0); // stable: else as declared
+    this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }])); // spec -> what a plate says of it, in the order of the wall
+  }
+
+  /** How many pairs can run. */
+  get size() {
+    return [...this.pairs.values()].filter((pair) => !pair.reason).length;
+  }
+
+  /** Whether these are the methods that are shown where nobody chose any. */
+  isUsual(specs) {
+    return specs.length === this.usual.length && this.usual.every((spec) => specs.includes(spec));
+  }
+
+  /** Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks. */
+  runs(spec) {
+    const pair = this.pairs.get(bare(spec));
+    const given = spec.slice(bare(spec).length + 1).split("&");
+    return pair?.reason === null || Boolean(pair && mended(pair) && pair.remedies.some((option) => given.includes(option)));
+  }
+
+  /** What a plate shows of a spec, with or without options; null for one that is not known. */
+  plate(spec) {
+    const pair = this.pairs.get(bare(spec));
+    return pair ? { ...pair, spec, title: spec === pair.spec ? pair.title : `${pair.title} (${spec.slice(pair.spec.length + 1)})` } : null;
+  }
+
+  /** These specs as plates, in the fixed order. */
+  plates(specs) {
+    const known = specs.map((spec) => this.plate(spec)).filter(Boolean);
+    return known.sort((a, b) => a.place - b.place || specs.indexOf(a.spec) - specs.indexOf(b.spec));
+  }
+}

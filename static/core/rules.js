@@ -1,0 +1,11 @@
+// What backward rules are called: learnt from the API before anything is drawn.
+
+const labels = new Map();
+
+/** Learn the names of `rules`, as GET /api/rules and GET /api/methods list them. */
+export function learnRules(rules) {
+  for (const { name, label } of rules) labels.set(name, label);
+}
+
+/** What a label or a list calls the rule `name`; null is a method that reads no backward signal. */
+export const ruleName = (name) => (name ? labels.get(name) ?? name : "none needed");

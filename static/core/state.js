@@ -1,0 +1,83 @@
+// The address bar is the state: which explanation, and how it is looked at.
+
+import { DIVERGING, SEQUENCES } from "./colour.js";
+
+/** How a view begins; what is as it begins is left out of the address. */
+const VIEW = {
+  evidence: "both", grid: "smooth", level: "patches", scale: "own", opacity: 80, sequence: "magma", diverging: "red-blue", lens: "on",
+  grain: "words", shown: "seen", words: "hidden", numbers: "hidden", more: "folded", pair: "", paint: "", none: 5, first: "most", gone: 0,
+};
+const CHOICES = {
+  evidence: ["both", "for", "against"], grid: ["smooth", "bicubic", "patches"], level: ["patches", "pixels"], scale: ["own", "shared"], sequence: Object.keys(SEQUENCES),
+  diverging: Object.keys(DIVERGING), lens: ["on", "off"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"],
+  words: ["hidden", "shown"], numbers: ["hidden", "shown"], more: ["folded", "shown"], first: ["most", "least"],
+};
+/** What may stand in the address for the others. */
+const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
+/** The largest of those that are a number of percent, from 0. */
+const PERCENT = { opacity: 100, none: 50, gone: 100 };
+
+/** A value that tells its followers when it changes. */
+export class Store {
+  #followers = new Set();
+  constructor(value) {
+    this.value = value;
+  }
+  set(patch) {
+    const next = { ...this.value, ...patch };
+    if (Object.keys(next).every((key) => Object.is(next[key], this.value[key]))) return;
+    const before = this.value;
+    this.value = next;
+    for (const run of this.#followers) run(next, before);
+  }
+  follow(run) {
+    this.#followers.add(run);
+    return () => this.#followers.delete(run);
+  }
+}
+
+/** No explanation on show. */
+export const NOTHING = { id: null, model: null, info: null, done: false };
+
+/** What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}. */
+export function readAddress(search = location.search) {
+  const query = new URLSearchParams(search);
+  const view = { ...VIEW };
+  for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(query.get(name))) view[name] = query.get(name);
+  for (const [name, form] of Object.entries(FREE)) if (form.test(query.get(name) ?? "")) view[name] = query.get(name);
+  for (const [name, most] of Object.entries(PERCENT)) {
+    const value = Number(query.get(name));
+    if (query.has(name) && value >= 0 && value <= most) view[name] = value;
+  }
+  const focus = Number(query.get("focus") ?? -1);
+  return {
+    id: query.get("id"),
+    source: query.get("source"),
+    model: query.get("model"),
+    targets: query.getAll("target"),
+    prompts: query.getAll("prompt"),
+    compare: query.get("compare"),
+    sample: query.get("sample"),
+    side: query.get("side") === "text" ? "text" : "image",
+    methods: query.getAll("methods"),
+    view,
+    focus: Number.isInteger(focus) ? focus : -1,
+  };
+}
+
+/**
+ * Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further [name, value];
+ * `isStep` makes it a new step of the browser's history. Gives what stands in the address after the path.
+ */
+export function writeAddress(asked, view, focus, more = [], isStep = false) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(asked)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) query.append(name, one);
+  }
+  for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
+  if (focus >= 0) query.set("focus", focus);
+  for (const [name, value] of more) query.append(name, value);
+  const text = query.toString();
+  history[isStep ? "pushState" : "replaceState"](null, "", location.pathname + (text ? `?${text}` : ""));
+  return location.search;
+}

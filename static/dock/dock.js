@@ -1,0 +1,85 @@
+// The dock at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded when it is first used.
+
+import { segment } from "../core/controls.js";
+import { byId, el } from "../core/dom.js";
+import { FIRST } from "./order.js";
+
+export class Dock {
+  #opened = null;
+  scrubber = null; // once it is loaded
+
+  constructor(bench) {
+    Object.assign(this, { bench, tool: bench.tools.of("test") });
+    const { cut } = bench;
+    const use = () => this.open();
+    this.slider = el("input", { type: "range", min: 0, max: 100, step: 1, id: "gone", on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use } });
+    this.output = el("output", { class: "num", for: "gone" });
+    this.said = el("p", { class: "num said", role: "status" });
+    this.problem = el("div");
+    const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
+    const title = el("h2", { id: "truth-title" }, "Test the maps");
+    const see = el("button", { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } }, "See the curves");
+    byId("truth").append(title, segment(cut, "first", "First the", FIRST), slide, see, bench.kind === "text" ? this.#editing() : "", this.said, this.problem);
+    this.#show();
+    cut.follow((now, before) => {
+      this.#show();
+      if (now.gone > 0 || now.first !== before.first) this.open(); // another input is whole: that begins no test
+    });
+    if (cut.value.gone > 0 || cut.value.first !== "most" || this.tool.value.open) this.open();
+  }
+
+  get isOpen() {
+    return byId("truth").classList.contains("open");
+  }
+
+  #turn(isOpen) {
+    byId("curves").hidden = !isOpen;
+    byId("truth").classList.toggle("open", isOpen);
+    byId("plates").classList.toggle("untested", !isOpen);
+    this.tool.set({ open: isOpen || undefined });
+  }
+
+  /** Nothing is taken away any more, and the model is not asked about the next input. */
+  close() {
+    this.bench.cut.set({ gone: 0, first: "most" });
+    this.#turn(false);
+    this.scrubber?.rest();
+  }
+
+  /** Load what draws and asks, once. */
+  open() {
+    if (!this.isOpen) {
+      this.#turn(true);
+      this.scrubber?.wake();
+    }
+    this.#opened ??= import("./scrub.js").then(
+      ({ Scrubber }) => (this.scrubber = new Scrubber(this)),
+      (problem) => this.bench.report(problem, this.problem),
+    );
+    return this.#opened;
+  }
+
+  /** Opens the words for editing. */
+  #editing() {
+    const place = byId("edits");
+    const tool = this.bench.tools.of("edits");
+    const open = async (isAsked) => {
+      tool.set({ open: place.hidden || undefined });
+      button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
+      if (!place.hasChildNodes()) {
+        const { Edits } = await import("./edits.js");
+        if (!place.hasChildNodes()) new Edits(place, this.bench);
+      }
+      if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });
+    };
+    const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": "edits", on: { click: () => toggle(true) } }, "Take words away");
+    const toggle = (isAsked) => open(isAsked).catch((problem) => this.bench.report(problem, this.problem));
+    if (tool.value.open) toggle(false); // as the address says
+    return button;
+  }
+
+  #show() {
+    this.slider.value = this.bench.cut.value.gone;
+    this.output.textContent = `${this.bench.cut.value.gone}\u2009%`;
+  }
+}

@@ -1,0 +1,155 @@
+// Words clicked away one by one, or written in another way: what the model says of the text that is left.
+
+import { explanationPath, sendJSON } from "../core/api.js";
+import { count, el, showProblem } from "../core/dom.js";
+import { ChangeTable } from "../tools/change.js";
+
+const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+const LONGEST = 200; // characters in place of a word
+
+/** The edits that the address names of a text of so many words: {gone, put}. */
+function readEdits({ gone = "", put = "" }, words) {
+  const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
+  const pairs = [...new URLSearchParams(put)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
+  const written = new Map(pairs.filter(([i, word]) => known(i) && word));
+  return { gone: new Set(gone.split(" ").filter(Boolean).map(Number).filter((i) => known(i) && !written.has(i))), put: written };
+}
+
+const writeEdits = ({ gone, put }) => ({
+  gone: [...gone].sort((a, b) => a - b).join(" ") || undefined,
+  put: new URLSearchParams([...put]).toString() || undefined,
+});
+
+export class Edits {
+  #asked = null;
+  #again = false;
+
+  constructor(root, bench) {
+    Object.assign(this, { root, bench, tool: bench.tools.of("edits"), id: bench.asked.id, words: [], buttons: [], at: 0, gone: new Set(), put: new Map() });
+    this.text = el("div", { class: "reading editing", role: "group", "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk", on: { keydown: (event) => this.#walk(event) } });
+    this.field = el("input", { type: "text", id: "other-word", maxLength: LONGEST, autocomplete: "off" });
+    this.label = el("label", { for: "other-word" });
+    const replace = el("form", { class: "replace", on: { submit: (event) => this.#replace(event) } }, this.label, this.field, el("button", { type: "submit", class: "act plain" }, "Write it"));
+    this.said = el("p", { class: "num", role: "status" });
+    this.change = new ChangeTable();
+    this.problem = el("div");
+    const reset = el("button", { type: "button", class: "act plain", on: { click: () => this.#reset() } }, "Put all back");
+    root.append(
+      el("h2", {}, "Take words away"),
+      el("p", { class: "quiet" }, "Click a word and it is gone from what the model reads; click again and it is back. Or choose a word and write another in its place."),
+      this.text, el("div", { class: "row" }, replace, reset), this.said, this.problem,
+      this.change.node,
+    );
+    bench.subject.follow((now, before) => {
+      if (now.id !== before.id) this.#lay();
+      else if (now.done) this.#ask();
+    });
+    this.#lay();
+  }
+
+  /** Another text: nothing is edited, but for what the address says of its own. */
+  #lay() {
+    this.#asked?.abort();
+    const { id, info } = this.bench.subject.value;
+    const { input } = info ?? {};
+    this.words = input?.words ?? [];
+    const texts = [input?.text ?? "", input?.text_pair ?? ""];
+    const parts = [];
+    let place = 0;
+    let part = 0;
+    this.buttons = this.words.map((word, i) => {
+      if ((word.part ?? 0) !== part) {
+        parts.push(texts[part].slice(place), "\n");
+        [place, part] = [0, word.part];
+      }
+      const button = el("button", { type: "button", class: "word", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i }, on: { click: () => this.#toggle(i), focus: () => this.#choose(i) } }, texts[part].slice(word.start, word.end));
+      parts.push(texts[part].slice(place, word.start), button);
+      place = word.end;
+      return button;
+    });
+    this.text.replaceChildren(...parts, texts[part].slice(place));
+    const { gone, put } = id && id === this.id ? readEdits(this.tool.value, this.words.length) : readEdits({}, 0);
+    Object.assign(this, { id: id ?? this.id, gone, put });
+    this.#choose(0);
+    this.#changed();
+  }
+
+  #reset() {
+    this.gone.clear();
+    this.put.clear();
+    this.#choose(0);
+    this.#changed();
+  }
+
+  /** Word `i` is the one that the field is about. */
+  #choose(i) {
+    this.at = i;
+    this.buttons.forEach((button, k) => (button.tabIndex = k === i ? 0 : -1));
+    this.label.textContent = this.words[i] ? `In place of “${this.words[i].text}”` : "In place of a word";
+    this.field.value = this.put.get(i) ?? "";
+  }
+
+  #toggle(i) {
+    if (this.gone.has(i)) this.gone.delete(i);
+    else this.gone.add(i);
+    this.put.delete(i);
+    this.#choose(i);
+    this.#changed();
+  }
+
+  #replace(event) {
+    event.preventDefault();
+    const other = this.field.value.trim();
+    if (other && other !== this.words[this.at].text) this.put.set(this.at, other);
+    else this.put.delete(this.at);
+    this.gone.delete(this.at);
+    this.#changed();
+  }
+
+  #walk(event) {
+    const step = STEPS[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    this.buttons[Math.min(this.buttons.length - 1, Math.max(0, this.at + step))]?.focus();
+  }
+
+  #changed() {
+    this.buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", String(this.gone.has(i)));
+      button.classList.toggle("put", this.put.has(i));
+      button.textContent = this.put.get(i) ?? this.words[i].text;
+    });
+    if (this.bench.subject.value.id) this.tool.set(writeEdits(this));
+    this.#ask();
+  }
+
+  /** Ask for what is there now; while an answer is on its way, once more when it has come. */
+  async #ask() {
+    const { id, info, done } = this.bench.subject.value;
+    if (!id || !done) return void this.#show(null);
+    if (this.#asked && !this.#asked.signal.aborted) return void (this.#again = true);
+    const asked = (this.#asked = new AbortController());
+    this.#again = false;
+    const remove = [...this.gone].sort((a, b) => a - b).flatMap((i) => this.words[i].tokens);
+    const body = { target: info.targets[0].label, remove, ...(this.put.size ? { replace: Object.fromEntries(this.put) } : {}) };
+    const edited = this.gone.size + this.put.size;
+    try {
+      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, body, asked.signal);
+      if (asked.signal.aborted) return;
+      showProblem(this.problem, null);
+      this.#show(answer, edited);
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      this.bench.report(problem, this.problem);
+    }
+    this.#asked = null;
+    if (this.#again) this.#ask();
+  }
+
+  #show(answer, edited = 0) {
+    const { info } = this.bench.subject.value;
+    this.said.textContent = edited ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew` : "as it was written";
+    this.root.dataset.edited = String(edited);
+    this.change.show(info?.top ?? [], answer?.top ?? []);
+  }
+}

@@ -1,0 +1,194 @@
+// The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without them.
+
+import { byId, el, number, percent, showProblem } from "../core/dom.js";
+import { Curves } from "../maps/curves.js";
+import { cover, paperOf, strike } from "../maps/holes.js";
+import { ordinal } from "../maps/label.js";
+import { plateName } from "../plates/plate.js";
+import { FIRST } from "./order.js";
+import { countAt, Trial, valueAt } from "./trial.js";
+
+const SAID = { probability: "says then", logit: "logit then", value: "value then" };
+
+/** A number of the target as it is read: a probability, a logit or a value. */
+export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
+
+/** The lines that a plate gets under its map. */
+class After {
+  constructor({ node, take }) {
+    const line = (name, title) => {
+      const term = el("dt", {}, name);
+      const value = el("dd", {}, "–");
+      return { term, value, node: el("div", { title }, term, value) };
+    };
+    this.then = line("says then", "What the model says of the class or prompt when these tokens are gone");
+    this.rank = line("rank here", "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first");
+    this.node = el("dl", { class: "facts after" }, this.then.node, this.rank.node);
+    const words = node.querySelector(".plainly"); // where there are plain words, it lies over them, so that nothing moves
+    if (words?.checkVisibility()) words.append(this.node);
+    else take.node.before(this.node);
+  }
+}
+
+// Why there are no curves yet.
+const WAITING = "The model is asked when all maps are there.";
+const ASKING = "All maps are there. The model now answers without the parts that each of them names.";
+
+const put = (node, text) => node.textContent !== text && (node.textContent = text);
+
+export class Scrubber {
+  #trials = new Map(); // id of an explanation on show -> Trial; two of them where two models are compared
+  #after = new WeakMap(); // plate -> After
+  #waiting = 0;
+
+  constructor(dock) {
+    const { bench } = dock;
+    Object.assign(this, { dock, bench });
+    this.count = el("span", { "aria-hidden": "true" }); // the bar beside the curves tells it to screen readers, when they ask
+    this.figure = new Curves(byId("curves"), dock.tool, { onPick: (spec) => this.#pick(spec), onClose: () => dock.close() });
+    bench.cut.follow(() => this.soon());
+    addEventListener("scheme", () => this.soon());
+    for (const subject of this.#subjects) {
+      subject.follow((now, before) => {
+        if (now.id !== before.id) this.#begin();
+        if (now.done && dock.isOpen) this.#ask(now);
+      });
+    }
+    // plates that are hung later, and texts that are cut anew, lose their tokens too
+    this.hung = new MutationObserver(() => this.soon());
+    this.hung.observe(byId("plates"), { childList: true, subtree: true });
+    this.#begin();
+    this.wake();
+  }
+
+  /** Ask about what is on show. */
+  wake() {
+    for (const { value } of this.#subjects) if (value.done) this.#ask(value);
+    this.soon();
+  }
+
+  /** Stop asking; what is answered already is kept. */
+  rest() {
+    for (const [id, trial] of this.#trials) {
+      if (!trial.isAsking) continue;
+      trial.drop();
+      this.#trials.set(id, new Trial(trial));
+    }
+    this.#tell();
+  }
+
+  /** The explanations on show: the page's own, and that of another model beside it. */
+  get #subjects() {
+    return [this.bench.subject, this.bench.rival];
+  }
+
+  /** Draw once before the next frame. */
+  soon() {
+    this.#waiting ||= requestAnimationFrame(() => {
+      this.#waiting = 0;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const { gone, first } = this.bench.cut.value;
+    this.paper = paperOf(byId("plates")); // read once, before anything is written
+    const sizes = new Set(this.bench.wall.tested.map((plate) => this.#plate(plate, gone / 100, first)).filter((tokens) => tokens !== null));
+    this.hung.takeRecords(); // what was written here is no reason to draw again
+    const [tokens] = sizes;
+    const many = sizes.size > 1 ? " of each" : ""; // prompts may be of different lengths, and models may cut in different ways
+    put(this.dock.output, sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`);
+    this.figure.mark(first, gone / 100);
+  }
+
+  /** Take tokens away from a plate; gives how many it has, null where it shows no map of an explanation on show. */
+  #plate(plate, share, first) {
+    if (!this.#after.has(plate)) this.#after.set(plate, new After(plate));
+    const after = this.#after.get(plate);
+    const { map } = plate;
+    const trial = map && this.#trials.get(plate.take.id);
+    plate.cut = null;
+    if (!trial) {
+      put(after.then.value, "–");
+      put(after.rank.value, "–");
+      return null;
+    }
+    const order = trial.order(map, first);
+    const answer = trial.answers.get(map.target);
+    const most = Math.min(countAt(share, order.length), answer?.counts.at(-1) ?? order.length);
+    const lost = new Set(order.slice(0, most));
+    if (plate.face) cover(plate.face, map.grid, lost, this.paper);
+    else strike(plate, lost);
+    const which = `${Math.round(100 * share)}\u2009% ${FIRST[first]}`;
+    plate.cut = { gone: lost, of: order.length, which, told: null }; // for who draws the plate elsewhere
+    const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
+    if (curve) {
+      const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
+      const rows = answer.ranking.filter((row) => !row.control);
+      const row = answer.ranking.find((one) => one.method === map.method && !one.control);
+      const said = [answer.isContrast ? "difference then" : SAID[answer.read], `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`, `${ordinal(row.rank)} of ${rows.length}`];
+      put(after.then.term, said[0]);
+      put(after.then.value, said[1]);
+      put(after.rank.value, said[2]);
+      plate.cut.told = `${said[0]} ${said[1]} · rank ${said[2]}`;
+    } else {
+      put(after.then.value, "–");
+      put(after.rank.value, "–");
+    }
+    return order.length;
+  }
+
+  /** Another explanation is on show, or another beside it. */
+  #begin() {
+    const before = this.#trials;
+    const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
+    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new Trial(subject)]));
+    for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
+    showProblem(this.dock.problem, null);
+    this.#tell();
+    this.soon();
+  }
+
+  /** Ask for the curves of an explanation that is done. */
+  #ask({ id }) {
+    const heard = () => {
+      this.#tell();
+      this.draw();
+    };
+    this.#trials.get(id).ask(heard, () => this.#tellProgress()).catch((problem) => this.bench.report(problem, this.dock.problem));
+  }
+
+  /** The name of a model, where there are two. */
+  #of(trial) {
+    return this.#trials.size < 2 ? null : this.bench.models.shownName(trial.model);
+  }
+
+  /** Lay the figure of curves anew, and say what was asked. */
+  #tell() {
+    const trials = [...this.#trials.values()];
+    const names = new Map(this.bench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const entries = trials.flatMap((trial) => [...trial.answers.values()].map((answer) => ({ id: trial.id, name: [this.#of(trial), answer.target].filter(Boolean).join(" · "), answer, names })));
+    const isAsking = trials.some((trial) => trial.isAsking);
+    this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
+    const told = trials.map((trial) => trial.told && [this.#of(trial), trial.told].filter(Boolean).join(": "));
+    if (isAsking) this.dock.said.replaceChildren("asking the model… ", this.count);
+    else put(this.dock.said, told.filter(Boolean).join(" · "));
+    this.#tellProgress();
+  }
+
+  /** How many inputs of how many the model has answered, beside the curves and in the dock. */
+  #tellProgress() {
+    const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
+    const told = this.figure.progress(now?.progress ?? null, now?.things);
+    put(this.count, told);
+  }
+
+  /** The curves on show: {id, answer, names}; null while there are none. */
+  get curves() {
+    return this.figure.shown;
+  }
+
+  #pick(spec) {
+    for (const plate of this.bench.wall.tested) plate.node.classList.toggle("picked", plate.variant.spec === spec);
+  }
+}

@@ -1,0 +1,96 @@
+// One explanation under the deletion test: in which order the tokens of its maps go, and what its model says then.
+
+import { explanationPath, followJSON } from "../core/api.js";
+import { count } from "../core/dom.js";
+import { readFor } from "../plates/figure.js";
+
+/** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
+function removalOrder(scores, content, first) {
+  const sign = first === "most" ? -1 : 1;
+  return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
+}
+
+/** How many of `tokens` are gone at a share; a half is rounded up, as on the server. */
+export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
+
+/** The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it. */
+export function valueAt(counts, values, gone) {
+  const right = counts.findIndex((at) => at >= gone);
+  if (right < 0) return { value: values.at(-1), computed: false };
+  if (counts[right] === gone) return { value: values[right], computed: true };
+  const t = (gone - counts[right - 1]) / (counts[right] - counts[right - 1]);
+  return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
+}
+
+export class Trial {
+  answers = new Map(); // label of a target -> curves, as the API gives them
+  isAsking = false;
+  progress = null; // {asked, total} inputs of the target that is asked about now
+  #orders = new Map();
+  #asked = null;
+
+  /** `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began. */
+  constructor({ id, model, info }) {
+    Object.assign(this, { id, model, info });
+  }
+
+  /** The tokens that a map's order can take away, in its order. */
+  order(map, first) {
+    const key = `${map.method}\n${map.target}\n${first}`;
+    if (!this.#orders.has(key)) {
+      const read = readFor(this, map.target);
+      const content = read ? read.tokens.flatMap((token, i) => (token.special ? [] : [i])) : [...map.scores.keys()];
+      this.#orders.set(key, removalOrder(map.scores, content, first));
+    }
+    return this.#orders.get(key);
+  }
+
+  /** What the model is asked about: parts of the input are left out of each. */
+  get things() {
+    return this.info.prompts ? "prompts" : this.info.input.kind === "text" ? "texts" : "pictures";
+  }
+
+  /**
+   * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is progress. Rejects
+   * with the Problem.
+   */
+  async ask(heard, moved) {
+    if (this.#asked) return;
+    const { signal } = (this.#asked = new AbortController());
+    this.isAsking = true;
+    heard();
+    try {
+      for (const { label, against } of this.info.targets) {
+        const onProgress = (progress) => {
+          this.progress = progress;
+          moved();
+        };
+        const answer = await followJSON(`${explanationPath(this.id)}/perturbations`, { target: label }, onProgress, signal);
+        if (signal.aborted) return;
+        this.answers.set(label, { ...answer, isContrast: Boolean(against) });
+        if (this.answers.size < this.info.targets.length) heard();
+      }
+    } catch (problem) {
+      if (problem.name !== "AbortError") throw problem;
+    } finally {
+      this.isAsking = false;
+      this.progress = null;
+      if (!signal.aborted) heard();
+    }
+  }
+
+  /** Nobody wants to know any more. */
+  drop() {
+    this.#asked ??= new AbortController();
+    this.#asked.abort();
+  }
+
+  /** What was asked, in a line; empty while the answers are not all there. */
+  get told() {
+    if (this.isAsking || !this.answers.size) return "";
+    const { curves, counts, how } = this.answers.values().next().value;
+    const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
+    const words = this.info.prompts ? "; each prompt loses its own words, and what changes is its likeness to the picture" : "";
+    return `${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`;
+  }
+}

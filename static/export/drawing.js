@@ -1,0 +1,285 @@
+// Plates as one picture: text stays text, patches become rectangles where nothing is smoothed. Ink on paper, also at night.
+
+import { explanationPath, getBlob } from "../core/api.js";
+import { chosen, colourAt, coloursOf, place, ramp } from "../core/colour.js";
+import { el, number, percent } from "../core/dom.js";
+import { ruleName } from "../core/rules.js";
+import { spoken } from "../core/targets.js";
+import { paint } from "../maps/heatmap.js";
+import { byLine, meaningOf } from "../maps/label.js";
+import { dataURL, embedded, loaded, MONO, SANS, SERIF } from "./faces.js";
+
+export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
+export const [MARGIN, GAP] = [28, 22];
+const LINE = 27;
+const NARROW = 760; // a figure that has no room for long lines
+const WIDTH = { picture: 220, alone: 448, text: 440 };
+const MIX = 0.48; // of a word's ground at full score, as on the page
+const SHARP = 2; // pixels of a picture a unit of the figure
+const MOST = 60_000_000; // pixels of a PNG
+
+const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+export const tag = (name, attributes, inner = "") => `<${name} ${Object.entries(attributes).map(([key, value]) => `${key}="${escaped(value)}"`).join(" ")}>${inner}</${name}>`;
+export const round = (value) => Math.round(100 * value) / 100;
+const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
+
+const ruler = el("canvas").getContext("2d");
+const widthOf = (text, font) => ((ruler.font = font), ruler.measureText(text).width);
+
+/** The beginning of a word that fits into `most`; at least a letter. */
+function fitting(word, font, most) {
+  let end = word.length;
+  while (end > 1 && widthOf(word.slice(0, end), font) > most) end--;
+  return word.slice(0, end);
+}
+
+/** A text in lines no wider than `most`, parted between words; a word that is wider is parted where the line ends. */
+function wrapped(text, font, most) {
+  const lines = [""];
+  for (const word of String(text).split(/(?<= )/)) {
+    const tried = lines.at(-1) + word;
+    if (widthOf(tried.trimEnd(), font) <= most) {
+      lines[lines.length - 1] = tried;
+      continue;
+    }
+    let rest = word;
+    if (lines.at(-1)) lines.push("");
+    while (widthOf(rest.trimEnd(), font) > most && rest.length > 1) {
+      lines[lines.length - 1] = fitting(rest, font, most);
+      rest = rest.slice(lines.at(-1).length);
+      lines.push("");
+    }
+    lines[lines.length - 1] = rest;
+  }
+  return lines;
+}
+
+/** A text that begins at a baseline, in as many lines as it needs where it may be `most` wide: {markup, more}, `more` the room of all lines but the first. */
+export function paragraph(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...style } = {}) {
+  const font = `${style["font-style"] ?? ""} ${style["font-weight"] ?? ""} ${size}px ${family}`;
+  const lines = wrapped(text, font, most);
+  const leading = Math.round(1.3 * size);
+  const inner = lines.length > 1 ? lines.map((part, i) => tag("tspan", { x: round(x), y: round(y + i * leading) }, escaped(part))).join("") : escaped(text);
+  return { markup: tag("text", { x: round(x), y: round(y), "font-size": size, "font-family": family, fill, "xml:space": "preserve", ...style }, inner), more: (lines.length - 1) * leading };
+}
+
+/** A text in one line. */
+export const line = (x, y, text, style) => paragraph(x, y, text, style).markup;
+
+/** Paragraphs below each other from `y` on, `width` wide, each [step, text, style]: {markup, y}, the last baseline. */
+export function below(x, y, width, paragraphs) {
+  const parts = paragraphs.map(([step, text, style]) => {
+    const { markup, more } = paragraph(x, (y += step), text, { most: width, ...style });
+    y += more;
+    return markup;
+  });
+  return { markup: parts.join(""), y };
+}
+
+const image = (href, width, height, more = {}) => tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
+
+/** The patches that are gone, in the colour of the paper, and a hairline around the whole. */
+function holes({ map: { grid: [rows, columns] }, cut }, width, height) {
+  if (!cut?.gone.size) return "";
+  const [across, down] = [width / columns, height / rows];
+  const d = [...cut.gone].map((i) => `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`).join("");
+  return tag("path", { class: "gone", "data-gone": cut.gone.size, d, fill: PAPER, "shape-rendering": "crispEdges" }) + tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE });
+}
+
+/** A map over its picture, `width` wide: {markup, height}. */
+function pictureBody(plate, width, view) {
+  const { face } = plate;
+  const { base, ends } = face;
+  const [map, look] = face.look(view);
+  const height = (width * base.height) / base.width;
+  const canvas = el("canvas", { width: SHARP * width, height: Math.round(SHARP * height) });
+  const smooth = view.grid !== "patches" || map !== face.map; // so many pixels are a picture
+  paint(canvas, base, smooth ? map : null, ends, look);
+  const under = image(canvas.toDataURL(), width, height);
+  if (smooth) return { markup: under + holes(plate, width, height), height };
+  const [rows, columns] = map.grid;
+  const name = coloursOf(view, map.signed);
+  const cells = map.scores.map((score, i) => {
+    const [colour, cover] = colourAt(place(chosen(score, map.signed, view.evidence), ends, map.signed), map.signed, name);
+    const box = { x: round(((i % columns) * width) / columns), y: round((Math.floor(i / columns) * height) / rows), width: round(width / columns), height: round(height / rows) };
+    return tag("rect", { class: "patch", ...box, fill: rgb(colour), "fill-opacity": round((cover * view.opacity) / 100) });
+  });
+  return { markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + holes(plate, width, height), height };
+}
+
+/** The colour of a word for, against, or of a strength. */
+function hue(t, signed, view) {
+  const stops = ramp(signed, coloursOf(view, signed));
+  return signed ? stops[t > 0 ? 5 : 1] : stops[6];
+}
+
+/** A text with its words on their colours: {markup, height}. */
+function textBody({ base, values, ends, variant, cut }, width, view) {
+  const font = `15px ${SERIF}`;
+  const segments = [];
+  let at = 0;
+  base.units.forEach(({ start, end, tokens }, i) => {
+    const struck = tokens.some((token) => cut?.gone.has(token)) && { fill: SOFT, "text-decoration": "line-through" };
+    const t = struck ? 0 : place(chosen(values[i], variant.signed, view.evidence), ends, variant.signed);
+    segments.push({ text: base.text.slice(at, start), t: 0 }, { text: base.text.slice(start, end), t, struck });
+    at = end;
+  });
+  segments.push({ text: base.text.slice(at), t: 0 });
+  const parts = [];
+  let [x, y] = [0, 18];
+  for (const { text, t, struck } of segments) {
+    for (const piece of text.split(/(\s+)/).filter(Boolean)) {
+      const long = widthOf(piece, font);
+      if (/\n/.test(piece)) [x, y] = [0, y + LINE];
+      else if (!piece.trim()) x += x ? long : 0;
+      else {
+        if (x && x + long > width) [x, y] = [0, y + LINE];
+        const fill = rgb(hue(t, variant.signed, view));
+        const thick = Math.round(4 * Math.abs(t));
+        if (t) parts.push(tag("rect", { x: round(x), y: y - 15, width: round(long), height: 20, fill, "fill-opacity": round(MIX * Math.abs(t)) }));
+        if (thick) parts.push(tag("line", { x1: round(x), x2: round(x + long), y1: y + 5 + thick / 2, y2: y + 5 + thick / 2, stroke: fill, "stroke-width": thick, ...(t < 0 && variant.signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}) }));
+        parts.push(line(x, y, piece, { size: 15, family: SERIF, ...struck }));
+        x += long;
+      }
+    }
+  }
+  return { markup: parts.join(""), height: y + 14 };
+}
+
+/** The colours of the bar under a plate, from its low end to its high end. */
+function bar(plate, view) {
+  const { signed } = plate.variant;
+  const stops = ramp(signed, coloursOf(view, signed));
+  if (plate.face) return stops;
+  const ground = [255, 254, 251]; // the paper, on which words are coloured
+  return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
+}
+
+/** One plate with its label: {markup, height}. */
+function cell(plate, width, view, i) {
+  const { variant, map, target } = plate;
+  const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
+  const ends = plate.face ? plate.face.ends : plate.ends;
+  const stops = bar(plate, view);
+  const gradient = tag("linearGradient", { id: `ramp-${i}` }, stops.map((colour, k) => tag("stop", { offset: round(k / (stops.length - 1)), "stop-color": rgb(colour) })).join(""));
+  const about = target === null ? byLine(variant) : target === map.target ? target : `${target}: ${map.target}`;
+  const name = below(0, body.height, width, [
+    [21, variant.title, { size: 15, family: SERIF, "font-weight": 600 }],
+    [16, about, target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }],
+  ]);
+  let y = name.y + 9;
+  const label = [name.markup, gradient, tag("rect", { x: 0, y, width, height: 7, fill: `url(#ramp-${i})`, stroke: RULE })];
+  y += 19;
+  const small = { size: 10.5, family: MONO, fill: SOFT };
+  label.push(line(0, y, number(ends[0], 2), small), line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }));
+  if (variant.signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
+  y += 13;
+  const [low, high] = meaningOf(variant);
+  label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
+  const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
+  const facts = [[15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small]];
+  if (plate.cut?.told) facts.push([15, plate.cut.told, { ...small, fill: INK }]);
+  const under = below(0, y, width, facts);
+  return { markup: body.markup + label.join("") + under.markup, height: under.y };
+}
+
+async function inputCell(explanation, width, face) {
+  const bytes = await getBlob(`${explanationPath(explanation.id)}/input.png`);
+  const height = (width * face.base.height) / face.base.width;
+  const { seen } = explanation.input;
+  const caption = below(0, height, width, [
+    [21, "As the model saw it", { size: 15, family: SERIF }],
+    [16, `${seen[0]}×${seen[1]} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
+  ]);
+  const drawn = image(await dataURL(bytes), width, height, seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {});
+  return { markup: drawn + caption.markup, height: caption.y };
+}
+
+/** How many tiles stand beside each other: the first of the `choices` that leaves the fewest gaps, if possible not a tile alone in the last row. */
+export function balanced(tiles, ...choices) {
+  if (tiles <= choices[0]) return tiles;
+  const gaps = (across) => (across - (tiles % across)) % across;
+  const cost = (across) => gaps(across) + (across > 2 && tiles % across === 1 ? tiles : 0);
+  return choices.reduce((best, across) => (cost(across) < cost(best) ? across : best));
+}
+
+/**
+ * The plates of an explanation, or of two by two models, as a figure: {svg, width, height}. `columns` 0: as many as look well. A single plate is drawn large;
+ * several plates of a picture come with the picture itself.
+ */
+export async function figure({ plates, view, columns, explanations }) {
+  await loaded();
+  const alone = plates.length === 1;
+  const kind = plates[0].face ? (alone ? "alone" : "picture") : "text";
+  const width = WIDTH[kind];
+  const cells = plates.map((plate, i) => cell(plate, width, view, i));
+  if (kind === "picture" && explanations[0].input.kind === "image") {
+    const own = await inputCell(explanations[0], width, plates[0].face);
+    if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : own);
+    else cells.unshift(own);
+  }
+  const across = alone ? 1 : columns || balanced(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
+  const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
+  const parts = [];
+  const above = heading(explanations, `evidence ${view.evidence}, scale ${view.scale}`, whole, takenAway(plates, explanations));
+  parts.push(above.markup);
+  let y = above.height + GAP;
+  for (let i = 0; i < cells.length; i += across) {
+    const row = cells.slice(i, i + across);
+    row.forEach(({ markup }, k) => parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)));
+    y += Math.max(...row.map(({ height }) => height)) + GAP;
+  }
+  return sheet(parts.join(""), whole, y + MARGIN - GAP);
+}
+
+/** The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is drawn, `more` is a line of its own. */
+export function heading(explanations, choices, width, more = "") {
+  const about = (target) => `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
+  const [{ created, versions }] = explanations;
+  const digests = explanations.map((one) => one.weights_digest.slice(0, 12)).join(", ");
+  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
+  const how = `Vitrine ${versions.vitrine} · ${choices}`;
+  const asked = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
+  const fine = { size: 11, family: MONO, fill: SOFT };
+  const titles = [...new Set(explanations.map(({ title }) => title).filter(Boolean))];
+  const paragraphs = [
+    ...(titles.length ? [[20, titles.join(" · "), { size: 15, family: SERIF }]] : []),
+    [26, `“${asked.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
+    ...explanations.map(({ model, targets }, i) => [i ? 18 : 24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }]),
+    ...(width < NARROW ? [[18, made, fine], [16, how, fine]] : [[18, `${made} · ${how}`, fine]]),
+    ...(more ? [[19, more, { size: 13 }]] : []),
+  ];
+  const { markup, y } = below(MARGIN, MARGIN, width - 2 * MARGIN, paragraphs);
+  return { markup, height: y };
+}
+
+/** What the dock has taken away from the plates; empty where it is nothing. */
+function takenAway(plates, explanations) {
+  const cuts = explanations.map(({ id, model }) => ({ model, ...plates.find((plate) => plate.take.id === id && plate.cut?.gone.size)?.cut }));
+  const some = cuts.filter(({ gone }) => gone);
+  const counts = some.map(({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`);
+  return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
+}
+
+/** A drawing on its paper, with its fonts: {svg, width, height}. */
+export async function sheet(markup, width, tall) {
+  const height = Math.ceil(tall);
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  return { svg: tag("svg", { xmlns: "http://www.w3.org/2000/svg", ...size }, tag("style", {}, await embedded(markup)) + tag("rect", { width, height, fill: PAPER }) + markup), width, height };
+}
+
+/** A figure as a PNG file, twice as many pixels as units where that is not too many. */
+export async function raster({ svg, width, height }) {
+  const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  try {
+    const picture = new Image();
+    picture.src = href;
+    await picture.decode();
+    const scale = SHARP ** 2 * width * height > MOST ? 1 : SHARP;
+    const canvas = el("canvas", { width: scale * width, height: scale * height });
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  } finally {
+    URL.revokeObjectURL(href);
+  }
+}

@@ -1,0 +1,111 @@
+// Help on every page: the keys, and the way to the guided visit. `?` or the button in the head opens it.
+
+import { byId, el } from "../core/dom.js";
+
+/** Every key that a page listens to, by where it works. */
+export const KEYS = [
+  ["Anywhere", [
+    [["?"], "this help"],
+    [["Tab"], "to the next control, Shift + Tab back"],
+    [["Esc"], "close what is open"],
+  ]],
+  ["On a map", [
+    [["←", "→", "↑", "↓"], "walk from patch to patch; every plate shows the same one"],
+    [["Home"], "to the strongest patch"],
+    [["Enter"], "show the plate at full size"],
+    [["Esc"], "let go"],
+  ]],
+  ["On a plate at full size", [
+    [["Page Up", "Page Down"], "to the plate before, to the next"],
+    [["Esc"], "close it; what is held stays held"],
+  ]],
+  ["Where two maps lie on each other", [
+    [["Space"], "show the other map"],
+  ]],
+  ["Where patches are hidden with a brush", [
+    [["←", "→", "↑", "↓"], "walk from patch to patch"],
+    [["Space"], "hide the patch, or bring it back"],
+    [["Ctrl", "Z"], "undo"],
+  ]],
+  ["On a coloured text", [
+    [["←", "→"], "to the word before, to the next"],
+    [["↑", "↓"], "to the next stronger, to the next weaker"],
+    [["Home"], "to the strongest word"],
+    [["Esc"], "let go"],
+  ]],
+  ["On a slider", [
+    [["←", "→"], "a little less, a little more"],
+    [["Home", "End"], "to its two ends"],
+  ]],
+  ["Where words are taken away", [
+    [["Enter"], "take the word away, or put it back"],
+    [["←", "→"], "to the word before, to the next"],
+  ]],
+  ["In a list of classes", [
+    [["↑", "↓"], "to another match"],
+    [["Enter"], "take it"],
+    [["Esc"], "close the list"],
+  ]],
+  ["While writing", [
+    [["Ctrl", "Enter"], "explain this review"],
+  ]],
+];
+
+const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
+const onBench = location.pathname === "/image";
+let dialog = null;
+
+function row([keys, does]) {
+  const shown = keys.flatMap((key, i) => [i ? " " : null, el("kbd", {}, key)]);
+  return el("div", {}, el("dt", {}, shown), el("dd", {}, does));
+}
+
+function make() {
+  const close = el("button", { type: "button", class: "act plain", on: { click: () => dialog.close() } }, "Close");
+  const visit = onBench
+    ? el("button", { type: "button", class: "act", on: { click: () => { dialog.close(); tour(); } } }, "Guided visit in five steps")
+    : el("a", { class: "act", href: "/image#visit" }, "Guided visit in five steps");
+  const groups = KEYS.map(([where, rows]) => el("section", { class: rows.some(([keys]) => keys.includes("Ctrl")) ? "keyboard" : "" }, el("h3", {}, where), el("dl", {}, rows.map(row))));
+  return el(
+    "dialog", { class: "help", "aria-labelledby": "help-title" },
+    el("h2", { id: "help-title", tabIndex: -1, autofocus: true /* else it would open at its first button, which is its end */ }, "Help"), el("div", { class: "groups" }, groups),
+    el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
+  );
+}
+
+function open() {
+  if (!dialog) {
+    dialog = make();
+    document.body.append(dialog);
+  }
+  if (!dialog.open) dialog.showModal();
+}
+
+async function tour() {
+  const { start } = await import("./tour.js");
+  start();
+}
+
+/** Whether the visit was offered before; where nothing can be kept, it never comes by itself. */
+function offeredBefore() {
+  try {
+    const seen = localStorage.getItem(SEEN) !== null;
+    localStorage.setItem(SEEN, "offered");
+    return seen;
+  } catch {
+    return true;
+  }
+}
+
+const writes = (node) => node.closest("input:not([type=radio], [type=checkbox], [type=range], [type=file]), textarea, select, [contenteditable]");
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || writes(event.target)) return;
+  event.preventDefault();
+  open();
+});
+byId("help").addEventListener("click", open);
+if (onBench) {
+  if (location.hash === "#visit") tour();
+  else if (!offeredBefore()) import("./tour.js").then(({ offer }) => offer());
+}

@@ -1,0 +1,32 @@
+// Words of the field in what pages say. Each is a button that explains it; the explanations are fetched when the first is pressed.
+
+import { el } from "../core/dom.js";
+
+const TERMS = /\b(cosine|share|logit difference|logit|Libra|AttnLRP|random baseline)\b/;
+const MARGIN = 8; // pixels between a note and the edge of the window
+let note = null;
+
+/** The note that explains a word, beside the button that asked for it. A press elsewhere and Escape close it. */
+async function explain(button, word) {
+  const { GLOSSARY } = await import("./glossary.js");
+  if (!note) {
+    note = el("p", { class: "term-note", role: "status", popover: "auto" });
+    document.body.append(note);
+  }
+  note.hidePopover();
+  note.replaceChildren(el("b", {}, word), `: ${GLOSSARY[word]}`);
+  note.showPopover();
+  const { left, bottom, top } = button.getBoundingClientRect();
+  const { width, height } = note.getBoundingClientRect();
+  note.style.left = `${Math.max(MARGIN, Math.min(left, innerWidth - width - MARGIN))}px`;
+  note.style.top = `${bottom + MARGIN + height > innerHeight ? top - MARGIN - height : bottom + MARGIN}px`;
+}
+
+/** A word of the glossary as a button; `shown` in its place where it is named otherwise. */
+export function term(word, shown = word) {
+  const name = shown === word ? {} : { "aria-label": `What is meant by ${word}` };
+  return el("button", { type: "button", class: "term", title: "What is this?", ...name, on: { click: ({ currentTarget }) => explain(currentTarget, word) } }, shown);
+}
+
+/** A text with its words of the glossary as buttons, as a list of nodes and strings. */
+export const withTerms = (text) => text.split(TERMS).map((part, i) => (i % 2 ? term(part) : part)).filter(Boolean);

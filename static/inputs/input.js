@@ -1,0 +1,30 @@
+// What a question is about: a picture, a text, or the input of an explanation that the server keeps.
+
+export class Input {
+  #fetching = null;
+
+  /**
+   * One of `image` (a file), `fetch` (gets the file when it is needed), `text` and `source` (the id of an explanation of the same input).
+   * crop    the part of the picture that the model is shown, [x0, y0, x1, y1]; null for what it takes by itself, undefined for what the
+   *         explanation of `source` was asked with
+   * sample  the id of the sample that it is
+   * isOwn   whether the person gave it; the example that a page begins with is not
+   */
+  constructor({ image = null, fetch = null, text = null, source = null, crop = undefined, sample = null, isOwn = true }) {
+    Object.assign(this, { image, fetch, text, source, crop, sample, isOwn });
+  }
+
+  /** What to send: the server keeps what it was sent before, bit for bit, and is only told which it is. */
+  async fields() {
+    const part = this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" };
+    if (this.source) return { source: this.source, ...part };
+    return this.sent();
+  }
+
+  /** The input itself; null where this page never had it. */
+  async sent() {
+    if (this.text !== null) return { text: this.text };
+    this.image ??= (await (this.#fetching ??= this.fetch?.())) ?? null;
+    return this.image && { image: this.image };
+  }
+}

@@ -1,0 +1,89 @@
+// The lens: the pixels of the patch in focus and of its neighbours: those that the model saw, or those of the original, as the specimen shows.
+
+import { explanationPath, loadImage } from "../core/api.js";
+import { el } from "../core/dom.js";
+import { patchName } from "../maps/face.js";
+
+const SIDE = 288; // pixels of the canvas; it is shown at half its size
+const AROUND = 3; // patches that it shows along a side
+const KEPT = 1024; // longest side of original.jpg, see ORIGINAL_SIDE of the server
+
+export class Lens {
+  constructor({ focus, view }) {
+    Object.assign(this, { focus, view, id: null, input: null, grid: null, seen: null, original: null });
+    this.canvas = el("canvas", { width: SIDE, height: SIDE, role: "img" });
+    this.patch = el("div", { class: "patch" });
+    this.size = el("span");
+    this.node = el("div", { class: "lens", hidden: true }, el("div", { class: "glass" }, this.canvas, this.patch), this.size);
+    focus.follow(() => this.#draw());
+    view.follow((now, before) => (now.lens !== before.lens || now.shown !== before.shown) && this.#draw());
+  }
+
+  /** Look at the input of explanation `id`; `seen` is its picture as the model saw it. */
+  show(id, input, seen) {
+    Object.assign(this, { id, input, seen, original: null });
+    this.#draw();
+  }
+
+  /** Another explanation of the same picture is on show. */
+  belongsTo(id) {
+    this.id = id;
+  }
+
+  setGrid(grid) {
+    const known = this.grid;
+    this.grid = grid;
+    if (known?.[0] !== grid?.[0] || known?.[1] !== grid?.[1]) this.#draw();
+  }
+
+  /** Whether the pixels of the original are asked for. */
+  get #showsOriginal() {
+    return this.view.value.shown === "original";
+  }
+
+  /** The picture that is looked at, and the part of it that the model saw. The copy of the upload is fetched when it is first needed. */
+  #source() {
+    const { crop, width } = this.input;
+    if (this.#showsOriginal && this.original === null) {
+      this.original = "asked for";
+      const { input } = this;
+      loadImage(`${explanationPath(this.id)}/original.jpg`).then((image) => {
+        if (this.input !== input) return;
+        this.original = image;
+        this.#draw();
+      });
+    }
+    if (!this.#showsOriginal || !(this.original instanceof Image)) return { image: this.seen, left: 0, top: 0, width: this.seen.naturalWidth, height: this.seen.naturalHeight };
+    const scale = this.original.naturalWidth / width;
+    return { image: this.original, left: crop[0] * scale, top: crop[1] * scale, width: (crop[2] - crop[0]) * scale, height: (crop[3] - crop[1]) * scale };
+  }
+
+  #draw() {
+    const { at } = this.focus.value;
+    const { grid, seen } = this;
+    this.node.hidden = this.view.value.lens === "off" || !seen || !grid || at < 0 || at >= grid[0] * grid[1];
+    if (this.node.hidden) return;
+    const [rows, columns] = grid;
+    const [row, column] = [Math.floor(at / columns), at % columns];
+    const source = this.#source();
+    const [width, height] = [source.width / columns, source.height / rows];
+    const side = AROUND * Math.max(width, height);
+    const left = source.left + (column + 0.5) * width - side / 2;
+    const top = source.top + (row + 0.5) * height - side / 2;
+    const context = this.canvas.getContext("2d");
+    context.clearRect(0, 0, SIDE, SIDE);
+    context.imageSmoothingEnabled = side > SIDE; // enlarged pixels stay square
+    context.imageSmoothingQuality = "high";
+    context.drawImage(source.image, left, top, side, side, 0, 0, SIDE, SIDE);
+    const box = { left: 0.5 - width / side / 2, top: 0.5 - height / side / 2, width: width / side, height: height / side };
+    for (const [name, share] of Object.entries(box)) this.patch.style[name] = `${100 * share}%`;
+    this.patch.classList.toggle("locked", this.focus.value.locked);
+    const isSeen = source.image === seen;
+    const copied = isSeen ? 1 : Math.min(1, KEPT / Math.max(this.input.width, this.input.height));
+    const pixels = (span) => Math.round(span / copied);
+    this.size.textContent = `${pixels(width)}\u2009×\u2009${pixels(height)} pixels${isSeen ? "" : " of the original"}`;
+    this.canvas.setAttribute("aria-label", `The pixels around ${patchName(at, grid)}`);
+    this.node.classList.toggle("east", column < columns / 2); // never over the patch itself
+    this.node.classList.toggle("south", row < rows / 2);
+  }
+}

@@ -1,0 +1,36 @@
+// The ways to give a picture: choose, drop or paste one, or take it with a phone.
+
+import { el } from "../core/dom.js";
+
+/** Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFile(file)` gets the first one. */
+export function acceptPictures(root, onFile) {
+  const take = (files) => files?.length && onFile(files[0]);
+  const way = (text, label, more = {}, className = "act") => {
+    const field = el("input", { type: "file", accept: "image/*,.heic,.heif,.avif", class: "hidden", tabIndex: -1, "aria-label": label });
+    for (const [name, value] of Object.entries(more)) field.setAttribute(name, value);
+    field.addEventListener("change", () => {
+      take(field.files);
+      field.value = "";
+    });
+    return [el("button", { type: "button", class: className, on: { click: () => field.click() } }, text), field];
+  };
+  const camera = way("Take a photo", "Photo from the camera", { capture: "environment" }, "act plain camera");
+  root.append(...way("Choose a picture", "Picture file"), ...camera, el("span", { class: "quiet keyboard" }, "or drop, paste one"));
+  const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
+  let depth = 0;
+  const shade = (on) => document.body.classList.toggle("dropping", on);
+  document.addEventListener("dragenter", (event) => carriesFiles(event) && shade(++depth > 0));
+  document.addEventListener("dragleave", (event) => carriesFiles(event) && shade(--depth > 0));
+  document.addEventListener("dragover", (event) => carriesFiles(event) && event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    shade(((depth = 0), false));
+    take(event.dataTransfer.files);
+  });
+  document.addEventListener("paste", (event) => {
+    if (!event.clipboardData?.files.length) return;
+    event.preventDefault();
+    take(event.clipboardData.files);
+  });
+}

@@ -1,0 +1,46 @@
+// The strip of samples that can be tried at once. The Tab key stops at it once; the arrow keys walk along it.
+
+import { byId, el } from "../core/dom.js";
+
+export class Samples {
+  constructor(root, onPick) {
+    Object.assign(this, { root, onPick, all: [] });
+    root.setAttribute("role", "toolbar");
+    root.setAttribute("aria-label", "Samples");
+    root.addEventListener("keydown", (event) => this.#walk(event));
+    root.addEventListener("focusin", (event) => this.#stopAt(event.target.closest("button")));
+  }
+
+  show(samples) {
+    this.all = samples;
+    this.root.replaceChildren(...samples.map((sample) => this.#button(sample)));
+    this.#stopAt(this.root.firstElementChild);
+  }
+
+  /** Mark the sample that is on show, and say what it shows; null where it is none of them. */
+  mark(id) {
+    const sample = this.all.find((one) => one.id === id);
+    byId("remark").textContent = sample ? [sample.title, sample.note].filter(Boolean).join(". ").replace(/([^.!?])$/, "$1.") : "";
+    for (const button of this.root.children) button.setAttribute("aria-pressed", String(button.dataset.id === id));
+    if (sample && !this.root.contains(document.activeElement)) this.#stopAt(this.root.querySelector("[aria-pressed=true]"));
+  }
+
+  /** The Tab key stops at this button of the strip. */
+  #stopAt(button) {
+    for (const one of this.root.children) one.tabIndex = one === button ? 0 : -1;
+  }
+
+  #walk(event) {
+    const buttons = [...this.root.children];
+    const at = buttons.indexOf(document.activeElement);
+    const places = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 };
+    if (at < 0 || !(event.key in places) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    buttons[Math.min(buttons.length - 1, Math.max(0, places[event.key]))].focus();
+  }
+
+  #button(sample) {
+    const face = sample.image ? el("img", { src: sample.image, alt: sample.title, width: 48, height: 48 }) : sample.title;
+    return el("button", { type: "button", title: sample.title, "aria-pressed": "false", data: { id: sample.id }, on: { click: () => this.onPick(sample) } }, face);
+  }
+}

@@ -1,0 +1,27 @@
+// The value and the rank of what is in focus, in the corner of a map.
+
+import { el } from "../core/dom.js";
+
+/** The rank of every value by size: 1 for the largest |value|; equal ones share the better rank. */
+export function ranks(values) {
+  const sizes = Float64Array.from(values, Math.abs).sort().reverse();
+  const first = new Map();
+  sizes.forEach((size, i) => first.has(size) || first.set(size, i + 1));
+  return values.map((value) => first.get(Math.abs(value)));
+}
+
+export const rankName = (rank, count) => `${rank} of ${count}`;
+
+export class Chip {
+  constructor() {
+    this.value = el("span", { class: "value" });
+    this.rank = el("span", { class: "rank" });
+    this.node = el("span", { class: "chip", "aria-hidden": "true", hidden: true }, this.value, this.rank);
+  }
+  /** Show `text`, and the rank behind it; without text nothing. */
+  show(text = "", rank = "") {
+    this.node.hidden = !text;
+    this.value.textContent = text;
+    this.rank.textContent = rank;
+  }
+}

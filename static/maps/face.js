@@ -1,0 +1,130 @@
+// The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
+
+import { el, signedNumber, number } from "../core/dom.js";
+import { Chip, rankName, ranks } from "./chip.js";
+import { paint } from "./heatmap.js";
+
+const WIDTH = 448; // pixels of the canvas; it is shown smaller
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+export const strongest = (scores) => scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
+
+/** A score as it is shown: with its sign where the method has one. */
+export const shownScore = (map, i) => (map.signed ? signedNumber : number)(map.scores[i]);
+
+export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
+
+/** Put the outline of patch `i` over a box that shows the whole grid. */
+export function outline(node, i, grid, locked) {
+  node.hidden = i < 0 || !grid || i >= grid[0] * grid[1];
+  if (node.hidden) return;
+  const [rows, columns] = grid;
+  node.style.left = `${((i % columns) / columns) * 100}%`;
+  node.style.top = `${(Math.floor(i / columns) / rows) * 100}%`;
+  node.style.width = `${100 / columns}%`;
+  node.style.height = `${100 / rows}%`;
+  node.classList.toggle("locked", locked);
+}
+
+/** Let the pointer choose the patch in focus over `node`; `grid()` gives [rows, columns] or null. */
+export function followPointer(node, focus, grid) {
+  const at = (event) => {
+    const box = node.getBoundingClientRect();
+    const [rows, columns] = grid();
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    return Math.min(rows - 1, Math.max(0, row)) * columns + Math.min(columns - 1, Math.max(0, column));
+  };
+  node.addEventListener("pointermove", (event) => {
+    if (grid() && !focus.value.locked) focus.set({ at: at(event) });
+  });
+  node.addEventListener("pointerleave", () => {
+    if (!focus.value.locked) focus.set({ at: -1 });
+  });
+  node.addEventListener("click", (event) => {
+    if (!grid()) return;
+    const patch = at(event);
+    focus.set(focus.value.locked && focus.value.at === patch ? { locked: false } : { at: patch, locked: true });
+  });
+}
+
+export class Face {
+  /**
+   * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the keyboard reached;
+   * `width` is that of the canvas in pixels.
+   */
+  constructor({ name, focus, view, onRead, width = WIDTH }) {
+    Object.assign(this, { name, focus, view, onRead, map: null, pixels: null /* the same map at the pixels, once it is there */, ranks: [], base: null, ends: [0, 0] });
+    this.canvas = el("canvas", { width, height: width });
+    this.patch = el("div", { class: "patch", hidden: true });
+    this.chip = new Chip();
+    this.node = el("div", { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" }, this.canvas, this.patch, this.chip.node);
+    this.node.style.aspectRatio = "1";
+    followPointer(this.node, focus, () => this.map?.grid);
+    this.node.addEventListener("keydown", (event) => this.#walk(event));
+    this.describe();
+  }
+
+  /** The grey picture to draw on; null leaves the face as it is until there is one. */
+  setBase(base) {
+    this.base = base;
+    if (!base) return;
+    this.canvas.height = Math.round((this.canvas.width * base.height) / base.width);
+    this.node.style.aspectRatio = `${base.width} / ${base.height}`;
+    this.node.style.setProperty("--aspect", base.width / base.height);
+    this.draw();
+  }
+
+  setMap(map) {
+    if (map !== this.map) this.pixels = null;
+    this.map = map;
+    this.ranks = map ? ranks(map.scores) : [];
+    this.describe();
+  }
+
+  /** What is drawn as `view` asks for it, and how: the map, or its pixels as they are. */
+  look(view) {
+    return this.pixels && view.level === "pixels" ? [this.pixels, { ...view, grid: "patches" }] : [this.map, view];
+  }
+
+  draw() {
+    const [map, view] = this.look(this.view.value);
+    if (this.base) paint(this.canvas, this.base, map, this.ends, view);
+    this.node.dataset.drawn = String(Boolean(this.base && this.map));
+  }
+
+  mark({ at, locked }) {
+    const grid = this.map?.grid;
+    outline(this.patch, at, grid, locked);
+    if (grid && at >= 0 && at < this.map.scores.length) this.chip.show(shownScore(this.map, at), this.rankOf(at));
+    else this.chip.show();
+  }
+
+  rankOf(i) {
+    return rankName(this.ranks[i], this.ranks.length);
+  }
+
+  describe() {
+    const { map } = this;
+    const best = map && strongest(map.scores);
+    const where = map ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.` : "not there yet";
+    this.node.setAttribute("aria-label", `${this.name}: ${where}`);
+  }
+
+  #walk(event) {
+    if (!this.map || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [rows, columns] = this.map.grid;
+    const { at } = this.focus.value;
+    let next = at;
+    if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
+    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores);
+    else if (event.key in STEPS) {
+      const [down, right] = STEPS[event.key];
+      const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));
+      next = row * columns + Math.min(columns - 1, Math.max(0, (at % columns) + right));
+    } else return;
+    event.preventDefault();
+    this.focus.set({ at: next, locked: true });
+    this.onRead?.(`${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`);
+  }
+}

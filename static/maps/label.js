@@ -1,0 +1,138 @@
+// The museum label of a plate: what a reader needs to judge the map above it.
+
+import { coloursOf, ramp } from "../core/colour.js";
+import { el, number, seconds } from "../core/dom.js";
+import { ruleName } from "../core/rules.js";
+import { withTerms } from "../help/terms.js";
+
+export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
+
+/** The name of a method, which leads to its page. */
+export const heading = (variant) => el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
+
+const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
+const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
+/** "1st", "2nd". */
+export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
+
+/**
+ * How a method did in the deletion test, in a line that says on what; of those that were not measured, that. The whole sentence is its
+ * tooltip, and is read out.
+ */
+export function standingLine({ standing, family }) {
+  if (!standing) return el("p", { class: "standing" }, family === "control" ? "a random baseline: it knows nothing" : "not tested yet");
+  const { rank, of, area, measured, model, random } = standing;
+  const inputs = measured.replace(/ of .*|,.*/, ""); // "30 photos of ..., with ..."
+  const title = `Not measured on your input: ${ordinal(rank)} of ${of} methods in the deletion test on ${measured}, with ${model}. The mean probability while the most relevant goes first is ${number(area)} with it and ${number(random)} with the random baseline. Smaller is better.`;
+  return el("p", { class: "standing", title }, el("b", {}, ordinal(rank)), ` of ${of}, tested on ${inputs}`, el("span", { class: "hidden" }, `. ${title}`));
+}
+
+/** What a method shows, in plain words; what the deletion test says of the map takes their place. */
+export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {}, withTerms(line)));
+
+const SAME = "The same map for every class.";
+
+/** Whether a note says that the map does not depend on the class. */
+export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
+
+/** What the engine found wrong with these maps, in plain words, once each. */
+export function warnings(maps) {
+  const equal = maps.filter((map) => map.range[0] === map.range[1]).map(() => "All scores are equal: this map tells nothing apart.");
+  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
+}
+
+/** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
+export class Notes {
+  constructor(standing) {
+    this.standing = standing;
+    this.node = el("div", { class: "note" });
+    this.show([]);
+  }
+  show(found) {
+    const warning = (text) => el("p", { class: "warning" }, el("span", { class: "sign", "aria-hidden": "true" }, "!"), el("span", { class: "hidden" }, "Warning: "), el("span", {}, text));
+    this.node.replaceChildren(...found.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+  }
+}
+
+/** What holds for every map of a method, whatever the input. */
+export const sameNote = (variant, same = SAME) => (variant.class_specific ? "" : same);
+
+/** Opens the fields of a method's options; null where it has none. */
+export const optionsButton = (variant) =>
+  variant.options?.length
+    ? el("button", { type: "button", class: "options", "aria-label": `${variant.title}: options`, on: { click: (event) => event.target.dispatchEvent(new CustomEvent("options", { bubbles: true, detail: variant.spec })) } }, "options")
+    : null;
+
+/** What the two ends of the colours stand for. */
+export const meaningOf = ({ signed }) => (signed ? ["against", "for"] : ["weak", "strong"]);
+
+/** The colour bar with the values at its two ends. */
+export class Scale {
+  constructor(signed) {
+    this.signed = signed;
+    this.low = el("span");
+    this.high = el("span");
+    this.ramp = el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` });
+    const meaning = meaningOf({ signed }).map((text) => el("span", {}, text));
+    this.node = el("div", { class: "scale" }, this.ramp, el("div", { class: "meaning", "aria-hidden": "true" }, meaning), el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high));
+    this.show(null);
+  }
+  /** `ends` null: not known yet. `view` says which colours. */
+  show(ends, view = {}) {
+    const stops = ramp(this.signed, coloursOf(view, this.signed)).map((colour) => `rgb(${colour.join(" ")})`);
+    this.ramp.style.setProperty("--ramp", stops.join(", "));
+    this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
+    this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
+  }
+}
+
+/** Where to read the paper: its page at arXiv, if the citation names one. */
+export function paperLink(citation) {
+  const id = /arXiv (\d{4}\.\d{4,5})/.exec(citation ?? "")?.[1];
+  return id ? `https://arxiv.org/abs/${id}` : null;
+}
+
+/** The lines that only a finished map fills; their room is kept from the start, so nothing moves when they arrive. */
+export class Facts {
+  /** `brief` leaves out what is the same for a whole row of maps. */
+  constructor(variant, brief = false) {
+    const line = (name, title, text = "–") => {
+      const value = el("dd", {}, text);
+      this.rows.push(el("div", { title, class: name === "range" ? "range" : "" }, el("dt", {}, name), value));
+      return value;
+    };
+    this.rows = [];
+    if (!brief) line("rule", "How the signal travels back through the model", ruleName(variant.rule));
+    this.range = line("range", "Smallest and largest score");
+    if (!brief) line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
+    this.variant = variant;
+    this.sum = line("unexplained remainder", "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule");
+    this.precision = line("precision", "");
+    this.precision.parentNode.hidden = true; // of maps of relevance alone
+    this.time = line("time", "Seconds that this map took");
+    this.node = el("dl", { class: "facts" }, this.rows);
+  }
+  show(map) {
+    this.range.textContent = map ? `${number(map.range[0], 2)} … ${number(map.range[1], 2)}` : "–";
+    const error = map?.completeness_error;
+    const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
+    this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
+    this.sum.dataset.promise = total ?? "";
+    if (map) this.sum.parentNode.title = total ? `The scores promise to add up to ${total}; they are off by this` : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
+    const { precision } = map ?? {};
+    this.precision.parentNode.hidden = !precision;
+    this.precision.textContent = precision?.dtype ?? "–";
+    this.precision.parentNode.title = precision ? `The precision in which this map was computed. ${precision.why}` : "";
+    this.time.textContent = map?.seconds === undefined ? "–" : seconds(map.seconds);
+  }
+}
+
+/** What can be taken away of a plate, its options, and its paper. `menu` is the menu of its export. */
+export class Take {
+  id = null; // of the explanation that the map is from
+  constructor(variant, menu, withPaper = true) {
+    const href = withPaper && paperLink(variant.paper);
+    const paper = href && el("a", { class: "paper", href, title: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
+    this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, paper);
+  }
+}

@@ -1,0 +1,31 @@
+// The picture under a large map: what the model saw, in grey, from the finest copy that the server keeps.
+
+import { explanationPath, getJSON, loadImage } from "../core/api.js";
+import { greyBase } from "./heatmap.js";
+
+const LONGEST = 1024; // pixels of the longer side
+const made = new Map(); // id of an explanation -> promise of its base
+
+/** The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none. */
+export function largeBase(id) {
+  if (!made.has(id)) {
+    const base = make(id);
+    base.catch(() => made.delete(id));
+    made.clear(); // one at a time is large enough
+    made.set(id, base);
+  }
+  return made.get(id);
+}
+
+async function make(id) {
+  const [{ input }, original] = await Promise.all([getJSON(explanationPath(id)), loadImage(`${explanationPath(id)}/original.jpg`)]);
+  const [x0, y0, x1, y1] = input.crop;
+  const fine = Math.min(original.naturalWidth / input.width, LONGEST / Math.max(x1 - x0, y1 - y0)); // pixels a pixel of the upload
+  const [width, height] = [x1 - x0, y1 - y0].map((side) => Math.max(1, Math.round(side * fine)));
+  const cut = new OffscreenCanvas(width, height);
+  const context = cut.getContext("2d");
+  context.fillRect(0, 0, width, height); // what the model saw beyond the edge
+  context.imageSmoothingQuality = "high";
+  context.drawImage(original, -x0 * fine, -y0 * fine, input.width * fine, input.height * fine);
+  return greyBase(cut, width, height);
+}

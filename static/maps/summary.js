@@ -1,0 +1,88 @@
+// A map in one or two sentences, from its raw scores: where the evidence lies, and what is strongest.
+
+import { el, number, percent, signedNumber } from "../core/dom.js";
+import { patchName, shownScore, strongest } from "./face.js";
+
+export const NINTHS = ["in the upper left", "at the top", "in the upper right", "at the left", "in the centre", "at the right", "in the lower left", "at the bottom", "in the lower right"];
+const SPREAD = 0.2; // a ninth of the picture with less than this share is no place to point at
+const AGAINST = 0.1; // evidence against is told from this share of all evidence on
+const TOLD = 3; // words named on each side
+
+/** The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is nothing to share. */
+export function ninths(weights, [rows, columns]) {
+  const sums = new Float64Array(9);
+  weights.forEach((weight, i) => {
+    const row = Math.floor((3 * (Math.floor(i / columns) + 0.5)) / rows);
+    const column = Math.floor((3 * ((i % columns) + 0.5)) / columns);
+    sums[3 * row + column] += weight;
+  });
+  const all = sums.reduce((a, b) => a + b, 0);
+  return all > 0 ? [...sums].map((sum) => sum / all) : null;
+}
+
+/** How many of the largest weights make up half of their sum. */
+export function half(weights) {
+  const sorted = Float64Array.from(weights).sort().reverse();
+  const all = sorted.reduce((a, b) => a + b, 0);
+  let sum = 0;
+  return sorted.findIndex((weight) => (sum += weight) >= all / 2) + 1;
+}
+
+function place(weights, grid) {
+  const shares = ninths(weights, grid);
+  if (!shares) return null;
+  const best = shares.indexOf(Math.max(...shares));
+  return { share: shares[best], name: NINTHS[best] };
+}
+
+/** A map over a picture in words. `map` is {scores, grid, signed, target}. */
+export function pictureInWords(map) {
+  const { scores, grid, signed, target } = map;
+  if (scores.every((score) => score === scores[0])) return "All patches have the same score.";
+  const best = strongest(scores);
+  const last = `The strongest patch is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
+  const weights = scores.map((score) => Math.max(0, score));
+  const found = place(weights, grid);
+  const what = signed ? `evidence for ${target}` : "strength";
+  if (!found) return `Nothing speaks for ${target}. ${last}`;
+  const where = found.share < SPREAD ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it` : `${percent(found.share)} of the ${what} lies ${found.name}`;
+  const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
+  const against = scores.map((score) => Math.max(0, -score));
+  const share = sum(against) / (sum(against) + sum(weights));
+  if (signed && share >= AGAINST) parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid).name}.`);
+  return [...parts, last].join(" ");
+}
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+/** A map over a text in words. `units` are {text, value}: what the plate colours, with their scores. */
+export function textInWords(units, { signed, target }) {
+  if (units.length && units.every(({ value }) => value === units[0].value)) return "All words have the same score.";
+  const name = ({ text, value }) => `“${text}” ${(signed ? signedNumber : number)(value)}`;
+  const side = (sign) => units.filter(({ value }) => sign * value > 0).sort((a, b) => sign * (b.value - a.value)).slice(0, TOLD).map(name);
+  const list = (names) => (names.length ? names.join(", ") : "nothing");
+  if (!signed) return `Strongest: ${list(side(1))}.`;
+  return `Strongest for ${target}: ${list(side(1))}. Against: ${list(side(-1))}.`;
+}
+
+let count = 0;
+
+/** The sentence under a plate, and what a screen reader hears of its map. It is shown where the plates are told in words. */
+export class Told {
+  /** `node` is what the sentence describes. */
+  constructor(node) {
+    this.node = el("p", { class: "told", id: `told-${++count}` });
+    node.setAttribute("aria-describedby", this.node.id);
+  }
+
+  show(text) {
+    this.node.textContent = text;
+  }
+}
+
+/** Tell the plates under `root` in words, or not, as the view has it. */
+export function tellIn(root, view) {
+  const tell = () => root.classList.toggle("in-words", view.value.words === "shown");
+  view.follow(tell);
+  tell();
+}

@@ -1,0 +1,56 @@
+// A finished explanation, to be looked at inside another page: nothing is asked of the model, and nothing can be changed.
+
+import { explanationPath, getJSON, loadImage, Problem } from "../core/api.js";
+import { byId, percent, say, showProblem } from "../core/dom.js";
+import { learnRules } from "../core/rules.js";
+import { readAddress, Store } from "../core/state.js";
+import { spoken, spokenAll } from "../core/targets.js";
+import { greyBase } from "../maps/heatmap.js";
+import { colourAll, Plate } from "../plates/plate.js";
+import { unitsOf, WordPlate } from "../plates/words.js";
+
+const SIDE = 448; // pixels of the grey base
+const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const { id } = byId("main").dataset;
+const asked = readAddress();
+const stores = { view: new Store(asked.view), focus: new Store({ at: -1, locked: false }), onRead: (text) => say("reading", text) };
+
+/** What the maps for a target are drawn on: the grey picture, or a text with its words. */
+async function basesOf({ input, prompts, windows }) {
+  const laid = (read) => ({ text: read.text, units: unitsOf(read, asked.view.grain), windows });
+  if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
+  if (input.kind === "text") return () => laid(input);
+  const grey = greyBase(await loadImage(`${explanationPath(id)}/input.png`), SIDE, Math.round((SIDE * (input.crop[3] - input.crop[1])) / (input.crop[2] - input.crop[0])));
+  return () => grey;
+}
+
+function plateOf(map, base, several) {
+  const variant = { ...map, spec: map.method, line: "", description: "", options: [] };
+  const plate = base.units ? new WordPlate(variant, stores) : new Plate(variant, stores);
+  plate.take.node.remove();
+  plate.level?.node.remove();
+  if (several) plate.node.querySelector(".by").textContent = map.target;
+  for (const link of plate.node.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noopener" });
+  plate.setBase(base);
+  plate.show(map, id);
+  stores.focus.follow((value) => plate.mark(value));
+  return plate;
+}
+
+try {
+  const [found, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
+  learnRules(rules);
+  if (found.state !== "done") throw new Problem({ title: "Not finished", detail: `This explanation is ${found.state}.`, send: "Embed it once it is done" });
+  const baseOf = await basesOf(found);
+  const maps = found.maps.filter(({ method }) => !asked.methods.length || asked.methods.includes(method));
+  const plates = maps.map((map) => plateOf(map, baseOf(map.target), found.targets.length > 1));
+  byId("plates").replaceChildren(...plates.map(({ node }) => node));
+  colourAll(plates, asked.view.scale);
+  byId("answer").textContent = found.title ?? `What made it say “${spokenAll(found.targets)}”`;
+  const sure = found.targets.map((target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`);
+  byId("about").textContent = [found.model, ...sure].join(" · ");
+  const kind = found.input.kind === "text" ? "text" : found.top.some(({ prompt }) => prompt !== undefined && prompt !== null) ? "clip" : "image";
+  byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
+} catch (problem) {
+  showProblem(byId("problem"), problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem) });
+}

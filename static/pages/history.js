@@ -1,0 +1,125 @@
+// The explanations made from this browser: look again, compare two, delete.
+
+import { explanationPath, forgetExplanation, getJSON, Problem } from "../core/api.js";
+import { byId, count, el, percent, say, showProblem } from "../core/dom.js";
+import { loadLimits } from "../core/limits.js";
+import { drop, remembered } from "../core/remember.js";
+import { spoken } from "../core/targets.js";
+import { namingField } from "../workbench/naming.js";
+import { forget } from "../workbench/places.js";
+
+const BATCH = 24; // read at once
+const UNFINISHED = { queued: "still waiting", running: "still being made", failed: "failed" };
+const left = remembered(); // ids that are not shown yet
+const ticked = new Map(); // id -> summary
+let shown = 0;
+
+const link = (told) => `${told.page}?id=${encodeURIComponent(told.id)}`;
+const when = (created) => new Date(created).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+
+const titles = new Map(); // name of a model -> its title
+
+function answer({ state, targets, problem }) {
+  if (!targets) return problem?.title ?? UNFINISHED[state];
+  return targets.map(spoken).join(", ");
+}
+
+function record(told) {
+  const name = told.title ?? answer(told);
+  const first = told.targets?.[0];
+  const sure = first?.probability === undefined ? null : el("span", { class: "num" }, percent(first.probability));
+  const view = told.thumbnail ? el("img", { src: told.thumbnail, alt: "", loading: "lazy" }) : el("span", { class: "excerpt" }, told.excerpt ?? "");
+  const box = el("input", { type: "checkbox", on: { change: () => tick(told, box.checked) } });
+  const naming = namingField(() => told, (title) => {
+    told.title = title ?? undefined;
+    const renamed = record(told);
+    node.replaceWith(renamed);
+    renamed.querySelector("h2 a").focus();
+  });
+  naming.button.setAttribute("aria-label", `Name ${name}`);
+  const node = el(
+    "li", { class: "record", data: { id: told.id } },
+    el("a", { class: "pane", href: link(told), "aria-label": `Open: ${name}` }, view),
+    el("h2", {}, el("a", { href: link(told) }, name), sure),
+    told.title ? el("p", {}, answer(told)) : null,
+    el("p", { class: "quiet" }, titles.get(told.model) ?? told.model, told.state === "done" ? `, ${count(told.maps, "map")}` : `, ${UNFINISHED[told.state]}`),
+    el("p", { class: "quiet" }, el("time", { dateTime: told.created }, when(told.created))),
+    el("div", { class: "acts" }, el("label", {}, box, "compare"), naming.button, remover(told, name, () => node)), naming.form,
+  );
+  return node;
+}
+
+/** Delete, asked twice. */
+function remover(told, name, node) {
+  const sure = el("button", { type: "button", class: "plain", hidden: true, "aria-label": `Delete ${name} for good`, on: { click: () => remove(told, node()) } }, "Delete for good");
+  const keep = el("button", { type: "button", class: "plain", hidden: true, "aria-label": `Keep ${name}`, on: { click: () => ask(false) } }, "Keep");
+  const first = el("button", { type: "button", class: "plain", "aria-label": `Delete ${name}`, on: { click: () => ask(true) } }, "Delete");
+  const ask = (on) => {
+    [sure.hidden, keep.hidden, first.hidden] = [!on, !on, on];
+    (on ? keep : first).focus();
+  };
+  return el("span", { class: "remover" }, first, sure, keep);
+}
+
+async function remove(told, node) {
+  try {
+    await forgetExplanation(told.id);
+  } catch (problem) {
+    if (problem.status !== 404) return showProblem(byId("problem"), problem);
+  }
+  drop(told.id);
+  forget(told.id);
+  tick(told, false);
+  node.remove();
+  shown--;
+  tell("Deleted.");
+}
+
+function tick(told, on) {
+  if (on) ticked.set(told.id, told);
+  else ticked.delete(told.id);
+  const two = [...ticked.values()];
+  const alike = two.length === 2 && two[0].page === two[1].page && two.every(({ state }) => state === "done");
+  byId("compare").disabled = !alike;
+  byId("chosen").textContent = two.length < 2 ? "Tick two to see them side by side." : two.length > 2 ? "Tick no more than two." : alike ? "" : "Tick two finished ones of the same page.";
+}
+
+function tell(before = "") {
+  const rest = left.length ? `, ${left.length} more` : "";
+  say("status", `${before} ${shown || left.length ? `${count(shown, "explanation")}${rest}` : "Nothing is here yet: explain a picture or a text first."}`.trim());
+}
+
+/** Show the next ones; those that the server has forgotten leave the list, with a word. */
+async function next() {
+  const ids = left.splice(0, BATCH);
+  const found = await Promise.allSettled(ids.map((id) => getJSON(`${explanationPath(id)}/summary`)));
+  const gone = ids.filter((_, i) => found[i].reason?.status === 404);
+  drop(...gone);
+  gone.forEach(forget);
+  const broken = found.find(({ reason }) => reason && reason.status !== 404);
+  if (broken) showProblem(byId("problem"), broken.reason instanceof Problem ? broken.reason : { detail: String(broken.reason) });
+  const known = found.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
+  const told = known.filter(({ state }) => state !== "cancelled"); // a question that was taken back has no answer to look at
+  for (const { id } of known.filter((one) => !told.includes(one))) {
+    drop(id);
+    forget(id);
+  }
+  shown += told.length;
+  byId("records").append(...told.map(record));
+  byId("more").hidden = !left.length;
+  tell(gone.length ? `The server has forgotten ${count(gone.length, "explanation")}: they left this list.` : "");
+}
+
+byId("compare").addEventListener("click", () => {
+  const [a, b] = ticked.values();
+  location.href = `${link(a)}&compare=${encodeURIComponent(b.id)}`;
+});
+byId("more").addEventListener("click", next);
+/** What models are called; one that is gone goes by its name. */
+async function loadTitles() {
+  const { models } = await getJSON("/api/models");
+  for (const { name, title } of models) titles.set(name, title);
+}
+
+await Promise.all([loadLimits(), loadTitles()]).catch((problem) => showProblem(byId("problem"), problem));
+await next();

@@ -1,0 +1,130 @@
+// The first page: it takes a picture, a prompt or a sentence at once, shows two methods on one photo, and three findings to look at.
+
+import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
+import { limits } from "../core/colour.js";
+import { byId, el, percent, say, showProblem } from "../core/dom.js";
+import { SHOWN } from "../core/registry.js";
+import { remember } from "../core/remember.js";
+import { acceptPictures } from "../inputs/pictures.js";
+import { greyBase, paint } from "../maps/heatmap.js";
+
+const BEFORE = "raw_attention"; // what SHOWN is set beside
+const SIDE = 672; // pixels of the live plate
+const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
+const LAST = ["done", "failed", "cancelled"];
+
+const loaded = Promise.all([getJSON("/api/models"), getJSON("/api/samples")]).then(([{ models }, { samples }]) => ({ models, samples }));
+
+/** The model that answers what people bring: of photos the one made for them. */
+const modelFor = (models, kind) => {
+  const able = models.filter((model) => model.kind === kind && model.state !== "failed" && model.state !== "available");
+  return able.find(({ photos }) => photos) ?? able.find((model) => model.default) ?? able[0];
+};
+
+/** The sample on show, a photo where there is one. */
+function shownSample(models, samples) {
+  const images = samples.filter(({ kind }) => kind === "image");
+  return images.find(({ model }) => model === modelFor(models, "image")?.name) ?? images[0];
+}
+
+/** Ask, and go to the page with the question already asked. */
+async function ask(page, kind, fields) {
+  showProblem(byId("ask-problem"), null);
+  say("status", "asking…");
+  try {
+    const { models } = await loaded;
+    const { id } = await createExplanation({ model: modelFor(models, kind)?.name, ...fields });
+    remember(id);
+    location.href = `${page}?id=${encodeURIComponent(id)}`;
+  } catch (problem) {
+    say("status", "");
+    showProblem(byId("ask-problem"), problem.detail ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+  }
+}
+
+acceptPictures(byId("give"), (file) => ask("/image", "image", { image: file }));
+
+let own = null; // the picture for the prompt, where it is not the one on show
+byId("prompt-own").addEventListener("click", () => byId("prompt-file").click());
+byId("prompt-file").addEventListener("change", ({ target }) => {
+  [own] = target.files;
+  if (own) byId("prompt-where").textContent = `in ${own.name};`;
+});
+byId("ask-prompt").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const prompt = byId("prompt").value.trim() || byId("prompt").placeholder;
+  const { models, samples } = await loaded;
+  const image = own ?? (await getBlob(shownSample(models, samples).image));
+  await ask("/prompt", "clip", { image, prompt });
+});
+byId("ask-text").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = byId("sentence");
+  return ask("/text", "text", { text: field.value.trim() || field.placeholder });
+});
+
+/** Two maps of one picture, one over the other; the slider says how much of the upper one is seen. */
+async function hang(sample, models) {
+  const model = models.find(({ name }) => name === sample.model) ?? modelFor(models, "image");
+  const fields = { model: model.name, image: await getBlob(sample.image), methods: [BEFORE, SHOWN] };
+  const { id } = await createExplanation(fields);
+  await new Promise((resolve) => follow(`${explanationPath(id)}/events`, { done: resolve, failed: resolve, cancelled: resolve }, LAST, resolve));
+  const found = await getJSON(explanationPath(id));
+  const picture = await loadImage(`${explanationPath(id)}/input.png`);
+  const base = greyBase(picture, SIDE, SIDE);
+  const sheets = [SHOWN, BEFORE].map((spec) => {
+    const map = found.maps.find(({ method }) => method === spec);
+    const canvas = el("canvas", { width: SIDE, height: SIDE, role: "img", "aria-label": `What made the model say ${map.target}, by ${map.title}` });
+    paint(canvas, base, map, limits([map.scores], map.signed), VIEW);
+    return { canvas, map };
+  });
+  const [under, over] = sheets;
+  const edge = el("div", { class: "edge", "aria-hidden": "true" });
+  byId("stage").replaceChildren(under.canvas, over.canvas, edge);
+  byId("left-name").textContent = over.map.title;
+  byId("right-name").textContent = under.map.title;
+  const sweep = byId("sweep");
+  const show = () => {
+    over.canvas.style.clipPath = `inset(0 ${100 - sweep.value}% 0 0)`;
+    edge.style.left = `${sweep.value}%`;
+  };
+  sweep.disabled = false;
+  sweep.addEventListener("input", show);
+  show();
+  const [first] = found.top;
+  byId("live-says").replaceChildren(`${model.title} says `, el("q", {}, first.label), `, ${percent(first.probability)}. What made it? `, el("a", { href: `/image?sample=${encodeURIComponent(sample.id)}` }, "All methods"));
+  byId("live").setAttribute("aria-busy", "false");
+  return found;
+}
+
+const query = (path, entries) => `${path}?${new URLSearchParams(entries)}`;
+
+/** The next class of an answer that is another kind of thing: the maps of two sorts of cat hardly differ. Else the next class. */
+async function otherClass({ model, top, targets }) {
+  const { classes = [] } = await getJSON(modelPath(model));
+  const groups = new Map(classes.map(({ label, group }) => [label, group]));
+  const others = top.filter(({ label }) => label !== targets[0].label);
+  return others.find(({ label }) => groups.get(label) !== groups.get(targets[0].label)) ?? others[0];
+}
+
+/** Findings that anybody can check: each leads to the page in exactly that state. */
+async function findings(sample, found) {
+  const { targets } = found;
+  const asked = [["sample", sample.id], ["target", targets[0].label]];
+  const other = await otherClass(found);
+  return [
+    ["Attention does not know what is asked", `Raw attention shows the same map for “${targets[0].label}” and for “${other.label}”.`, query("/image", [...asked, ["target", other.label], ["methods", BEFORE], ["methods", SHOWN]])],
+    ["A map can be put to the test", "Take away what a good map points at, and the answer falls. Take as much at random, and it holds out longer.", query("/image", [...asked, ["methods", SHOWN], ["methods", "random"], ["gone", "20"], ["open", "test"]])],
+    ["Some maps know no against", "In a review full of praise one dark word speaks against. Attention cannot say so: it only knows strength.", query("/text", [["methods", BEFORE], ["methods", SHOWN]])],
+  ];
+}
+
+const card = ([title, text, href]) => el("li", {}, el("a", { href }, el("h3", {}, title), el("p", {}, text), el("span", { class: "look", "aria-hidden": "true" }, "Look")));
+
+try {
+  const { models, samples } = await loaded;
+  const sample = shownSample(models, samples);
+  if (sample) byId("findings").replaceChildren(...(await findings(sample, await hang(sample, models))).map(card));
+} catch (problem) {
+  showProblem(byId("stage"), problem.detail ? problem : { title: "The example is not there", detail: String(problem) });
+}

@@ -1,0 +1,43 @@
+// The Image page: a picture, the classes that the model sees in it, and one plate a method.
+
+import { getBlob } from "../core/api.js";
+import { mapControls } from "../core/controls.js";
+import { byId } from "../core/dom.js";
+import { Input } from "../inputs/input.js";
+import { acceptPictures } from "../inputs/pictures.js";
+import { partButton, seenBase, Specimen } from "../inputs/specimen.js";
+import { ClassPage } from "../workbench/classpage.js";
+
+// a sample names a class of the model that it was made for; another model is asked for its own top class
+const targetOf = (sample) => (bench.models.fitting(sample.model, bench.question.model) === sample.model && sample.target ? [sample.target] : null);
+const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
+const openSample = (sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
+
+const own = {
+  example() {
+    const { example } = page;
+    const { targets } = bench.asked;
+    if (example) page.explain(inputOf(example, false), targets.length ? targets : targetOf(example), example.model);
+  },
+  carry: (input) => page.explain(input, null, bench.models.forPhotos),
+  giving: (input, model) => specimen.await(input, model),
+  refused: () => specimen.restore(),
+  async started(info, question, isNew) {
+    if (!isNew) return specimen.belongsTo(question.id);
+    const base = await specimen.show(question.id, info.input, question.input);
+    if (base) bench.wall.setBase(base);
+  },
+  receive(map) {
+    specimen.setGrid(map.grid);
+  },
+  openSample,
+};
+
+const page = new ClassPage("image", own, { baseOf: seenBase });
+const { bench } = page;
+const specimen = new Specimen(byId("picture"), bench);
+acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, bench.models.forPhotos));
+partButton(byId("give"), bench);
+byId("controls").append(...mapControls(bench.view));
+
+bench.open();

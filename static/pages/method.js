@@ -1,0 +1,135 @@
+// The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when asked for.
+
+import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, methodsPath, Problem } from "../core/api.js";
+import { byId, el, say, seconds, showProblem } from "../core/dom.js";
+import { Registry } from "../core/registry.js";
+import { ruleName } from "../core/rules.js";
+import { readAddress, Store } from "../core/state.js";
+import { greyBase } from "../maps/heatmap.js";
+import { colourAll, Plate } from "../plates/plate.js";
+import { unitsOf, WordPlate } from "../plates/words.js";
+
+const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
+const SIDE = 448; // pixels of the grey base
+const readout = byId("main").dataset.readout;
+const stores = {
+  view: new Store(readAddress("").view),
+  focus: new Store({ at: -1, locked: false }),
+  onRead: (text) => say("status", text),
+};
+let asked = 0;
+
+/**
+ * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind, reasons}, what the
+ * loaded models say against it. The usual model is asked first, then every other one that is loaded.
+ */
+async function places() {
+  const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
+  return Promise.all(Object.keys(PAGES).map((kind) => placeOf(kind, models.filter((one) => one.kind === kind), samples.filter((one) => one.kind === kind))));
+}
+
+async function placeOf(kind, models, samples) {
+  const loaded = models.filter((one) => one.state === "loaded").sort((a, b) => Number(b.default) - Number(a.default));
+  const reasons = new Set();
+  for (const model of loaded) {
+    const registry = new Registry(await getJSON(methodsPath(model.name)));
+    const own = [...registry.pairs.values()].filter((pair) => pair.readout === readout);
+    const pairs = own.filter((pair) => !pair.reason);
+    const sample = samples.find((one) => one.model === model.name) ?? samples[0];
+    if (pairs.length && sample) return { kind, model, registry, sample, pairs };
+    const usual = own.find((pair) => pair.rule === null || pair.rules.includes(pair.rule));
+    if (usual?.reason) reasons.add(usual.reason);
+  }
+  return { kind, reasons: loaded.length ? [...reasons] : ["No model for it is loaded."] };
+}
+
+/** The finished explanation of a sample by one method. Only the model that a sample was made for knows its class. */
+async function explained({ model, sample }, spec) {
+  const image = sample.image && (await getBlob(sample.image));
+  const target = sample.model === model.name ? sample.target : null;
+  const { id } = await createExplanation({ model: model.name, image, text: sample.text, target, prompt: sample.prompts?.slice(0, 1), methods: spec });
+  const last = ["done", "failed", "cancelled"];
+  await new Promise((resolve, reject) => follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject));
+  const found = await getJSON(explanationPath(id));
+  if (found.state !== "done") throw new Problem(found.problem ?? { title: "The example was not finished", detail: "It was stopped." });
+  return found;
+}
+
+/** A plate of the explanation, with its picture or its text. */
+async function plateOf(place, spec, found) {
+  const map = found.maps[0];
+  const variant = place.registry.plate(spec);
+  const plate = found.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
+  if (found.input.kind === "text") plate.setBase({ text: found.input.text, units: unitsOf(found.input, "words") });
+  else plate.setBase(greyBase(await loadImage(`${explanationPath(found.id)}/input.png`), SIDE, SIDE));
+  plate.show(map, found.id);
+  colourAll([plate], "own");
+  return plate;
+}
+
+async function show(place, spec) {
+  const ticket = ++asked;
+  const late = () => ticket !== asked;
+  showProblem(byId("problem"), null);
+  byId("main").dataset.kind = place.kind;
+  say("status", `explaining ${NAMES[place.kind]}`);
+  try {
+    const found = await explained(place, spec);
+    if (late()) return;
+    const plate = await plateOf(place, spec, found);
+    if (late()) return;
+    stores.focus.follow((value) => plate.mark(value));
+    byId("example").replaceChildren(plate.node);
+    const { label } = found.targets[0];
+    say("status", `${found.model}, what made it say ${label}, in ${seconds(found.maps[0].seconds)}`);
+    byId("try").replaceChildren(el("a", { href: `${PAGES[place.kind]}?id=${found.id}` }, "Open this on the bench"));
+  } catch (problem) {
+    if (late()) return;
+    say("status", "no example");
+    showProblem(byId("problem"), problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+  }
+}
+
+/** The choices over the example: which input, which rule; both are in the address. */
+function choices(all) {
+  const asked = new URLSearchParams(location.search);
+  const select = (label, options, run) => {
+    const id = `choose-${label.toLowerCase()}`;
+    const field = el("select", { id, on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
+    return [field, el("div", {}, el("label", { for: id }, label), field)];
+  };
+  const place = () => all[inputs.selectedIndex];
+  const rulesOf = ({ pairs }) => pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
+  const again = () => show(place(), rules.value);
+  const write = () => history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
+  const changed = () => {
+    write();
+    again();
+  };
+  const [inputs, inputRow] = select("Input", all.map(({ kind }) => [kind, NAMES[kind]]), () => {
+    const before = rules.value;
+    rules.replaceChildren(...rulesOf(place()));
+    if (place().pairs.some((pair) => pair.spec === before)) rules.value = before;
+    changed();
+  });
+  const [rules, ruleRow] = select("Rule", [], changed);
+  inputs.selectedIndex = Math.max(0, all.findIndex(({ kind }) => kind === asked.get("input")));
+  rules.replaceChildren(...rulesOf(place()));
+  if (place().pairs.some((pair) => pair.spec === asked.get("rule"))) rules.value = asked.get("rule");
+  byId("choice").replaceChildren(inputRow, ruleRow);
+  if (!place().pairs[0].slow) return void again();
+  const start = el("button", { type: "button", class: "act plain", on: { click: again } }, "Show it: this takes a while");
+  byId("example").replaceChildren(el("div", {}, start));
+}
+
+try {
+  const all = await places();
+  const able = all.filter(({ pairs }) => pairs);
+  const against = all.filter(({ pairs }) => !pairs).map(({ kind, reasons }) => `Not on ${NAMES[kind]}: ${reasons.join(" ")}`);
+  if (able.length) choices(able);
+  else showProblem(byId("problem"), { title: "No example", detail: "None of the loaded models can run this method.", send: "Load another one on the Models page" });
+  byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
+} catch (problem) {
+  showProblem(byId("problem"), problem);
+}

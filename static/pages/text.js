@@ -1,0 +1,71 @@
+// The Text page: a review, its sentiment, and one plate a method with the words coloured.
+
+import { wordControls } from "../core/controls.js";
+import { byId, el, percent } from "../core/dom.js";
+import { Input } from "../inputs/input.js";
+import { unitsOf, WordPlate } from "../plates/words.js";
+import { ClassPage } from "../workbench/classpage.js";
+
+const field = byId("text");
+let read = null; // {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
+
+/** A text in the chosen grain. */
+const laidOut = ({ input, windows }) => ({ text: input.text, units: unitsOf(input, bench.view.value.grain), windows });
+
+/** Where the windows of a long text lie, and what the model says of each alone. */
+function tellWindows({ input, windows = [] }) {
+  const place = (at) => input.words.findIndex(({ end }) => end > at) + 1;
+  const last = ({ end }) => input.words.findLastIndex((word) => word.start < end) + 1;
+  const line = (span) => `Words ${place(span.start)} to ${last(span)}: ${span.label}${span.probability === undefined || span.probability === null ? "" : ` ${percent(span.probability)}`}`;
+  byId("windows").hidden = !windows.length;
+  byId("windows").replaceChildren(...windows.map((span) => el("li", {}, line(span))));
+}
+
+/** Lay the text out in the chosen grain on every plate. */
+function cut() {
+  bench.wall.setBase(laidOut(read));
+  page.compare.cut();
+  bench.wall.colour();
+}
+
+function openSample(sample, labels = null, isOwn = true) {
+  field.value = sample.text;
+  page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
+}
+
+const own = {
+  reopen(stored) {
+    field.value = stored.input?.text ?? "";
+  },
+  example() {
+    const { example } = page;
+    if (!example) return;
+    bench.wall.setBase({ text: example.text, units: [] });
+    openSample(example, bench.asked.targets, false);
+  },
+  started(info, job, isNew) {
+    read = info;
+    tellWindows(info);
+    if (isNew) cut();
+  },
+  openSample: (sample) => openSample(sample),
+};
+
+const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
+const page = new ClassPage("text", own, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
+const { bench } = page;
+byId("controls").append(...wordControls(bench.view));
+bench.view.follow((now, before) => {
+  if (now.grain === before.grain || !read) return;
+  bench.focus.set({ at: -1, locked: false });
+  cut();
+});
+byId("writing").addEventListener("submit", (event) => {
+  event.preventDefault();
+  page.explain(new Input({ text: field.value }), null);
+});
+field.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
+});
+
+bench.open();

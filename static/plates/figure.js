@@ -1,0 +1,58 @@
+// A map outside the wall: a plate as on the page, that follows the same focus and the same controls.
+
+import { say } from "../core/dom.js";
+import { colourAll, Plate } from "./plate.js";
+import { WordPlate } from "./words.js";
+
+/** What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own. */
+export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
+
+/** What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture. */
+export function readFor({ info }, target) {
+  const read = info.prompts?.find((one) => one.prompt === target) ?? info.input;
+  return read.tokens ? read : null;
+}
+
+/** The scores of patches, or of those pieces of a text that are words. */
+export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
+
+export class Figures {
+  #plates = [];
+
+  /** Plates in one group share a scale where the page's scale is shared. */
+  constructor(bench) {
+    this.bench = bench;
+    bench.view.follow((now, before) => {
+      if (now.grain !== before.grain) this.rebase();
+      this.colour();
+    });
+    bench.focus.follow((value) => this.#plates.forEach((plate) => plate.mark(value)));
+  }
+
+  /** A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a label shows. */
+  make(variant, caption, target) {
+    const stores = { focus: this.bench.focus, view: this.bench.view, onRead: (text) => say("reading", text) };
+    const base = baseOf(this.bench, target);
+    const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
+    plate.take.node.remove(); // it is not stored, so there is nothing to fetch
+    plate.setBase(base);
+    return plate;
+  }
+
+  /** Show these plates, [plate, map] each, and forget the others. */
+  show(pairs) {
+    this.#plates = pairs.map(([plate]) => plate);
+    for (const [plate, map] of pairs) plate.show(map);
+    this.colour();
+    for (const plate of this.#plates) plate.mark(this.bench.focus.value);
+  }
+
+  /** The input is another, or is cut in another way. */
+  rebase() {
+    for (const plate of this.#plates) plate.setBase(baseOf(this.bench, plate.map?.target));
+  }
+
+  colour() {
+    colourAll(this.#plates, this.bench.view.value.scale);
+  }
+}

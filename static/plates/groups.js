@@ -1,0 +1,57 @@
+// What hangs first: the methods that were measured as most trustworthy, then the others, then the classic baselines.
+
+import { count, el } from "../core/dom.js";
+
+const BEST = 4; // large plates
+
+/** Plates in the order of the wall, parted: {best, more, classic}. A few plates are all of the first rank. */
+export function parted(variants) {
+  if (variants.length <= BEST) return { best: variants, more: [], classic: [] };
+  const best = variants.filter(({ classic }) => !classic).slice(0, BEST);
+  const rest = variants.filter((variant) => !best.includes(variant));
+  return { best, more: rest.filter(({ classic }) => !classic), classic: rest.filter(({ classic }) => classic) };
+}
+
+export class Groups {
+  #folding = []; // what is shown or not
+  #rest = 0;
+
+  /** Whether the rest is shown stands in the `view`, where it may be folded at all. */
+  constructor(view) {
+    this.view = view;
+    this.isFoldable = false;
+    this.button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => view.set({ more: this.#isOpen ? "folded" : "shown" }) } });
+    this.bar = el("div", { class: "unfold" }, this.button);
+    const head = (title, says) => el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
+    this.heads = { more: head("More methods", ""), classic: head("Classic baselines", "what the others are held against") };
+    view.follow((now, before) => now.more !== before.more && this.#fold());
+  }
+
+  get #isOpen() {
+    return !this.isFoldable || this.view.value.more === "shown";
+  }
+
+  /** The nodes of a wall with their headings; `nodeOf(variant)` gives that of one method. */
+  nodes(variants, nodeOf) {
+    const { best, more, classic } = parted(variants);
+    const mark = (group) => (variant) => {
+      const node = nodeOf(variant);
+      node.dataset.group = group;
+      node.hidden = false;
+      return node;
+    };
+    const part = (group, listed) => (listed.length ? [this.heads[group], ...listed.map(mark(group))] : []);
+    const first = best.map(mark("best"));
+    this.#folding = [...part("more", more), ...part("classic", classic)];
+    this.#rest = more.length + classic.length;
+    this.#fold();
+    return [...first, ...(this.#rest ? [this.bar] : []), ...this.#folding];
+  }
+
+  #fold() {
+    for (const node of this.#folding) node.hidden = !this.#isOpen;
+    this.bar.hidden = !this.isFoldable;
+    this.button.setAttribute("aria-expanded", String(this.#isOpen));
+    this.button.textContent = this.#isOpen ? "Fewer methods" : count(this.#rest, "more method");
+  }
+}

@@ -1,0 +1,100 @@
+// Methods by classes or prompts: one row a method, one column a class; at narrow width the row wraps under the method's name.
+
+import { el } from "../core/dom.js";
+import { withTerms } from "../help/terms.js";
+import { ruleName } from "../core/rules.js";
+import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/label.js";
+import { Wall } from "./plate.js";
+
+const key = (spec, target) => `${spec}\n${target}`;
+const SAME = "The same map for every prompt.";
+
+export class Matrix extends Wall {
+  targets = [];
+  variants = [];
+  notes = new Map(); // spec -> what is wrong with the maps of its row
+
+  /** `same` is said of methods whose map does not depend on the column. */
+  constructor(root, { same = SAME, ...options }) {
+    super(root, options);
+    this.same = same;
+  }
+
+  /** The columns: {label} of each class or prompt, with what the model says of it in `told`. */
+  setTargets(targets, told) {
+    const labels = targets.map((target) => target.label);
+    this.told = told;
+    this.targets = labels;
+    this.lay();
+  }
+
+  /** What the plates of a column are drawn on. */
+  baseOf() {
+    return this.base;
+  }
+
+  /** The stores that the plates of a column share. */
+  storesOf() {
+    return this.stores;
+  }
+
+  /** The plate of a method and a column. */
+  at(spec, target) {
+    return this.plates.get(key(spec, target));
+  }
+
+  expect(variants, usual = false) {
+    this.variants = variants;
+    this.groups.isFoldable = usual;
+    for (const plate of this.hung) plate.state = plate.map ? "stale" : "waiting";
+    this.lay();
+  }
+
+  receive(map, id) {
+    const plate = this.at(map.method, map.target);
+    if (!plate) return;
+    this.take(plate, map, id);
+    this.say(plate.variant);
+  }
+
+  /** What is wrong with the maps of a row, once each, under the method's name. */
+  say(variant) {
+    const maps = this.targets.map((target) => this.at(variant.spec, target)?.map).filter(Boolean);
+    this.notes.get(variant.spec).show(warnings(maps));
+  }
+
+  lay() {
+    const before = this.plates;
+    this.plates = new Map();
+    for (const variant of this.variants) {
+      for (const target of this.targets) {
+        const name = key(variant.spec, target);
+        const plate = before.get(name) ?? this.makePlate(variant, this.storesOf(target), target);
+        if (!before.has(name)) plate.setBase(this.baseOf(target));
+        this.plates.set(name, plate);
+      }
+    }
+    const heads = this.heads();
+    const head = el("div", { class: "line head" }, el("span"), heads);
+    const matrix = el("div", { class: "matrix" }, heads.length ? head : null, this.groups.nodes(this.variants, (variant) => this.row(variant)));
+    matrix.style.setProperty("--n", String(Math.max(1, heads.length)));
+    this.root.replaceChildren(matrix);
+  }
+
+  /** What stands over the columns. */
+  heads() {
+    return this.targets.map((target, i) => el("div", {}, el("span", { class: "name" }, target), el("span", { class: "num" }, withTerms(this.told?.[i] ?? "\u00a0"))));
+  }
+
+  row(variant) {
+    const cells = this.targets.map((target) => this.at(variant.spec, target).node);
+    const notes = new Notes(sameNote(variant, this.same));
+    this.notes.set(variant.spec, notes);
+    this.say(variant);
+    const label = el(
+      "div", { class: "label" }, heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by" }, byLine(variant)),
+      el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), optionsButton(variant), notes.node,
+    );
+    return el("div", { class: "line", data: { row: variant.spec } }, label, cells);
+  }
+}

@@ -1,0 +1,194 @@
+// Two models side by side: a row a method, a column a model, with the patch or word in focus linked by its place in the input.
+
+import { answered, el } from "../core/dom.js";
+import { Store } from "../core/state.js";
+import { classOf, spoken } from "../core/targets.js";
+import { Matrix } from "./matrix.js";
+import { colourAll } from "./plate.js";
+
+const ROWS = 3; // classes over a column
+
+/**
+ * The patch of one view of a picture that lies where patch `at` of another lies; -1 where that view does not see the place.
+ * A view is {input: {width, height, crop}, grid}, as the API gives them: what was cropped and how it was cut may differ.
+ */
+export function patchAcross(at, from, to) {
+  if (at < 0 || !from?.grid || !to?.grid) return -1;
+  const [rows, columns] = from.grid;
+  const inside = [((at % columns) + 0.5) / columns, (Math.floor(at / columns) + 0.5) / rows];
+  const whole = ({ input }, axis) => [input.crop[axis], input.crop[axis + 2]].map((edge) => edge / (axis ? input.height : input.width));
+  const [x, y] = inside.map((share, axis) => {
+    const [low, high] = whole(from, axis);
+    const [start, end] = whole(to, axis);
+    return (low + share * (high - low) - start) / (end - start);
+  });
+  if (Math.min(x, y) < 0 || Math.max(x, y) >= 1) return -1;
+  return Math.floor(y * to.grid[0]) * to.grid[1] + Math.floor(x * to.grid[1]);
+}
+
+/** The unit of one cutting of a text that shares most characters with unit `at` of another; -1 where there is none. */
+export function unitAcross(at, from, to) {
+  const unit = from?.units?.[at];
+  if (!unit || !to?.units) return -1;
+  const shared = to.units.map(({ start, end }) => Math.min(end, unit.end) - Math.max(start, unit.start));
+  const best = shared.indexOf(Math.max(...shared));
+  return shared[best] > 0 ? best : -1;
+}
+
+export class Pairs extends Matrix {
+  sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
+  other = new Store({ at: -1, locked: false }); // the focus of the second column
+  #linking = false;
+
+  constructor(root, options) {
+    super(root, { ...options, same: "The same map for every class." });
+    this.#link(this.focus, this.other, 0, 1);
+    this.#link(this.other, this.focus, 1, 0);
+    this.other.follow(() => this.mark(this.focus.value));
+  }
+
+  #link(store, linked, from, to) {
+    store.follow(({ at, locked }) => {
+      if (this.#linking) return;
+      this.#linking = true;
+      linked.set({ at: this.across(at, from, to), locked });
+      this.#linking = false;
+    });
+  }
+
+  /** Where the second view has what is in focus in the first, or the other way round. */
+  across(at, from, to) {
+    const [here, there] = [this.sides[from], this.sides[to]];
+    return here.units ? unitAcross(at, here, there) : patchAcross(at, here, there);
+  }
+
+  /** The two models by name, with the methods of the second. */
+  setModels(first, second, registry) {
+    if (this.sides[0].name !== first || this.sides[1].name !== second) this.plates = new Map();
+    this.sides[0].name = first;
+    if (this.sides[1].name !== second) this.sides[1] = { name: second };
+    this.sides[1].registry = registry;
+    this.setTargets([{ label: first }, { label: second }], []);
+  }
+
+  /** What a model says: `info` as the API tells it when an explanation starts. */
+  setInfo(side, info) {
+    this.sides[side].info = info;
+    this.sides[side].input = info.input;
+    this.lay();
+  }
+
+  setSideBase(side, base) {
+    Object.assign(this.sides[side], { base, units: base?.units });
+    if (side === 0) this.base = base;
+    for (const plate of this.#column(side)) plate.setBase(base);
+    this.#follow();
+    this.colour();
+  }
+
+  setBase(base) {
+    this.setSideBase(0, base);
+  }
+
+  /** Another specimen: the other model's view of it is not there either. */
+  clear() {
+    this.setSideBase(1, null);
+    super.clear();
+  }
+
+  #column(side) {
+    return this.hung.filter((plate) => plate.target === this.sides[side].name);
+  }
+
+  baseOf(target) {
+    return this.sides.find((side) => side.name === target)?.base ?? null;
+  }
+
+  storesOf(target) {
+    return target === this.sides[1].name ? { ...this.stores, focus: this.other } : this.stores;
+  }
+
+  /** The plates of the page's own model, which its status counts. */
+  get all() {
+    return this.#column(0);
+  }
+
+  get hung() {
+    return [...this.plates.values()];
+  }
+
+  get tested() {
+    return this.hung;
+  }
+
+  receive(map, id) {
+    this.receiveFor(0, map, id);
+  }
+
+  receiveFor(side, map, id) {
+    const { name, grid } = this.sides[side];
+    const plate = this.at(map.method, name);
+    if (!plate) return;
+    if (map.grid && String(map.grid) !== String(grid)) {
+      this.sides[side].grid = map.grid;
+      this.#follow();
+    }
+    this.take(plate, map, id);
+    plate.mark((side ? this.other : this.focus).value);
+    this.say(plate.variant);
+  }
+
+  /** The second column follows what the first has in focus, once both are there. */
+  #follow() {
+    const { at, locked } = this.focus.value;
+    this.#linking = true;
+    this.other.set({ at: this.across(at, 0, 1), locked });
+    this.#linking = false;
+  }
+
+  close() {
+    this.closeSide(0);
+  }
+
+  closeSide(side) {
+    for (const plate of this.#column(side)) if (plate.node.dataset.state !== "done") plate.state = "missing";
+  }
+
+  /** A scale is shared by the maps of one model: another model's scores are not in the same unit. */
+  colour() {
+    for (const side of [0, 1]) colourAll(this.#column(side), this.view.value.scale);
+  }
+
+  mark(value) {
+    for (const plate of this.#column(0)) plate.mark(value);
+    for (const plate of this.#column(1)) plate.mark(this.other.value);
+  }
+
+  /** Nothing is laid before there are methods: an empty wall would give its room away. */
+  lay() {
+    if (this.variants.length) super.lay();
+  }
+
+  heads() {
+    return this.sides.map(({ name, info }, i) => {
+      const target = info?.targets[0];
+      const wanted = this.sides[0].info?.targets[0];
+      const foreign = i === 1 && target && wanted && classOf(target).toLowerCase() !== classOf(wanted).toLowerCase();
+      const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
+      const line = (one) => el("li", {}, el("span", {}, one?.label ?? "\u00a0"), el("span", { class: "num" }, one ? answered(one) : ""));
+      const explained = target ? `explained: ${spoken(target)}${foreign ? `; it has no class “${classOf(wanted)}”` : ""}` : "\u00a0";
+      return el("div", { class: "model-head" }, el("span", { class: "name" }, name), el("ul", { class: "says", "aria-label": `What ${name} says` }, top.map(line)), el("p", { class: "quiet" }, explained));
+    });
+  }
+
+  row(variant) {
+    const line = super.row(variant);
+    const [, second] = this.sides;
+    if (second.registry?.runs(variant.spec)) return line;
+    const plate = this.at(variant.spec, second.name);
+    const reason = second.registry?.plate(variant.spec)?.reason ?? "It is not there for this model.";
+    plate.node.replaceWith(el("p", { class: "quiet cannot" }, `${second.name} cannot be explained by it. ${reason}`));
+    for (const [key, one] of this.plates) if (one === plate) this.plates.delete(key);
+    return line;
+  }
+}

@@ -1,0 +1,224 @@
+// A plate and the wall of plates: all the same size, in a fixed order, there before their maps arrive.
+
+import { limits } from "../core/colour.js";
+import { el } from "../core/dom.js";
+import { ruleName } from "../core/rules.js";
+import { mapMenu } from "../export/export.js";
+import { Face } from "../maps/face.js";
+import { byLine, Facts, heading, Notes, plainLine, sameNote, Scale, standingLine, Take, warnings } from "../maps/label.js";
+import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
+import { pictureInWords, tellIn, Told } from "../maps/summary.js";
+import { Groups } from "./groups.js";
+
+/** The name by which a screen reader tells maps apart. */
+export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
+
+const plates = new WeakMap(); // node -> plate
+
+/** A button that shows a plate at full size, on its map; Enter on the map does the same. `enlarged` is the part that takes the keyboard. */
+export function enlarge(plate, enlarged) {
+  plates.set(plate.node, plate);
+  const open = async () => plate.map && (await import("./zoom.js")).zoom(plate, (node) => plates.get(node));
+  enlarged.addEventListener("keydown", (event) => event.target === enlarged && event.key === "Enter" && open());
+  const click = (event) => {
+    event.stopPropagation(); // the map below holds a patch where it is clicked
+    open();
+  };
+  return el("button", { type: "button", class: "enlarge", "aria-label": `${plate.name}: full size`, title: "Full size", on: { click } }, "\u2922");
+}
+
+/** One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or missing. */
+export class Plate {
+  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  constructor(variant, stores, target = null) {
+    Object.assign(this, { variant, target, stores, name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}` });
+    this.face = new Face({ name: this.name, ...stores });
+    this.scale = new Scale(variant.signed);
+    this.level = new LevelSwitch(stores.view, this.name);
+    this.told = new Told(this.face.node);
+    this.facts = new Facts(variant, target !== null);
+    this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
+    this.take = new Take(variant, mapMenu(this), target === null);
+    const above = target === null ? [this.face.node, heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.level.node, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
+    this.face.node.append(enlarge(this, this.face.node));
+    this.show(null);
+  }
+
+  get map() {
+    return this.face.map;
+  }
+
+  /** What the map lies on; null while it is not known. */
+  get base() {
+    return this.face.base;
+  }
+
+  /** The values at the two ends of the colours. */
+  get ends() {
+    return this.face.ends;
+  }
+
+  /** How it is looked at. */
+  get look() {
+    return this.face.view.value;
+  }
+
+  /** What the colours stand for. */
+  get values() {
+    return this.face.look(this.look)[0].scores;
+  }
+
+  set state(state) {
+    this.node.dataset.state = state;
+    this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
+  }
+
+  show(map, id) {
+    this.face.setMap(map);
+    this.told.show(map ? pictureInWords(map) : "");
+    this.facts.show(map);
+    this.level.show(map);
+    this.take.id = map ? id : null;
+    this.notes?.show(map ? warnings([map]) : []);
+    if (!map) this.scale.show(null);
+    this.state = map ? "done" : "waiting";
+  }
+
+  /** The picture under the map; null while it is not known. */
+  setBase(base) {
+    this.face.setBase(base);
+  }
+
+  colour(ends) {
+    this.level.mark();
+    this.#refine();
+    this.face.ends = ends;
+    if (this.map) this.scale.show(ends, this.look);
+    this.face.draw();
+  }
+
+  /** Fetch the map of the pixels when it is first asked for, and colour the plate anew once it is there. */
+  async #refine() {
+    const { map } = this;
+    if (!map?.pixels || this.look.level !== "pixels" || this.face.pixels || !this.take.id) return;
+    const pixels = await pixelsOf(map, this.take.id).catch(() => null); // without them the patches stay
+    if (!pixels || this.map !== map || this.face.pixels) return;
+    this.face.pixels = pixels;
+    this.recolour();
+  }
+
+  /** Give the plate its colours again; a wall that shares a scale does it for all. */
+  recolour() {
+    colourAll([this], "own");
+  }
+
+  mark(value) {
+    this.face.mark(value);
+  }
+}
+
+/** Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same formula, so the same unit). */
+export function colourAll(plates, scale) {
+  const shared = new Map();
+  for (const plate of plates) {
+    const { readout } = plate.variant;
+    if (plate.map) shared.set(readout, [...(shared.get(readout) ?? []), plate.values]);
+  }
+  for (const plate of plates) {
+    if (!plate.map) plate.colour([0, 0]);
+    else plate.colour(limits(scale === "shared" ? shared.get(plate.variant.readout) : [plate.values], plate.variant.signed));
+  }
+}
+
+export class Wall {
+  constructor(root, { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) }) {
+    const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
+    Object.assign(this, { root, focus, view, makePlate: hung, stores: { focus, view, onRead }, plates: new Map(), base: null, groups: new Groups(view) });
+    view.follow(() => this.colour());
+    tellIn(root, view);
+    focus.follow((value) => this.mark(value));
+  }
+
+  get all() {
+    return [...this.plates.values()];
+  }
+
+  /** The plates that lose tokens in the deletion test. */
+  get tested() {
+    return this.all;
+  }
+
+  /** Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps. */
+  get hung() {
+    return this.all;
+  }
+
+  get done() {
+    return this.all.filter((plate) => plate.node.dataset.state === "done").length;
+  }
+
+  /**
+   * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one arrives. Where they
+   * are the `usual` ones, nobody asked for each, and all but the best are folded.
+   */
+  expect(variants, usual = false) {
+    const before = this.plates;
+    this.groups.isFoldable = usual;
+    this.plates = new Map(variants.map((variant) => [variant.spec, before.get(variant.spec) ?? this.#hang(variant)]));
+    for (const plate of this.all) plate.state = plate.map ? "stale" : "waiting";
+    const nodes = this.groups.nodes(variants, ({ spec }) => this.plates.get(spec).node);
+    const same = nodes.length === this.root.children.length && nodes.every((node, i) => node === this.root.children[i]);
+    if (!same) this.root.replaceChildren(...nodes);
+  }
+
+  /** Another wall takes the place of this one. */
+  leave() {
+    this.plates = new Map();
+  }
+
+  /** Another picture or text: the old maps and the old picture do not belong to it. */
+  clear() {
+    this.setBase(null);
+    for (const plate of this.hung) plate.show(null);
+    this.mark(this.focus.value);
+  }
+
+  /** The picture under every map. */
+  setBase(base) {
+    this.base = base;
+    for (const plate of this.hung) plate.setBase(base);
+  }
+
+  receive(map, id) {
+    const plate = this.plates.get(map.method);
+    if (plate) this.take(plate, map, id);
+  }
+
+  /** Hang a map on its plate, in its colours. */
+  take(plate, map, id) {
+    plate.show(map, id);
+    if (this.view.value.scale === "shared") this.colour();
+    else colourAll([plate], "own");
+    plate.mark(this.focus.value);
+  }
+
+  /** What is still waiting will not come. */
+  close() {
+    for (const plate of this.hung) if (plate.node.dataset.state !== "done") plate.state = "missing";
+  }
+
+  colour() {
+    colourAll(this.hung, this.view.value.scale);
+  }
+
+  mark(value) {
+    for (const plate of this.hung) plate.mark(value);
+  }
+
+  #hang(variant) {
+    const plate = this.makePlate(variant, this.stores);
+    plate.setBase(this.base);
+    return plate;
+  }
+}

@@ -1,0 +1,151 @@
+// Class against class: methods by classes or prompts, with what each method gives one of them above the other, and how alike the two maps are.
+
+import { el } from "../core/dom.js";
+import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
+import { Matrix } from "./matrix.js";
+import { unitScore } from "./words.js";
+
+const HOW =
+  "Maps of signed methods are subtracted as they are. Maps of unsigned ones are first divided by the sum of their absolute values. r is Pearson’s correlation of the two maps.";
+
+/** What a method says of two maps: words where they are the same, and the correlation, always. */
+export function likeness(r) {
+  if (r === null) return "r not defined: a map is the same everywhere";
+  const shown = `r\u00a0=\u00a0${r < 0 ? "\u2212" : ""}${Math.abs(r).toFixed(2)}`;
+  return r > SAME_FROM ? `same map for both, ${shown}` : `the two maps: ${shown}`;
+}
+
+/** What map `a` has more of than map `b`, as a map: see `onOneUnit` for the unit. `content` tells patches and words from other tokens. */
+export function difference(a, b, content = null) {
+  const [left, right] = [a, b].map((map) => onOneUnit(map.scores, map.signed, content));
+  const scores = left.map((score, i) => score - right[i]);
+  const shown = content ? scores.filter((_, i) => content[i]) : scores;
+  const { grid, signed, method, readout } = a;
+  return {
+    method, readout, grid, scores, signed: true, notes: [], target: `${a.target} \u2212 ${b.target}`,
+    range: [shown.reduce((x, y) => Math.min(x, y), Infinity), shown.reduce((x, y) => Math.max(x, y), -Infinity)],
+    unitScore: (unit) => unitScore(left, unit, signed) - unitScore(right, unit, signed), // of an unsigned map a word has its largest piece
+  };
+}
+
+export class Versus extends Matrix {
+  differences = new Map(); // spec -> plate
+  badges = new Map(); // spec -> node
+  content = null; // which scores stand for patches or words; null: all
+  read = "logit"; // the number of each class that is explained
+
+  constructor(root, options) {
+    super(root, options);
+    const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
+    this.picks = [pick(0, "Difference: this one"), pick(1, "minus this one")];
+    this.head = el("span", { class: "name" });
+    this.strip = el("div", { class: "pairing" }, el("span", {}, "Difference"), this.picks[0], el("span", { "aria-hidden": "true" }, "\u2212"), this.picks[1], el("span", { class: "quiet" }, HOW));
+    this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
+  }
+
+  get isPaired() {
+    return this.targets.length > 1;
+  }
+
+  /** The two columns whose difference is shown, as their places. */
+  get pair() {
+    const [a, b] = (this.view.value.pair || "0-1").split("-").map(Number);
+    return a !== b && Math.max(a, b) < this.targets.length ? [a, b] : [0, 1];
+  }
+
+  get hung() {
+    return [...this.all, ...this.differences.values()];
+  }
+
+  leave() {
+    super.leave();
+    this.differences = new Map();
+  }
+
+  lay() {
+    this.differences = new Map();
+    this.badges = new Map();
+    for (const select of this.picks) select.replaceChildren(...this.targets.map((target, i) => el("option", { value: i }, target)));
+    this.#showPair();
+    super.lay();
+    if (this.isPaired) this.root.prepend(this.strip);
+  }
+
+  heads() {
+    const unit = el("span", { class: "num" }, "what the first has more of");
+    return [...super.heads(), ...(this.isPaired ? [el("div", {}, this.head, unit)] : [])];
+  }
+
+  row(variant) {
+    const line = super.row(variant);
+    if (!this.isPaired) return line;
+    const badge = this.badges.get(variant.spec);
+    line.querySelector(".label .num").after(badge);
+    line.append(this.differences.get(variant.spec).node);
+    return line;
+  }
+
+  say(variant) {
+    super.say(variant);
+    if (!this.isPaired) return;
+    if (!this.differences.has(variant.spec)) this.#hang(variant);
+    this.#differ(variant.spec);
+  }
+
+  #names() {
+    return this.pair.map((i) => this.targets[i]);
+  }
+
+  #hang(variant) {
+    const name = this.#names().join(" \u2212 ");
+    const own = { ...variant, signed: true, readout: `${variant.readout} difference` };
+    const plate = this.makePlate(own, this.stores, name);
+    plate.node.classList.add("difference");
+    plate.take.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read))); // it is made here: there is nothing to take
+    plate.setBase(this.baseOf(name));
+    this.differences.set(variant.spec, plate);
+    if (!this.badges.has(variant.spec)) this.badges.set(variant.spec, el("p", { class: "badge num" }, "\u00a0"));
+  }
+
+  #differ(spec) {
+    const pair = this.#names().map((target) => this.at(spec, target));
+    const plate = this.differences.get(spec);
+    const badge = this.badges.get(spec);
+    const [a, b] = pair.map((one) => one.map);
+    if (!a || !b) {
+      if (plate.map) plate.show(null);
+      badge.textContent = "\u00a0";
+      badge.classList.remove("same");
+      return;
+    }
+    this.take(plate, difference(a, b, this.content));
+    const keep = (map) => (this.content ? map.scores.filter((_, i) => this.content[i]) : map.scores);
+    const r = correlation(keep(a), keep(b));
+    badge.textContent = likeness(r);
+    badge.classList.toggle("same", r !== null && r > SAME_FROM);
+    plate.state = pair.every((one) => one.node.dataset.state === "done") ? "done" : "stale";
+  }
+
+  #pick(at) {
+    const places = this.picks.map((select) => Number(select.value));
+    if (places[0] === places[1]) places[1 - at] = this.pair[at]; // the other one takes the place that this one leaves
+    this.view.set({ pair: places.join("-") === "0-1" ? "" : places.join("-") });
+  }
+
+  /** Another pair: the difference plates change, all others stay. */
+  #turn() {
+    if (!this.isPaired || !this.differences.size) return;
+    this.#showPair();
+    for (const variant of this.variants) {
+      const before = this.differences.get(variant.spec).node;
+      this.#hang(variant);
+      before.replaceWith(this.differences.get(variant.spec).node);
+      this.#differ(variant.spec);
+    }
+  }
+
+  #showPair() {
+    this.pair.forEach((place, i) => (this.picks[i].value = String(place)));
+    this.head.textContent = this.isPaired ? this.#names().join(" \u2212 ") : "";
+  }
+}

@@ -1,0 +1,209 @@
+// A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
+
+import { chosen, place } from "../core/colour.js";
+import { count, el, number, signedNumber } from "../core/dom.js";
+import { mapMenu } from "../export/export.js";
+import { Chip, rankName, ranks } from "../maps/chip.js";
+import { byLine, Facts, heading, Notes, plainLine, sameNote, Scale, standingLine, Take, warnings } from "../maps/label.js";
+import { textInWords, Told } from "../maps/summary.js";
+import { enlarge, plateName } from "./plate.js";
+
+const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // as models count: each mark is one too
+const FOLDED = 12; // so many unread words stand there openly
+
+/** Whether the model left out what stands between two places of the text: white space alone is nothing. */
+const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
+
+/** What the model did not read: struck through, and folded where it is long. */
+function unread(gap) {
+  const span = el("span", { class: "unread", title: "not read by the model" }, gap);
+  const words = gap.match(WORD).length;
+  if (words <= FOLDED) return [span];
+  const text = (open) => (open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`);
+  const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }, text(false));
+  fold.addEventListener("click", (event) => {
+    event.stopPropagation();
+    span.hidden = !span.hidden;
+    fold.setAttribute("aria-expanded", String(!span.hidden));
+    fold.textContent = text(!span.hidden);
+  });
+  span.hidden = true;
+  return [" ", fold, " ", span];
+}
+
+/** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
+export function unitsOf({ text, tokens, words }, grain) {
+  if (grain === "words") return words;
+  if (grain === "pieces") return tokens.map((token, i) => ({ ...token, tokens: [i] })).filter((piece) => !piece.special && piece.end > piece.start);
+  const sentences = [];
+  let open = false;
+  for (const word of words) {
+    const last = sentences.at(-1);
+    if (open && !leftOut(text, last.end, word.start)) Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
+    else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
+    // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
+    open = !(/[.!?…]["'”’)]*$/.test(text.slice(word.start, word.end)) && /^["'”’)]*(\s|$)/.test(text.slice(word.end)));
+  }
+  return sentences;
+}
+
+/** A unit's score: the sum of its pieces where scores are signed, else the largest of them. */
+export const unitScore = (scores, { tokens }, signed) =>
+  signed ? tokens.reduce((sum, i) => sum + scores[i], 0) : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);
+
+/** Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks against. */
+export function tint(span, t, signed) {
+  const size = Math.abs(t);
+  span.className = t === 0 ? "" : !signed ? "mag" : t > 0 ? "pro" : "con";
+  span.style.setProperty("--a", size.toFixed(3));
+  span.style.setProperty("--u", `${Math.round(size * 4)}px`);
+}
+
+/** Where a window of a long text begins or ends: a thin mark with its number, no part of the text. */
+function edge(kind, i) {
+  return el("i", { class: `edge ${kind}`, title: `window ${i + 1} ${kind}`, "aria-hidden": "true", data: { window: i + 1 } });
+}
+
+/** The marks of those windows whose `side` ("start" or "end") lies in a unit. */
+const edges = (windows, side, unit, kind) =>
+  windows.flatMap((span, i) => (span[side] - (side === "end") >= unit.start && span[side] - (side === "end") < unit.end ? [edge(kind, i)] : []));
+
+export class WordPlate {
+  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  constructor(variant, stores, target = null) {
+    Object.assign(this, { variant, stores, ...stores, target, name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}`, map: null, base: null, values: [], ranks: [], spans: [], order: [], ends: [0, 0] });
+    this.chip = new Chip();
+    this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
+    this.scale = new Scale(variant.signed);
+    this.told = new Told(this.reading);
+    this.facts = new Facts(variant, target !== null);
+    this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
+    this.take = new Take(variant, mapMenu(this), target === null);
+    const name = target === null ? [heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target)];
+    const head = [this.chip.node, ...name];
+    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
+    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
+    this.node.append(enlarge(this, this.reading));
+    this.#listen();
+    this.show(null);
+  }
+
+  /** How it is looked at. */
+  get look() {
+    return this.view.value;
+  }
+
+  set state(state) {
+    this.node.dataset.state = state;
+    this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
+  }
+
+  /** The text and how it is cut: {text, units, windows}, `windows` those of a text longer than the model. Null leaves the plate as it is. */
+  setBase(base) {
+    if (!base) return;
+    this.base = base;
+    const { text, units, windows = [] } = base;
+    let at = 0;
+    const parts = [];
+    const between = (to) => {
+      const gap = text.slice(at, to);
+      parts.push(...(units.length && leftOut(text, at, to) ? unread(gap) : [gap]));
+    };
+    this.spans = units.map(({ start, end }, i) => {
+      const span = el("span", { data: { w: i } }, text.slice(start, end));
+      between(start);
+      parts.push(...edges(windows, "start", { start, end }, "begins"), span, ...edges(windows, "end", { start, end }, "ends"));
+      at = end;
+      return span;
+    });
+    between(text.length);
+    this.reading.replaceChildren(...parts);
+    this.#score();
+  }
+
+  show(map, id) {
+    this.map = map;
+    this.facts.show(map);
+    this.take.id = map ? id : null;
+    this.notes?.show(map ? warnings([map]) : []);
+    if (!map) this.scale.show(null);
+    this.#score();
+    this.state = map ? "done" : "waiting";
+  }
+
+  colour(ends) {
+    const { signed } = this.variant;
+    this.ends = ends;
+    if (this.map) this.scale.show(ends, this.look);
+    this.spans.forEach((span, i) => {
+      const t = this.map ? place(chosen(this.values[i], signed, this.look.evidence), ends, signed) : 0;
+      tint(span, t, signed);
+    });
+    this.mark(this.focus.value);
+  }
+
+  mark({ at, locked }) {
+    this.spans.forEach((span, i) => {
+      span.classList.toggle("on", i === at);
+      span.classList.toggle("locked", i === at && locked);
+    });
+    if (this.map && at >= 0 && at < this.values.length) this.chip.show(this.#shown(at), this.#rank(at));
+    else this.chip.show();
+  }
+
+  #rank(i) {
+    return rankName(this.ranks[i], this.ranks.length);
+  }
+
+  #shown(i) {
+    return (this.variant.signed ? signedNumber : number)(this.values[i]);
+  }
+
+  #word(i) {
+    const { start, end } = this.base.units[i];
+    return `“${this.base.text.slice(start, end)}”`;
+  }
+
+  #score() {
+    const { map, base } = this;
+    const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
+    this.values = map && base ? base.units.map(score) : [];
+    this.ranks = ranks(this.values);
+    this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
+    this.told.show(map && base ? textInWords(base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })), map) : "");
+    const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
+    const told = strongest.length ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.` : "not there yet";
+    this.reading.setAttribute("aria-label", `${this.name}: ${told}`);
+  }
+
+  #listen() {
+    const at = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
+    this.reading.addEventListener("pointerover", (event) => this.focus.value.locked || this.focus.set({ at: at(event) }));
+    this.reading.addEventListener("pointerleave", () => this.focus.value.locked || this.focus.set({ at: -1 }));
+    this.reading.addEventListener("click", (event) => {
+      const now = this.focus.value;
+      const word = at(event);
+      this.focus.set(word < 0 || (now.locked && now.at === word) ? { locked: false } : { at: word, locked: true });
+    });
+    this.reading.addEventListener("keydown", (event) => this.#walk(event));
+  }
+
+  #walk(event) {
+    if (!this.values.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
+    const { at } = this.focus.value;
+    const last = this.values.length - 1;
+    const rank = this.order.indexOf(at);
+    const next = {
+      ArrowLeft: () => Math.max(0, at - 1),
+      ArrowRight: () => Math.min(last, at + 1),
+      ArrowUp: () => this.order[Math.max(0, rank - 1)],
+      ArrowDown: () => this.order[Math.min(last, rank + 1)],
+      Home: () => this.order[0],
+    }[event.key]?.();
+    if (next === undefined) return;
+    event.preventDefault();
+    this.focus.set({ at: next, locked: true });
+    this.onRead?.(`${this.name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
+  }
+}

@@ -1,0 +1,120 @@
+// One plate at full size, in a dialog: the same map under the same controls, with the patch in focus linked to every other plate.
+
+import { limits } from "../core/colour.js";
+import { el, styled } from "../core/dom.js";
+import { cover, paperOf, strike } from "../maps/holes.js";
+import { largeBase } from "../maps/largebase.js";
+import { withoutPixels } from "../maps/pixels.js";
+
+const WIDTH = 1344; // pixels of the canvas
+/** The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node. */
+const shown = (plateOf) => [...document.querySelectorAll("#plates .plate[data-state=done]")].filter((node) => node.checkVisibility()).map(plateOf).filter((plate) => plate?.map);
+
+/** Show `plate` at full size until the dialog is closed; `plateOf` gives the plate of a node of the page. */
+export async function zoom(plate, plateOf) {
+  await styled("/static/styles/workbench/zoom.css");
+  new Zoom(plate, plateOf);
+}
+
+class Zoom {
+  #leave = [];
+
+  constructor(plate, plateOf) {
+    this.plateOf = plateOf;
+    this.place = el("div", { class: "whole" });
+    this.count = el("span", { class: "quiet num", role: "status" });
+    this.lost = el("span", { class: "quiet" });
+    const step = (by, text, name) => el("button", { type: "button", class: "act plain", "aria-label": name, on: { click: () => this.#step(by) } }, text);
+    this.steps = [step(-1, "←", "The plate before"), step(1, "→", "The next plate")];
+    const close = el("button", { type: "button", class: "act", on: { click: () => this.dialog.close() } }, "Close");
+    this.dialog = el("dialog", { class: "zoom" }, el("div", { class: "bar" }, this.steps, this.count, this.lost, close), this.place);
+    this.dialog.addEventListener("keydown", (event) => this.#key(event), true);
+    this.dialog.addEventListener("close", () => this.#end());
+    (document.querySelector("main") ?? document.body).append(this.dialog); // the style of maps is that of their page
+    this.dialog.showModal();
+    this.#show(plate);
+  }
+
+  /** Escape closes, and what is held stays held; Page Up and Page Down go from plate to plate. */
+  #key(event) {
+    if (event.key === "Escape") event.stopPropagation();
+    const by = { PageUp: -1, PageDown: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    this.#step(by);
+  }
+
+  #step(by) {
+    const plates = shown(this.plateOf);
+    const at = plates.indexOf(this.plate);
+    const next = plates[(at + by + plates.length) % plates.length];
+    if (at >= 0 && next) this.#show(next);
+  }
+
+  #show(plate) {
+    this.#release();
+    this.plate = plate;
+    const { focus, view, onRead } = plate.stores;
+    const large = new plate.constructor(plate.variant, { focus, view, onRead: (text) => { this.count.textContent = text; onRead?.(text); }, width: WIDTH }, plate.target);
+    this.large = large;
+    large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will hang
+    large.setBase(plate.base);
+    this.#follow();
+    this.#draw();
+    this.place.replaceChildren(large.node);
+    if (large.face && !plate.map.pixels) large.level.node.replaceWith(el("p", { class: "quiet" }, withoutPixels(plate.variant)));
+    this.dialog.setAttribute("aria-label", large.name);
+    const plates = shown(this.plateOf);
+    const at = plates.indexOf(plate);
+    this.count.textContent = at < 0 ? "" : `${at + 1} of ${plates.length}`;
+    for (const button of this.steps) button.hidden = at < 0 || plates.length < 2;
+    (large.node.querySelector("[role=application]") ?? this.dialog).focus();
+    if (plate.base?.getContext && plate.take.id) this.#refine(plate);
+  }
+
+  /** The map that the plate has now, which another explanation may have changed, in the plate's colours. */
+  #draw() {
+    const { plate, large } = this;
+    if (!plate.map) return void this.dialog.close();
+    if (large.map !== plate.map) large.show(plate.map, plate.take.id);
+    large.recolour = () => large.colour(limits([large.values], plate.variant.signed)); // where its pixels come before those of the plate
+    if (large.face) large.face.pixels ??= plate.face.pixels;
+    large.colour(plate.ends);
+    large.mark(plate.stores.focus.value);
+    this.#take();
+  }
+
+  /** Take away what the deletion test took from the plate, and say what the model says then. */
+  #take() {
+    const { plate, large } = this;
+    const { gone, of, which, told } = plate.cut ?? { gone: new Set() };
+    if (!large.face) strike(large, gone);
+    else if (gone.size || large.face.node.querySelector(".cover")) cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
+    this.lost.textContent = gone.size ? [`${which} gone: ${gone.size} of ${of}`, told].filter(Boolean).join(" · ") : "";
+  }
+
+  /** A finer picture in place of the small one, once it has come; without it the small one stays. */
+  async #refine(plate) {
+    const base = await largeBase(plate.take.id).catch(() => null);
+    if (base && this.plate === plate) this.large.setBase(base);
+  }
+
+  #follow() {
+    const { plate } = this;
+    const { focus, view } = plate.stores;
+    const watch = new MutationObserver(() => this.#draw());
+    watch.observe(plate.node, { attributes: true, attributeFilter: ["data-state"] });
+    this.#leave = [view.follow(() => this.#draw()), focus.follow((value) => this.large.mark(value)), () => watch.disconnect()];
+  }
+
+  #release() {
+    for (const leave of this.#leave) leave();
+    this.#leave = [];
+  }
+
+  #end() {
+    this.#release();
+    this.dialog.remove();
+    (this.plate.node.querySelector("[role=application]") ?? this.plate.node).focus();
+  }
+}

@@ -1,0 +1,75 @@
+// Why are these two alike? The input on show beside another one that the same model explained from this browser.
+
+import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { el, number, styled } from "../core/dom.js";
+import { remembered } from "../core/remember.js";
+import { spoken } from "../core/targets.js";
+import { seenBase } from "../inputs/specimen.js";
+import { Crossing } from "./crossing.js";
+
+const MOST = 24; // so many earlier ones are offered
+
+export async function open(root, bench, tell) {
+  await styled("/static/styles/tools/crossing.css");
+  return new Alike(root, bench, tell);
+}
+
+class Alike {
+  #asked = null;
+
+  constructor(root, bench, tell) {
+    Object.assign(this, { bench, tell, tool: bench.tools.of("alike"), id: null });
+    this.select = el("select", { id: "alike-other", on: { change: () => this.#choose(this.select.value) } });
+    this.busy = el("p", { class: "quiet", role: "status" });
+    this.found = el("div");
+    root.append(
+      el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select), this.busy, this.found,
+      el("p", { class: "quiet" }, "The model turns each input into a list of numbers before it answers; their cosine says how alike it finds the two. Red parts make them alike, blue parts make them differ. Point at a part of one to see its partners in the other."),
+    );
+  }
+
+  async show({ id, model, info }) {
+    this.id = id;
+    const earlier = remembered().filter((other) => other !== id).slice(0, MOST);
+    const told = await Promise.all(earlier.map((other) => getJSON(`${explanationPath(other)}/summary`).catch(() => null)));
+    const others = told.filter((other) => other?.model === model && other.state === "done");
+    if (this.id !== id) return;
+    const name = (other) => other.title ?? `${other.excerpt ?? new Date(other.created).toLocaleTimeString()}: ${other.targets.map(spoken).join(", ")}`;
+    this.select.replaceChildren(el("option", { value: "" }, "choose"), ...others.map((other) => el("option", { value: other.id }, name(other))));
+    this.select.disabled = !others.length;
+    this.found.replaceChildren();
+    this.busy.textContent = others.length ? "" : `Explain another ${info.input.kind === "text" ? "text" : "picture"} with this model first: earlier ones of this browser are offered here.`;
+    this.select.value = others.some((other) => other.id === this.tool.value.other) ? this.tool.value.other : "";
+    if (this.select.value) await this.#ask();
+  }
+
+  #choose(other) {
+    this.tool.set({ other: other || undefined });
+    this.#ask().catch(this.tell);
+  }
+
+  async #ask() {
+    this.#asked?.abort();
+    this.#asked = new AbortController();
+    const { signal } = this.#asked;
+    const { id } = this;
+    const other = this.select.value;
+    if (!other) return void this.found.replaceChildren();
+    this.busy.textContent = "Comparing …";
+    try {
+      this.tell(null);
+      const found = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
+      const bases = await Promise.all([found.first.grid && seenBase(id), found.second.grid && seenBase(other)]);
+      const crossing = new Crossing(found, {
+        names: ["This one", "The other one"], bases, view: this.bench.view,
+        hint: `Cosine ${number(found.cosine)}: 1 is the same, 0 is nothing in common. Point at a part of either; a click holds it.`,
+      });
+      this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.busy.textContent = "";
+    } catch (problem) {
+      if (signal.aborted) return;
+      this.busy.textContent = "";
+      throw problem;
+    }
+  }
+}

@@ -1,0 +1,242 @@
+// Patches hidden with a brush: painted over, they are gone from what the model reads, and its answer follows while one paints.
+
+import { explanationPath, sendJSON } from "../core/api.js";
+import { count, el, number, percent } from "../core/dom.js";
+import { classOf } from "../core/targets.js";
+import { outline, patchName } from "../maps/face.js";
+import { ChangeTable } from "./change.js";
+
+const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const HOW = {
+  removed: "Hidden patches are taken out: the model gets fewer tokens, and nothing in their place.",
+  painted: "This model needs all of its patches: hidden ones are painted in the mean colour.",
+};
+
+export const open = (root, bench, report) => new Brush(root, bench, report);
+
+/** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
+function readPatches(text, patches) {
+  const runs = (text ?? "").split(" ").map((run) => /^(\d+)(?:-(\d+))?$/.exec(run)).filter(Boolean);
+  const inside = runs.flatMap(([, first, last = first]) => Array.from({ length: Math.min(patches, Number(last) - Number(first) + 1) }, (_, i) => Number(first) + i));
+  return new Set(inside.filter((patch) => patch < patches));
+}
+
+function writePatches(hidden) {
+  const runs = [];
+  for (const patch of [...hidden].sort((a, b) => a - b)) {
+    if (runs.at(-1)?.[1] === patch - 1) runs.at(-1)[1] = patch;
+    else runs.push([patch, patch]);
+  }
+  return runs.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(" ") || undefined;
+}
+
+class Brush {
+  #asked = null;
+  #again = false;
+  #before = []; // what was hidden before each stroke
+  #stroke = null; // whether the stroke that is on its way hides; null between strokes
+
+  constructor(root, bench, report) {
+    Object.assign(this, { root, bench, report, tool: bench.tools.of("brush"), id: bench.asked.id, grid: null, hidden: new Set() });
+    this.image = el("img", { alt: "" });
+    this.cover = el("canvas", { class: "cover", "aria-hidden": "true" });
+    this.patch = el("div", { class: "patch", hidden: true });
+    this.sheet = el("div", { class: "canvas", tabIndex: 0, role: "application", "aria-roledescription": "picture to paint on", "aria-label": "The picture: arrow keys walk the patches, Space hides or shows one" }, this.image, this.cover, this.patch);
+    const radio = (name, choices, chosen) => el("span", {}, Object.entries(choices).map(([value, text]) => el("label", {}, el("input", { type: "radio", name, value, checked: value === chosen }), text)));
+    this.sizes = el("fieldset", { class: "seg" }, el("legend", {}, "Brush"), radio("brush-size", SIZES, "3"));
+    this.modes = el("fieldset", { class: "seg" }, el("legend", {}, "Painting"), radio("brush-mode", { hide: "hides", show: "brings back" }, "hide"));
+    const button = (text, run) => el("button", { type: "button", class: "act plain", on: { click: run } }, text);
+    this.back = button("Undo", () => this.#undo());
+    this.clear = button("Bring all back", () => this.#put(new Set()));
+    const swap = button("Hide the rest", () => this.#put(new Set(this.#all.filter((patch) => !this.hidden.has(patch)))));
+    this.said = el("p", { class: "now", role: "status", "aria-live": "polite" });
+    this.how = el("p", { class: "quiet" });
+    this.where = el("p", { class: "quiet num" }, "\u00a0");
+    this.change = new ChangeTable();
+    this.words = el("p", { class: "quiet", hidden: true }, "The words of the prompts are explained here, not the picture: choose “Look at: the picture” to hide patches of it.");
+    this.work = el("div", { class: "brushing" }, el("div", {}, this.sheet, this.where), el("div", { class: "answer" }, this.sizes, this.modes, el("div", { class: "row" }, this.back, this.clear, swap), this.said, this.change.node, this.how));
+    root.replaceChildren(this.words, this.work);
+    this.#listen();
+    bench.focus.follow(() => this.#mark());
+  }
+
+  get #all() {
+    return this.grid ? Array.from({ length: this.grid[0] * this.grid[1] }, (_, i) => i) : [];
+  }
+
+  show({ id, info }) {
+    const map = this.bench.received.find((one) => one.grid);
+    this.words.hidden = Boolean(map);
+    this.work.hidden = !map;
+    if (!map) return;
+    const [rows, columns] = (this.grid = map.grid);
+    Object.assign(this.cover, { width: columns * 4, height: rows * 4 });
+    const { crop } = info.input;
+    this.sheet.style.aspectRatio = String((crop[2] - crop[0]) / (crop[3] - crop[1]));
+    this.image.src = `${explanationPath(id)}/input.png`;
+    const same = id === this.id;
+    Object.assign(this, { id, info });
+    this.#before = [];
+    this.change.show(info.top, info.top); // until the first answer
+    this.hidden = same ? readPatches(this.tool.value.hidden, rows * columns) : new Set();
+    this.#changed();
+  }
+
+  #listen() {
+    const { sheet } = this;
+    const at = (event) => {
+      const box = sheet.getBoundingClientRect();
+      const [rows, columns] = this.grid;
+      const [row, column] = [Math.floor(((event.clientY - box.top) / box.height) * rows), Math.floor(((event.clientX - box.left) / box.width) * columns)];
+      return row < 0 || row >= rows || column < 0 || column >= columns ? -1 : row * columns + column;
+    };
+    sheet.addEventListener("pointerdown", (event) => {
+      if (!this.grid || event.button) return;
+      sheet.setPointerCapture(event.pointerId);
+      this.#before.push(this.hidden);
+      this.#stroke = this.#chosen("brush-mode") === "hide";
+      this.#paint(at(event));
+    });
+    sheet.addEventListener("pointermove", (event) => {
+      if (!this.grid) return;
+      const patch = at(event);
+      if (!this.bench.focus.value.locked) this.bench.focus.set({ at: patch });
+      if (this.#stroke !== null) this.#paint(patch);
+    });
+    const end = () => {
+      if (this.#stroke === null) return;
+      this.#stroke = null;
+      if (this.#before.at(-1) === this.hidden) this.#before.pop(); // nothing was painted
+      this.#buttons();
+    };
+    sheet.addEventListener("pointerup", end);
+    sheet.addEventListener("pointercancel", end);
+    sheet.addEventListener("pointerleave", () => this.bench.focus.value.locked || this.bench.focus.set({ at: -1 }));
+    sheet.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  #chosen(name) {
+    return this.root.querySelector(`[name=${name}]:checked`).value;
+  }
+
+  #key(event) {
+    if (!this.grid) return;
+    if ((event.ctrlKey || event.metaKey) && event.key === "z") {
+      event.preventDefault();
+      return void this.#undo();
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const [rows, columns] = this.grid;
+    const { focus } = this.bench;
+    const at = Math.max(0, focus.value.at);
+    if (event.key === "Escape") return void focus.set({ at: -1, locked: false });
+    if (event.key in STEPS) {
+      const [down, right] = focus.value.at < 0 ? [0, 0] : STEPS[event.key];
+      const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));
+      focus.set({ at: row * columns + Math.min(columns - 1, Math.max(0, (at % columns) + right)), locked: true });
+    } else if (event.key === " " || event.key === "Enter") {
+      focus.set({ at, locked: true });
+      const next = new Set(this.hidden);
+      if (!next.delete(at)) next.add(at);
+      this.#put(next);
+    } else return;
+    event.preventDefault();
+  }
+
+  /** Hide, or bring back, what lies under the brush at a patch. */
+  #paint(patch) {
+    if (patch < 0) return;
+    const [rows, columns] = this.grid;
+    const reach = (Number(this.#chosen("brush-size")) - 1) / 2;
+    const [row, column] = [Math.floor(patch / columns), patch % columns];
+    const next = new Set(this.hidden);
+    for (let y = Math.max(0, row - reach); y <= Math.min(rows - 1, row + reach); y++) {
+      for (let x = Math.max(0, column - reach); x <= Math.min(columns - 1, column + reach); x++) {
+        if (this.#stroke) next.add(y * columns + x);
+        else next.delete(y * columns + x);
+      }
+    }
+    if (next.size === this.hidden.size) return; // a stroke only adds, or only takes away
+    this.hidden = next;
+    this.#changed();
+  }
+
+  /** Hide these and no others, as one step that can be undone. */
+  #put(hidden) {
+    this.#before.push(this.hidden);
+    this.hidden = hidden;
+    this.#changed();
+  }
+
+  #undo() {
+    if (!this.#before.length) return;
+    this.hidden = this.#before.pop();
+    this.#changed();
+  }
+
+  #buttons() {
+    this.back.disabled = !this.#before.length;
+    this.clear.disabled = !this.hidden.size;
+  }
+
+  #changed() {
+    this.#draw();
+    this.#buttons();
+    this.tool.set({ hidden: writePatches(this.hidden) });
+    this.#ask();
+  }
+
+  /** Cover what is hidden with hatching in the colours of the page. */
+  #draw() {
+    const [rows, columns] = this.grid;
+    const context = this.cover.getContext("2d");
+    const style = getComputedStyle(this.sheet);
+    context.clearRect(0, 0, columns * 4, rows * 4);
+    for (const patch of this.hidden) {
+      const [x, y] = [4 * (patch % columns), 4 * Math.floor(patch / columns)];
+      context.fillStyle = style.getPropertyValue("--paper");
+      context.fillRect(x, y, 4, 4);
+      context.fillStyle = style.getPropertyValue("--rule");
+      for (let i = 0; i < 4; i++) context.fillRect(x + i, y + 3 - i, 1, 1);
+    }
+    this.cover.dataset.hidden = String(this.hidden.size);
+    this.#mark();
+  }
+
+  #mark() {
+    const { at, locked } = this.bench.focus.value;
+    outline(this.patch, at, this.grid, locked);
+    const named = this.grid && at >= 0 && at < this.grid[0] * this.grid[1];
+    this.where.textContent = named ? `${patchName(at, this.grid)}${this.hidden.has(at) ? ", hidden" : ""}` : "\u00a0";
+    this.sheet.setAttribute("aria-label", `The picture, ${count(this.hidden.size, "patch", "patches")} hidden${named ? `, at ${this.where.textContent}` : ""}. Arrow keys walk, Space hides or shows a patch.`);
+  }
+
+  /** Ask for what is hidden now; while an answer is on its way, once more when it has come. */
+  async #ask() {
+    const { id } = this;
+    if (this.#asked === id) return void (this.#again = true);
+    this.#asked = id;
+    this.#again = false;
+    const hidden = [...this.hidden].sort((a, b) => a - b);
+    const target = this.info.targets[0];
+    try {
+      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden });
+      if (id === this.id) this.#tell(answer, hidden.length, target);
+    } catch (problem) {
+      if (id === this.id) this.report(problem);
+    }
+    if (this.#asked === id) this.#asked = null;
+    if (this.#again && id === this.id) this.#ask();
+  }
+
+  #tell(answer, hidden, target) {
+    this.report(null);
+    const byLogit = answer.read === "logit";
+    const shown = (one) => (byLogit ? `logit ${number(one.logit)}` : answer.read === "value" ? number(one.value ?? one.logit) : percent(one.probability));
+    this.said.replaceChildren(el("q", {}, classOf(target)), ` ${shown(target)} → `, el("b", {}, shown(answer)), el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches hidden`));
+    this.said.dataset.hidden = String(hidden);
+    this.how.textContent = HOW[answer.how];
+    this.change.show(this.info.top, answer.top);
+  }
+}

@@ -1,0 +1,145 @@
+// Two inputs side by side, each a picture or a text: point at a part of one, and the parts of the other that go with it light up.
+
+import { limits, place } from "../core/colour.js";
+import { el, signedNumber } from "../core/dom.js";
+import { Store } from "../core/state.js";
+import { Face, patchName } from "../maps/face.js";
+import { tint } from "../plates/words.js";
+
+const NAMED = 3; // so many partners of a part are named in words
+const NOWHERE = { at: -1, locked: false };
+
+/** A picture, whose parts are patches. */
+class Picture {
+  constructor(name, { grid }, base, view, focus) {
+    Object.assign(this, { grid, focus });
+    this.face = new Face({ name, focus, view });
+    this.node = this.face.node;
+    this.face.setBase(base);
+    focus.follow((value) => this.face.mark(value));
+  }
+
+  show(scores, ends) {
+    this.face.ends = ends;
+    this.face.setMap({ scores, grid: this.grid, signed: true });
+    this.face.draw();
+    this.face.mark(this.focus.value);
+  }
+
+  nameOf(i) {
+    return patchName(i, this.grid);
+  }
+}
+
+/** A text, whose parts are words: each is a button, and the arrow keys walk them. */
+class Words {
+  constructor(name, { input }, focus) {
+    this.focus = focus;
+    const parts = [];
+    let at = 0;
+    this.buttons = input.words.map(({ start, end }, i) => {
+      parts.push(input.text.slice(at, start));
+      const button = el("button", { type: "button", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i } }, input.text.slice(start, end));
+      parts.push(button);
+      at = end;
+      return button;
+    });
+    parts.push(input.text.slice(at));
+    this.node = el("div", { class: "reading", role: "group", "aria-label": `${name}: point at a word, or walk with the arrow keys; Enter holds it` }, parts);
+    const over = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
+    this.node.addEventListener("pointerover", (event) => focus.value.locked || focus.set({ at: over(event) }));
+    this.node.addEventListener("pointerleave", () => focus.value.locked || focus.set({ at: -1 }));
+    this.node.addEventListener("focusin", (event) => focus.value.locked || focus.set({ at: over(event) }));
+    this.node.addEventListener("click", (event) => {
+      const word = over(event);
+      if (word < 0) return;
+      focus.set(focus.value.locked && focus.value.at === word ? { locked: false } : { at: word, locked: true });
+    });
+    this.node.addEventListener("keydown", (event) => this.#walk(event));
+    focus.follow((value) => this.#mark(value));
+  }
+
+  show(scores, ends) {
+    this.buttons.forEach((button, i) => tint(button, place(scores[i], ends, true), true));
+    this.#mark(this.focus.value);
+  }
+
+  nameOf(i) {
+    return `“${this.buttons[i].textContent}”`;
+  }
+
+  #mark({ at, locked }) {
+    this.buttons.forEach((button, i) => {
+      button.classList.toggle("on", i === at);
+      button.classList.toggle("locked", i === at && locked);
+      button.setAttribute("aria-pressed", String(i === at && locked));
+    });
+  }
+
+  #walk(event) {
+    if (event.key === "Escape") return void this.focus.set(NOWHERE);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const now = Number(event.target.dataset.w ?? 0);
+    const next = this.buttons[Math.min(this.buttons.length - 1, Math.max(0, now + step))];
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    this.focus.set(NOWHERE);
+    next.focus();
+  }
+}
+
+export class Crossing {
+  /**
+   * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both sides; `bases` their
+   * grey pictures, null for texts; `hint` is said while nothing is pointed at.
+   */
+  constructor(found, { names, bases, view, hint }) {
+    const { first, second, pairs } = found;
+    this.sides = [first, second].map((side, i) => {
+      const focus = new Store(NOWHERE);
+      const part = side.grid ? new Picture(names[i], side, bases[i], view, focus) : new Words(names[i], side, focus);
+      return Object.assign(part, { own: side.scores });
+    });
+    const turned = pairs[0].map((_, j) => pairs.map((row) => row[j]));
+    this.rows = [pairs, turned];
+    this.ends = limits(pairs, true);
+    this.hint = hint;
+    this.said = el("p", { class: "said", role: "status" });
+    const panes = this.sides.map((side, i) => el("figure", { class: side.grid ? "pane picture" : "pane" }, el("figcaption", {}, names[i]), side.node));
+    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.said); // below: its length moves nothing
+    this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
+    view.follow(() => this.#draw());
+    this.#draw();
+  }
+
+  /** Something is pointed at on side `i`, or no longer. */
+  #turn(i, { at }) {
+    if (at >= 0) {
+      this.from = i;
+      this.sides[1 - i].focus.set(NOWHERE);
+    } else if (this.from === i) this.from = undefined;
+    this.#draw();
+  }
+
+  #draw() {
+    const { from } = this;
+    this.sides.forEach((side, i) => {
+      const isAnswer = from === 1 - i;
+      const scores = isAnswer ? this.rows[from][this.sides[from].focus.value.at] : side.own;
+      const [low, high] = limits([scores], true);
+      side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]); // partners of a part without any stay pale
+    });
+    this.said.textContent = from === undefined ? this.hint : this.#sentence(from);
+  }
+
+  #sentence(from) {
+    const { at } = this.sides[from].focus.value;
+    const scores = this.rows[from][at];
+    const order = scores.map((_, i) => i).sort((a, b) => scores[b] - scores[a]);
+    const best = order.slice(0, NAMED).filter((i) => scores[i] > 0).map((i) => `${this.sides[1 - from].nameOf(i)} (${signedNumber(scores[i], 2)})`);
+    const name = this.sides[from].nameOf(at);
+    return best.length ? `${name[0].toUpperCase()}${name.slice(1)} goes with ${best.join(", ")}.` : `${name[0].toUpperCase()}${name.slice(1)} goes with nothing on the other side.`;
+  }
+}

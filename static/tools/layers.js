@@ -1,0 +1,351 @@
+// Layers and heads: a small map of every head of every block, one of them large, and what each block adds to a map.
+
+import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { limits } from "../core/colour.js";
+import { segment } from "../core/controls.js";
+import { el, number, percent, signedNumber } from "../core/dom.js";
+import { Store } from "../core/state.js";
+import { patchName, strongest } from "../maps/face.js";
+import { paint } from "../maps/heatmap.js";
+import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
+
+const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
+const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const ABOUT = "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
+
+export async function open(root, bench, report) {
+  return new Layers(root, bench, report, (await getJSON("/api/quantities")).quantities);
+}
+
+class Layers {
+  #ticket = 0;
+  #answers = new Map();
+
+  constructor(root, bench, report, quantities) {
+    Object.assign(this, { bench, report, subject: null, heads: null, parts: null, strip: null, inView: new Set(), figures: new Figures(bench), tool: bench.tools.of("layers") });
+    this.quantities = new Map(quantities.map((one) => [one.name, one]));
+    const asked = this.tool.value;
+    this.look = new Store({ quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name, from: asked.from === "held" ? "held" : "answer" });
+    this.chosen = new Store(readChosen(asked));
+    const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
+    this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
+    this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
+    this.says = el("p", { class: "says" });
+    this.origin = el("p", { class: "origin", role: "status" });
+    this.grid = el("div", { class: "heads", role: "group", "aria-label": "Blocks by heads", on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) } });
+    this.large = el("div", { class: "large" });
+    this.outside = el("p", { class: "quiet outside" });
+    this.method = el("select", { id: "layers-method", on: { change: () => this.#sum() } });
+    this.sums = el("div", { class: "sums" });
+    this.adds = el("section", { class: "adds", hidden: true });
+    root.append(
+      el("p", { class: "about" }, ABOUT),
+      el("div", { class: "controls" }, segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))), segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }), this.targetField),
+      this.says, this.origin,
+      el("div", { class: "inside" }, el("div", { class: "scroll" }, this.grid), el("div", { class: "beside" }, this.large, this.outside)),
+      this.adds,
+    );
+    this.adds.append(
+      el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums,
+    );
+    this.look.follow((now, before) => {
+      if (now.quantity !== before.quantity) this.chosen.set({ part: false });
+      this.#run();
+    });
+    this.chosen.follow(() => {
+      this.#note();
+      this.#enlarge();
+      this.#fetch();
+    });
+    this.watcher = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "150px 0px" });
+    bench.view.follow(() => this.#thumbs());
+    bench.focus.follow((now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run());
+  }
+
+  async show(subject) {
+    if (subject.id !== this.subject?.id) this.#answers.clear();
+    this.subject = subject;
+    const labels = subject.info.targets.map((target) => target.label);
+    const asked = this.tool.value;
+    refill(this.target, labels.map((label) => [label, label]), asked.target);
+    this.targetField.hidden = labels.length < 2;
+    const { registry } = this.bench;
+    const summed = registry.methods.filter((method) => method.summed).flatMap((method) => method.pairs.filter((pair) => !pair.reason));
+    refill(this.method, summed.map((pair) => [pair.spec, pair.title]), asked.method, "fullgrad_plus:libra");
+    await this.#run();
+    await this.#sum();
+  }
+
+  /** The token that is held, counted as the scores are; null where none is. */
+  #held() {
+    const { at, locked } = this.bench.focus.value;
+    if (this.look.value.from !== "held" || !locked) return null;
+    const units = baseOf(this.bench, this.target.value)?.units;
+    return units ? (units[at]?.tokens[0] ?? null) : at;
+  }
+
+  /** Write what is looked at into the address. */
+  #note() {
+    const { quantity, from } = this.look.value;
+    const target = this.targetField.hidden ? undefined : this.target.value;
+    this.tool.set({ show: quantity, from: from === "held" ? "held" : undefined, target, method: this.method.value || undefined, ...writeChosen(this.chosen.value) });
+  }
+
+  #ask(path, asked) {
+    const key = JSON.stringify([path, asked]);
+    if (!this.#answers.has(key)) {
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/${path}`, asked);
+      answer.catch(() => this.#answers.delete(key));
+      this.#answers.set(key, answer);
+    }
+    return this.#answers.get(key);
+  }
+
+  async #run() {
+    const ticket = ++this.#ticket;
+    const { quantity } = this.look.value;
+    this.#note();
+    this.says.textContent = this.quantities.get(quantity).says;
+    this.grid.setAttribute("aria-busy", "true");
+    try {
+      const strip = await this.#strip({ quantity, target: this.target.value, token: this.#held() });
+      if (ticket !== this.#ticket) return;
+      this.report(null);
+      Object.assign(this, { strip, heads: strip.heads });
+      this.origin.textContent = this.#originSaid();
+      this.#lay();
+      this.#enlarge();
+      this.#fetch();
+    } catch (problem) {
+      if (ticket === this.#ticket) this.report(problem);
+    } finally {
+      this.adds.hidden = false; // its place is known now
+      if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
+    }
+  }
+
+  /** What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its maps}. */
+  async #strip(asked) {
+    const { blocks = 0, heads = 0 } = this.bench.models.current?.details ?? {};
+    const isLarge = blocks * (heads + 1) > LARGE;
+    const answer = await this.#ask("layers", isLarge ? { ...asked, block: [0] } : asked);
+    answer.strip ??= { id: this.subject.id, asked, heads: answer, blocks: new Map(answer.blocks.map((one) => [one.block, one])), isBusy: false };
+    return answer.strip;
+  }
+
+  /** Rows have come into view, or left it. */
+  #seen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.inView.add(Number(target.dataset.row));
+      else this.inView.delete(Number(target.dataset.row));
+    }
+    this.#fetch();
+  }
+
+  /** Ask for the blocks that are in view or large and are not there yet: all of them at once, and one such question at a time. */
+  async #fetch() {
+    const { strip } = this;
+    if (!strip || strip.isBusy || strip.id !== this.subject.id) return;
+    const wanted = [...new Set([this.#now().block, ...this.inView])].filter((block) => block < strip.heads.heads.length && !strip.blocks.has(block));
+    if (!wanted.length) return;
+    strip.isBusy = true;
+    try {
+      const answer = await sendJSON(`${explanationPath(strip.id)}/layers`, { ...strip.asked, block: wanted.sort((a, b) => a - b) });
+      for (const one of answer.blocks) strip.blocks.set(one.block, one);
+    } catch (problem) {
+      if (strip === this.strip) this.report(problem); // asked again when a row comes into view
+      return;
+    } finally {
+      strip.isBusy = false;
+    }
+    if (strip !== this.strip) return;
+    this.report(null);
+    this.#thumbs();
+    if (wanted.includes(this.#now().block)) this.#enlarge();
+    this.#fetch();
+  }
+
+  #originSaid() {
+    const { origin, token, grid } = this.heads;
+    const piece = grid || token === null ? null : this.#read(this.heads).tokens[token].text;
+    const name = {
+      class_token: `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
+      read_token: `Seen from “${piece}”, the token that the answer is read from.`,
+      mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
+      token: grid ? `Seen from the patch in ${patchName(token ?? 0, grid)}.` : `Seen from the word piece “${piece}”.`,
+    }[origin];
+    const wanting = this.look.value.from === "held" && origin !== "token" ? ` Click a ${grid ? "patch" : "word"} in any map to hold it.` : "";
+    return name + wanting;
+  }
+
+  /** What the model read, where the maps are over words. */
+  #read({ target }) {
+    return readFor(this.subject, target);
+  }
+
+  /** One button a head, filled with its map. */
+  #lay() {
+    const { heads } = this.heads;
+    const count = Math.max(...heads.map((own) => own ?? 0));
+    const names = [...Array(count).keys(), "mean"];
+    const shape = [heads.length, count, ...(this.heads.grid ?? [])].join();
+    if (this.grid.dataset.shape !== shape) {
+      this.grid.dataset.shape = shape;
+      const head = [el("span"), ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1))];
+      const row = (_, block) => [el("span", { class: "axis", data: { row: block } }, block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
+      this.grid.style.setProperty("--n", count + 1);
+      this.grid.replaceChildren(...head, ...heads.flatMap(row));
+      this.watcher.disconnect();
+      this.inView.clear();
+      for (const axis of this.grid.querySelectorAll("[data-row]")) this.watcher.observe(axis);
+    }
+    this.#thumbs();
+  }
+
+  /** The map of a head: null where there is none, undefined while it is not there yet. */
+  #cell(block, head) {
+    const one = this.strip.blocks.get(block);
+    return one && (head === "mean" ? one.mean : (one.heads?.[head] ?? null));
+  }
+
+  #thumbs() {
+    if (!this.heads) return;
+    const { signed, grid } = this.heads;
+    const view = { ...this.bench.view.value, grid: "patches", opacity: grid ? this.bench.view.value.opacity : 100 };
+    const buttons = [...this.grid.querySelectorAll("button")];
+    const cells = buttons.map(({ dataset }) => this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)));
+    const lists = cells.map((cell) => (cell ? contentOf(cell.scores, this.#read(this.heads)) : []));
+    const shared = view.scale === "shared" ? limits(lists, signed) : null;
+    const base = grid ? baseOf(this.bench, this.heads.target) : plain();
+    buttons.forEach((button, i) => {
+      button.disabled = cells[i] === null;
+      button.setAttribute("aria-busy", String(cells[i] === undefined));
+      const canvas = button.firstChild;
+      const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
+      if (base) paint(canvas, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
+      const best = cells[i] ? strongest(lists[i]) : 0;
+      const where = cells[i] === undefined ? "not there yet" : cells[i] === null ? "no attention map" : grid ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}` : `strongest ${number(lists[i][best])}`;
+      button.setAttribute("aria-label", `${spot(button.dataset)}: ${where}`);
+    });
+  }
+
+  /** Block and head that are large now. */
+  #now() {
+    const { block, head } = this.chosen.value;
+    const { heads } = this.heads;
+    const place = block === null || block < 0 || block >= heads.length ? heads.length - 1 : block;
+    return { block: place, head: head < (heads[place] ?? 0) ? head : "mean" };
+  }
+
+  #enlarge() {
+    const part = Boolean(this.chosen.value.part && this.parts && this.#term(this.chosen.value.block));
+    for (const button of this.sums.querySelectorAll("button")) button.setAttribute("aria-pressed", String(part && button.dataset.block === String(this.chosen.value.block)));
+    if (!part && !this.heads) return;
+    const { block, head } = part ? this.chosen.value : this.#now();
+    for (const button of this.grid.querySelectorAll("button")) {
+      const on = !part && button.dataset.block === String(block) && button.dataset.head === String(head);
+      button.setAttribute("aria-pressed", String(on));
+      button.tabIndex = on ? 0 : -1;
+    }
+    this.large.setAttribute("aria-busy", String(!part && this.#cell(block, head) === undefined));
+    if (part) this.#draw(this.parts, this.#term(block), `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`, "");
+    else if (this.strip.blocks.has(block)) this.#draw(this.heads, this.#cell(block, head), `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`, this.#outsideSaid(this.#cell(block, head)));
+  }
+
+  #draw({ grid, signed, target }, cell, caption, outside) {
+    this.outside.textContent = outside;
+    if (!cell) return void this.large.replaceChildren(el("p", { class: "quiet" }, "This block has no attention map over all tokens."));
+    const shown = contentOf(cell.scores, readFor(this.subject, target));
+    const map = { scores: cell.scores, grid, signed, target, range: [Math.min(...shown), Math.max(...shown)], notes: [] };
+    const plate = this.figures.make({ title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true }, caption, target);
+    plate.facts.node.remove();
+    this.figures.show([[plate, map]]);
+    this.large.replaceChildren(plate.node);
+  }
+
+  #outsideSaid(cell) {
+    if (!cell) return "";
+    const what = this.heads.grid ? "the tokens that are no patch, such as the classification token" : "special tokens, which are no words";
+    return this.heads.quantity === "attention" ? `${percent(cell.outside)} of it goes to ${what}.` : `${number(cell.outside)} of it belongs to ${what}.`;
+  }
+
+  #click(event) {
+    const { dataset } = event.target.closest("button") ?? {};
+    if (dataset) this.chosen.set({ part: false, block: Number(dataset.block), head: dataset.head === "mean" ? "mean" : Number(dataset.head) });
+  }
+
+  #walk(event) {
+    if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [down, right] = STEPS[event.key];
+    const { block, head } = this.#now();
+    const names = [...Array(this.heads.heads[block] ?? 0).keys(), "mean"];
+    const next = { block: Math.min(this.heads.heads.length - 1, Math.max(0, block + down)), head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))] };
+    event.preventDefault();
+    this.chosen.set({ part: false, ...next });
+    this.grid.querySelector("[aria-pressed=true]")?.focus();
+  }
+
+  #term(block) {
+    return block === null ? this.parts.rest : this.parts.blocks.find((one) => one.block === block);
+  }
+
+  async #sum() {
+    const asked = { method: this.method.value, target: this.target.value };
+    if (!asked.method) return;
+    const { subject } = this;
+    this.#note();
+    try {
+      const parts = await this.#ask("contributions", asked);
+      if (subject.id !== this.subject.id || asked.method !== this.method.value || asked.target !== this.target.value) return;
+      this.parts = parts;
+    } catch (problem) {
+      if (subject.id === this.subject.id) this.report(problem);
+      return;
+    }
+    const { blocks, rest, signed } = this.parts;
+    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
+    const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
+    this.sums.classList.toggle("two", signed && rows.some((row) => row.total < 0));
+    const together = rows.reduce((sum, row) => sum + row.total, 0);
+    this.sums.replaceChildren(...rows.map(({ block, total }) => this.#bar(block, total, most, signed)), el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`));
+    if (this.chosen.value.part) this.#enlarge();
+  }
+
+  #bar(block, total, most, signed) {
+    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
+    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
+    const name = block === null ? "no block (biases)" : `block ${block + 1}`;
+    return el("button", { type: "button", "aria-pressed": "false", data: { block: String(block) }, on: { click: () => this.chosen.set({ part: true, block }) } }, el("span", {}, name), el("span", { class: "track" }, bar), el("span", { class: "num" }, (signed ? signedNumber : number)(total)));
+  }
+}
+
+const spot = ({ block, head }) => `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
+
+/** Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to no block. */
+function readChosen({ block, head, part }) {
+  const number = (text) => (/^\d{1,4}$/.test(text ?? "") ? Number(text) - 1 : null); // counted from 1, as on the page
+  if (part !== undefined) return { part: true, block: part === "rest" ? null : (number(part) ?? 0), head: "mean" };
+  return { part: false, block: number(block) ?? -1, head: number(head) ?? "mean" };
+}
+
+function writeChosen({ part, block, head }) {
+  if (part) return { part: block === null ? "rest" : String(block + 1), block: undefined, head: undefined };
+  return { part: undefined, block: block < 0 ? undefined : String(block + 1), head: head === "mean" ? undefined : String(head + 1) };
+}
+
+/** Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there. */
+function refill(select, options, ...others) {
+  const wanted = [select.value, ...others].find((value) => options.some(([name]) => name === value));
+  select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+  if (wanted !== undefined) select.value = wanted;
+}
+
+/** A ground without a picture, in the colour of the page. */
+function plain() {
+  const canvas = new OffscreenCanvas(1, 1);
+  const context = canvas.getContext("2d");
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--card");
+  context.fillRect(0, 0, 1, 1);
+  return canvas;
+}

@@ -1,0 +1,220 @@
+// The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it started from.
+
+import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { el, number, signedNumber } from "../core/dom.js";
+import { correlation } from "../core/stats.js";
+import { contentOf, Figures, readFor } from "../plates/figure.js";
+
+const FIRST = ["fullgrad_plus", "libra"]; // where they run
+const NUMBERS = [
+  { key: "completeness_error", name: "Completeness error", of: (mix) => mix.completeness_error ?? null, says: () => "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it." },
+  { key: "deletion", name: "Deletion score", of: (mix, score) => score?.area, says: (score) => `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.` },
+];
+
+export async function open(root, bench, report) {
+  return new Mixer(root, bench, report, await getJSON("/api/rules"));
+}
+
+class Mixer {
+  #ticket = 0;
+  #answers = new Map();
+  #scores = new WeakMap(); // mix -> its deletion score
+  #scoring = null; // ends the asking for scores that nobody waits for any more
+
+  constructor(root, bench, report, { rules, kinds }) {
+    Object.assign(this, { bench, report, kinds, rules: new Map(rules.map((rule) => [rule.name, rule])), subject: null, figures: new Figures(bench), tool: bench.tools.of("mixer") });
+    const changed = () => this.#readoutChanged();
+    this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
+    this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
+    this.preset = el("select", { id: "mixer-start", on: { change: () => this.#restart() } });
+    this.back = el("button", { type: "button", class: "act plain", on: { click: () => this.#restart() } });
+    this.rows = kinds.map((kind) => new Row(kind, (value) => this.#choices({ ...this.choices, [kind.name]: value })));
+    this.note = el("p", { class: "quiet note" });
+    this.pair = el("div", { class: "pair" });
+    this.likeness = el("p", { class: "likeness num" });
+    this.numbers = el("table", { class: "numbers" });
+    const field = (select, text) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
+    this.targetField = field(this.target, "Target");
+    const about = el("p", { class: "about" }, "A gradient map is made by going back from the answer to the input, through every operator of the model. A rule says how to pass each kind of operator. Start from a known rule, change one choice, and see what it was good for: the map, and whether it still accounts for the whole score.");
+    root.append(
+      about, el("div", { class: "fields" }, field(this.readout, "Read-out"), this.targetField, field(this.preset, "Start from"), this.back),
+      el("div", { class: "bench-top" }, el("div", { class: "rows" }, this.rows.map((row) => row.node), this.note), el("div", { class: "seen" }, this.pair, this.likeness, this.numbers)),
+    );
+  }
+
+  async show(subject) {
+    if (subject.id !== this.subject?.id) this.#answers.clear();
+    this.subject = subject;
+    const { registry } = this.bench;
+    this.readouts = registry.methods.filter((method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason));
+    const asked = this.tool.value;
+    const before = this.readout.value || asked.readout;
+    this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
+    const readout = [before, FIRST[0]].find((name) => this.readouts.some((method) => method.name === name));
+    if (readout) this.readout.value = readout;
+    const labels = subject.info.targets.map((target) => target.label);
+    const target = this.target.value || asked.target;
+    this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
+    if (labels.includes(target)) this.target.value = target;
+    this.targetField.hidden = labels.length < 2;
+    this.pair.replaceChildren();
+    this.#readoutChanged(this.choices ?? asked);
+  }
+
+  get method() {
+    return this.readouts.find((method) => method.name === this.readout.value);
+  }
+
+  /** Another read-out: it may not know the rule that was there. `keep` has choices by kind, as values or as texts. */
+  #readoutChanged(keep = null) {
+    const pairs = this.method.pairs;
+    const before = this.preset.value || (this.tool.value.start ?? FIRST[1]);
+    const options = pairs.map((pair) => el("option", { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" }, this.rules.get(pair.rule).title));
+    this.preset.replaceChildren(...options);
+    const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
+    this.preset.value = runs(before) ? before : this.method.rule;
+    this.refused = new Map(); // what a rule may carry -> why this read-out cannot read it
+    for (const carried of ["gradient", "relevance"]) {
+      const these = pairs.filter((pair) => this.#carried(this.#choicesOf(pair.rule)) === carried);
+      if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
+    }
+    const [other] = this.refused.keys();
+    this.note.textContent = other ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.` : "";
+    const kept = keep && this.#known(keep);
+    if (kept && !this.refused.has(this.#carried(kept))) this.#choices(kept);
+    else this.#restart();
+  }
+
+  #choicesOf(name) {
+    const rule = this.rules.get(name);
+    return Object.fromEntries(this.kinds.map((kind) => [kind.name, rule[kind.name]]));
+  }
+
+  /** Choices as the kinds have them; what is not known is as in the rule that was started from. */
+  #known(wanted) {
+    const from = this.#choicesOf(this.preset.value);
+    const value = ({ name, choices }) => choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];
+    return Object.fromEntries(this.kinds.map((kind) => [kind.name, value(kind)]));
+  }
+
+  /** "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one of them. */
+  #carried(choices) {
+    return this.kinds.map((kind) => kind.choices.find((choice) => choice.value === choices[kind.name])?.carries).find(Boolean);
+  }
+
+  #restart() {
+    this.#choices(this.#choicesOf(this.preset.value));
+  }
+
+  #choices(choices) {
+    this.choices = choices;
+    const from = this.#choicesOf(this.preset.value);
+    this.back.textContent = `Back to ${this.rules.get(this.preset.value).title}`;
+    for (const row of this.rows) row.show(choices[row.kind.name], from[row.kind.name], this.refused);
+    this.#run();
+  }
+
+  #ask(choices) {
+    const asked = { readout: this.readout.value, target: this.target.value, rule: choices };
+    const key = JSON.stringify(asked);
+    if (!this.#answers.has(key)) {
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/mix`, asked);
+      answer.catch(() => this.#answers.delete(key));
+      this.#answers.set(key, answer);
+    }
+    return this.#answers.get(key);
+  }
+
+  /** Write what is asked into the address: of the choices those that were changed. */
+  #note() {
+    const from = this.#choicesOf(this.preset.value);
+    const changed = this.kinds.map(({ name }) => [name, this.choices[name] === from[name] ? undefined : String(this.choices[name])]);
+    const target = this.targetField.hidden ? undefined : this.target.value;
+    this.tool.set({ readout: this.readout.value, target, start: this.preset.value, ...Object.fromEntries(changed) });
+  }
+
+  async #run() {
+    this.#note();
+    const ticket = ++this.#ticket;
+    this.#scoring?.abort();
+    for (const plate of this.pair.children) plate.dataset.state = "stale";
+    this.numbers.setAttribute("aria-busy", "true");
+    try {
+      const [from, mixed] = await Promise.all([this.#ask(this.#choicesOf(this.preset.value)), this.#ask(this.choices)]);
+      if (ticket !== this.#ticket) return;
+      this.report(null);
+      this.#draw(from, mixed);
+      await this.#score(from, mixed); // it takes longer, and nothing waits for it
+    } catch (problem) {
+      if (ticket === this.#ticket && problem.name !== "AbortError") this.report(problem);
+    }
+  }
+
+  /** Ask how well the two maps name what the model needs, one after the other, each once. */
+  async #score(from, mixed) {
+    const { signal } = (this.#scoring = new AbortController());
+    const path = `${explanationPath(this.subject.id)}/deletion`;
+    try {
+      for (const mix of [from, mixed]) {
+        if (!this.#scores.has(mix)) this.#scores.set(mix, await sendJSON(path, { scores: mix.map.scores, target: mix.map.target }, signal));
+        if (signal.aborted) return;
+        this.#tell(from, mixed);
+      }
+    } catch (problem) {
+      if (!signal.aborted) this.#tell(from, mixed, { area: null }); // it will not come
+      throw problem;
+    }
+  }
+
+  #draw(from, mixed) {
+    const same = from.rule.name === mixed.rule.name && mixed.rule.name !== "custom";
+    const known = mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
+    const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption, map.target), map]);
+    this.figures.show(pairs);
+    this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
+    const read = readFor(this.subject, mixed.map.target);
+    const r = correlation(contentOf(from.map.scores, read), contentOf(mixed.map.scores, read));
+    this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
+    this.#tell(from, mixed);
+  }
+
+  /** The numbers of both; one that has not come yet is undefined, one that there is not is null. */
+  #tell(from, mixed, missing = undefined) {
+    const row = ({ key, name, of, says }) => {
+      const [a, b] = [from, mixed].map((mix) => of(mix, this.#scores.get(mix) ?? missing));
+      const waits = a === undefined || b === undefined;
+      const change = waits ? "…" : a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
+      const told = [a, b].map((value) => (value === undefined ? "…" : value === null ? "–" : number(value)));
+      return el("tr", { "aria-busy": String(waits), data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says(this.#scores.get(mixed)))), [...told, change].map((text) => el("td", { class: "num" }, text)));
+    };
+    const head = el("tr", {}, el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`), [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)));
+    this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));
+    this.numbers.setAttribute("aria-busy", "false");
+  }
+}
+
+/** One kind of operator: its choices as radio buttons, and what the chosen one does. */
+class Row {
+  constructor(kind, onChoose) {
+    this.kind = kind;
+    this.says = el("p", { class: "says" });
+    this.inputs = kind.choices.map((choice) => {
+      const input = el("input", { type: "radio", name: `mix-${kind.name}`, value: String(choice.value), on: { change: () => onChoose(choice.value) } });
+      return [choice, input, el("label", {}, input, choice.title)];
+    });
+    const legend = el("legend", {}, kind.title, el("small", {}, kind.covers));
+    this.node = el("fieldset", { class: "operator", data: { kind: kind.name } }, legend, el("span", { class: "choices" }, this.inputs.map(([, , label]) => label)), this.says);
+  }
+
+  show(value, start, refused) {
+    for (const [choice, input, label] of this.inputs) {
+      const why = choice.carries && refused.get(choice.carries);
+      input.checked = choice.value === value;
+      input.disabled = Boolean(why);
+      label.title = why || choice.says;
+      label.classList.toggle("start", choice.value === start);
+    }
+    this.node.classList.toggle("changed", value !== start);
+    this.says.textContent = this.kind.choices.find((choice) => choice.value === value).says;
+  }
+}

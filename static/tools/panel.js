@@ -1,0 +1,44 @@
+// What lies folded over the plates of the Prompt page, and is fetched and drawn only when it is opened: which prompt wins where.
+
+import { el } from "../core/dom.js";
+
+export class Panel {
+  #drawing = null;
+  #targets = [];
+  #base = null;
+
+  constructor(bench) {
+    const { view } = bench;
+    this.bench = bench;
+    this.body = el("div");
+    this.node = el("details", { class: "segmentation", open: view.value.paint !== "" }, el("summary", {}, el("b", {}, "Which prompt wins where"), ": the picture painted by the largest map"), this.body);
+    this.node.addEventListener("toggle", () => this.#toggle());
+  }
+
+  /** The prompts that are explained. */
+  show(targets) {
+    this.#targets = targets;
+    this.draw();
+  }
+
+  setBase(base) {
+    this.#base = base;
+    this.#drawing?.setBase(base);
+  }
+
+  draw() {
+    if (this.node.open && !this.node.hidden) this.#drawing?.draw(this.#targets);
+  }
+
+  async #toggle() {
+    const { view } = this.bench;
+    if (!this.node.open) return void view.set({ paint: "" });
+    if (!this.#drawing) {
+      const { Segmentation } = await import("./segmentation.js");
+      this.#drawing ??= new Segmentation(this.body, this.bench);
+      this.#drawing.setBase(this.#base);
+    }
+    this.draw();
+    if (this.#drawing.spec) view.set({ paint: this.#drawing.spec });
+  }
+}

@@ -1,0 +1,67 @@
+// Each word of a prompt and its patches: point at a word and the picture lights, point at a patch and the words do.
+
+import { explanationPath, sendJSON } from "../core/api.js";
+import { el, number, styled } from "../core/dom.js";
+import { classOf } from "../core/targets.js";
+import { Crossing } from "./crossing.js";
+
+export async function open(root, bench, tell) {
+  await styled("/static/styles/tools/crossing.css");
+  return new WordPatches(root, bench, tell);
+}
+
+class WordPatches {
+  #asked = null;
+
+  constructor(root, bench, tell) {
+    Object.assign(this, { bench, tell, tool: bench.tools.of("wordpatches"), id: null });
+    this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
+    this.busy = el("p", { class: "quiet", role: "status" });
+    this.found = el("div");
+    root.append(
+      el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select),
+      this.busy, this.found,
+      el("p", { class: "quiet" }, "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ", el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"), ", here under Libra's rule). Red: they go together; blue: they speak against each other."),
+    );
+  }
+
+  async show({ id, info }) {
+    const prompts = [...new Set(info.targets.flatMap((target) => [classOf(target), target.against]).filter(Boolean))];
+    this.select.replaceChildren(...prompts.map((prompt) => el("option", {}, prompt)));
+    this.select.value = prompts.includes(this.tool.value.prompt) ? this.tool.value.prompt : prompts[0];
+    this.id = id;
+    await this.#ask();
+  }
+
+  #choose(prompt) {
+    this.tool.set({ prompt });
+    this.#ask().catch(this.tell);
+  }
+
+  async #ask() {
+    this.#asked?.abort();
+    this.#asked = new AbortController();
+    const { signal } = this.#asked;
+    const { id } = this;
+    this.busy.textContent = "Asking each word for its patches …";
+    this.found.inert = true;
+    try {
+      this.tell(null);
+      const found = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
+      const crossing = new Crossing(found, {
+        names: ["The prompt", "The picture"],
+        bases: [null, this.bench.wall.base],
+        view: this.bench.view,
+        hint: `Cosine ${number(found.cosine)}. Point at a word or at a patch; a click holds it.`,
+      });
+      this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.busy.textContent = "";
+    } catch (problem) {
+      if (signal.aborted) return;
+      this.busy.textContent = "";
+      throw problem;
+    } finally {
+      if (!signal.aborted) this.found.inert = false;
+    }
+  }
+}

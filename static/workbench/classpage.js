@@ -1,0 +1,86 @@
+// What Image and Text have in common: the classes of one input, explained by one plate a method, a row a method for several, or by two models.
+
+import { Classes } from "../choice/classes.js";
+import { byId, number, percent, say } from "../core/dom.js";
+import { named } from "../core/search.js";
+import { Samples } from "../inputs/samples.js";
+import { Wall } from "../plates/plate.js";
+import { Versus } from "../plates/versus.js";
+import { Bench } from "./bench.js";
+import { Compare } from "./compare.js";
+
+/** What the model says of a class, under its name. */
+const told = ({ logit, probability, against }) =>
+  against ? `logit ${number(logit)} above “${named(against)}”` : probability === undefined ? `value ${number(logit)}` : `logit ${number(logit)} · ${percent(probability)}`;
+
+export class ClassPage {
+  /**
+   * kind   "image" or "text"
+   * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew), receive(map),
+   *        openSample(sample)}: what the page does at each step
+   * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see Wall; `many`: whether there may be many classes
+   */
+  constructor(kind, page, { baseOf, makePlate, many = true }) {
+    this.bench = new Bench(kind, {
+      changed: (model, detail) => {
+        this.classes.setLabels(detail.labels ?? [], detail.classes);
+        this.compare.offer();
+      },
+      giving: (input, model) => page.giving?.(input, model),
+      refused: () => {
+        this.classes.restore();
+        page.refused?.();
+      },
+      wall: (info) => this.#wallFor(info),
+      prepare: (stored) => this.compare.prepare(this.bench.asked.compare, stored.model),
+      ready: () => this.samples.show(this.bench.samples),
+      reopen: (stored) => page.reopen?.(stored),
+      example: () => page.example(),
+      carry: (input) => page.carry?.(input),
+      started: (info, question, isNew) => {
+        this.classes.show(info.top, info.targets, info.output);
+        this.compare.follow(info);
+        this.samples.mark(question.input.sample);
+        return page.started(info, question, isNew);
+      },
+      method: (map, job) => {
+        page.receive?.(map);
+        this.bench.wall.receive(map, job.id);
+      },
+    });
+    const { bench } = this;
+    const options = { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), ...(makePlate ? { makePlate } : {}) };
+    const root = byId("plates");
+    this.single = new Wall(root, options);
+    this.versus = new Versus(root, { ...options, same: "The same map for every class." });
+    bench.wall = this.single;
+    const ask = (labels, asked) => bench.ask({ targets: { target: labels, ...asked }, listed: bench.models.current.name });
+    this.classes = new Classes(byId("classes"), ask, many);
+    this.compare = new Compare(this.classes.box, bench, { single: this.single, options, baseOf });
+    this.samples = new Samples(byId("samples"), page.openSample);
+  }
+
+  /** The sample that a page begins with. */
+  get example() {
+    const { samples, models, asked } = this.bench;
+    return samples.find(({ id }) => id === asked.sample) ?? samples.find((sample) => sample.model === models.current.name) ?? samples[0];
+  }
+
+  /**
+   * Explain another input for these classes; null: for the model's own top class. `suits` is the name of the model that it was made
+   * for, if there is one.
+   */
+  explain(input, labels, suits = null) {
+    const { bench } = this;
+    return bench.ask({ input, model: bench.models.fitting(suits, bench.question.model), targets: { target: labels } }, byId("specimen-problem"));
+  }
+
+  /** The wall for an explanation of these {targets, input}. */
+  #wallFor({ targets = [], input }) {
+    if (targets.length < 2) return this.compare.isOn ? this.compare.wall : this.single;
+    this.versus.content = input?.tokens ? input.tokens.map((token) => !token.special) : null;
+    this.versus.read = targets[0].read ?? "logit";
+    this.versus.setTargets(targets, targets.map(told));
+    return this.versus;
+  }
+}

@@ -1,0 +1,167 @@
+// Compare with another model: the same input through both, each answering for itself.
+
+import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "../core/api.js";
+import { byId, el } from "../core/dom.js";
+import { Registry } from "../core/registry.js";
+import { anyOf, groupsOf } from "../core/search.js";
+import { NOTHING } from "../core/state.js";
+import { classOf } from "../core/targets.js";
+import { Pairs } from "../plates/pairs.js";
+import { Job } from "./job.js";
+
+const NONE = "no other model";
+
+export class Compare {
+  /**
+   * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single` is the wall of one
+   * model; `options` are those of a wall.
+   */
+  constructor(root, bench, { single, options, baseOf }) {
+    Object.assign(this, { bench, single, baseOf, name: null, id: null, names: [], labels: [], resumed: null });
+    this.select = el("select", { id: "compare", on: { change: () => this.#choose(this.select.value) } }, el("option", { value: "" }, NONE));
+    this.hint = el("p", { class: "quiet" });
+    root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
+    this.wall = new Pairs(byId("plates"), options);
+    this.job = new Job({
+      queued: () => {},
+      started: (info, job) => this.#started(info, job),
+      method: (map, job) => this.wall.receiveFor(1, map, job.id),
+      done: () => {
+        this.wall.closeSide(1);
+        bench.rival.set({ done: true });
+      },
+      failed: (problem) => this.#failed(problem),
+      lost: (problem) => this.#failed(problem),
+    });
+  }
+
+  get isOn() {
+    return this.name !== null;
+  }
+
+  /** The other models that are at hand. */
+  offer() {
+    const { models } = this.bench;
+    const names = models.models.filter((model) => model.state === "loaded" && model.name !== models.current?.name).map((model) => model.name);
+    if (this.isOn && !names.includes(this.name)) this.stop();
+    this.select.replaceChildren(el("option", { value: "" }, NONE), ...names.map((name) => el("option", { value: name }, models.shownName(name))));
+    this.names = names;
+    this.#enable();
+    this.select.value = this.name ?? "";
+    if (this.isOn) this.wall.setModels(models.shownName(models.current.name), models.shownName(this.name), this.registry);
+  }
+
+  /** Whether there is something to choose; where there is not, why. */
+  #enable() {
+    const isSeveral = this.info?.targets.length > 1;
+    this.select.disabled = !this.names.length || isSeveral;
+    const models = el("a", { href: "/models" }, "Models page");
+    const reason = isSeveral ? ["Several classes are side by side: choose one of them to compare models."] : this.names.length ? ["Get others on the ", models, "."] : ["No other model for this page is loaded: get one on the ", models, "."];
+    this.hint.replaceChildren(...reason);
+  }
+
+  /** Get ready to show a stored explanation beside another, which the address names. */
+  async prepare(id, first) {
+    if (!id) return;
+    try {
+      const stored = await getJSON(explanationPath(id));
+      const { kind, name } = this.bench.models.pageOf(stored);
+      if (kind !== this.bench.kind) throw new Problem({ title: "Cannot be set beside this one", detail: `The explanation ${id} belongs on the ${name} page.`, send: "Compare two explanations of the same page" });
+      await this.#use(stored.model);
+      const { models } = this.bench;
+      this.wall.setModels(models.shownName(first), models.shownName(stored.model), this.registry);
+      Object.assign(this, { id, resumed: stored });
+      this.bench.also = { compare: id };
+    } catch (problem) {
+      this.name = null;
+      this.bench.report(problem, byId("case-problem"));
+    }
+  }
+
+  /** The page's own explanation has started: the other model answers the same question. */
+  follow(info) {
+    this.info = info;
+    this.#enable();
+    if (!this.isOn) return;
+    if (info.targets.length > 1) return void this.stop();
+    this.wall.setInfo(0, info);
+    this.job.drop(); // what it says of the question before
+    this.bench.rival.set(NOTHING);
+    const { resumed } = this;
+    this.resumed = null;
+    if (resumed) this.job.follow(resumed);
+    else this.#ask();
+  }
+
+  /** The text is cut anew. */
+  async cut() {
+    const { info } = this.wall.sides[1];
+    if (this.isOn && info) this.wall.setSideBase(1, await this.baseOf(this.id, info));
+  }
+
+  /** Back to one model. */
+  stop() {
+    this.job.drop();
+    Object.assign(this, { name: null, id: null, resumed: null });
+    this.select.value = "";
+    this.bench.also = {};
+    this.bench.rival.set(NOTHING);
+    if (this.bench.wall === this.wall) this.bench.hangOn(this.single);
+    this.bench.write();
+  }
+
+  async #use(name) {
+    const [listed, detail] = await Promise.all([getJSON(methodsPath(name)), getJSON(modelPath(name))]);
+    Object.assign(this, { name, registry: new Registry(listed), labels: [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)] });
+  }
+
+  async #choose(name) {
+    if (!name) return this.stop();
+    try {
+      await this.#use(name);
+      const { models } = this.bench;
+      this.wall.setModels(models.shownName(models.current.name), models.shownName(name), this.registry);
+      this.bench.hangOn(this.wall);
+      if (this.info) this.wall.setInfo(0, this.info);
+      await this.#ask();
+    } catch (problem) {
+      this.stop();
+      this.bench.report(problem, byId("case-problem"));
+    }
+  }
+
+  /** The label of the second model that means the same class, or null. */
+  #same(label) {
+    return this.labels.find((one) => one.toLowerCase() === label?.toLowerCase()) ?? null;
+  }
+
+  async #ask() {
+    const { id: source, hung } = this.bench;
+    const [wanted] = this.info?.targets ?? [];
+    const target = wanted ? this.#same(classOf(wanted)) : null;
+    const against = target && wanted.against ? this.#same(wanted.against) : null;
+    try {
+      const methods = hung.filter((spec) => this.registry.runs(spec));
+      const fields = { model: this.name, source, target, against, read: against ? null : wanted?.read, methods };
+      const job = await this.job.start(() => fields);
+      if (!job) return;
+      this.id = job.id;
+      this.bench.also = { compare: job.id };
+      this.bench.write();
+    } catch (problem) {
+      this.#failed(problem);
+    }
+  }
+
+  async #started(info, job) {
+    this.wall.setInfo(1, info);
+    this.bench.rival.set({ id: job.id, model: this.name, info, done: false });
+    const base = await this.baseOf(job.id, info);
+    if (this.id === job.id && base) this.wall.setSideBase(1, base);
+  }
+
+  #failed(problem) {
+    this.wall.closeSide(1);
+    this.bench.report(problem, byId("case-problem"));
+  }
+}

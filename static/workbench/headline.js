@@ -1,0 +1,67 @@
+// What stands over the plates: the question with its answer, the sentence that sums up, the person's own name for it, and notes.
+
+import { byId, el, unbroken } from "../core/dom.js";
+import { spoken, spokenAll } from "../core/targets.js";
+import { namingField } from "./naming.js";
+import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
+
+/** What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates says it. */
+const withheld = ({ abstention, targets }) => [abstention, ...targets.map((target) => target.abstention)].flatMap((judgement) => (judgement ? [judgement.detail] : []));
+
+export class Headline {
+  #page = document.title; // its name
+
+  constructor(bench) {
+    this.bench = bench;
+    const naming = namingField(() => ({ id: bench.id, title: bench.subject.value.info?.title }), (title, id) => this.#named(title, id));
+    naming.button.disabled = true; // while nothing is on show
+    bench.subject.follow(({ id }) => (naming.button.disabled = !id));
+    this.naming = [naming.button, naming.form];
+    this.title = el("p", { class: "own-title", hidden: true });
+    byId("question").parentNode.before(this.title);
+  }
+
+  /** Another explanation is on show. */
+  show(info) {
+    const isClip = this.bench.kind === "clip";
+    byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets))); // a new one: the closing mark of the one before would move
+    byId("asking").textContent = askingLine(info, isClip);
+    this.#entitle();
+    byId("notes").replaceChildren(...[...(isClip ? withheld(info) : []), ...(info.notes ?? [])].map((note) => el("li", {}, note)));
+    this.sumUp(false);
+  }
+
+  /** Nothing is asked. */
+  clear() {
+    byId("overview").replaceChildren();
+  }
+
+  /** The sentence over the plates; where methods point is known once all maps are there. */
+  sumUp(isDone) {
+    const { subject, received, registry, told } = this.bench;
+    const { info } = subject.value;
+    const main = mainTarget(info.targets);
+    const read = info.prompts?.find(({ prompt }) => prompt === main.label) ?? info.input;
+    const maps = received
+      .filter(({ target }) => target === main.label)
+      .map((map) => ({ map, plate: registry.plate(map.method) }))
+      .filter(({ plate }) => plate && plate.family !== "control")
+      .map(({ map, plate }) => ({ map, title: plate.title }));
+    const sentences = [answerLine(info, told.model.details), isDone && pointLine(maps, read)].filter(Boolean).join(" ");
+    byId("overview").replaceChildren(...unbroken(sentences));
+  }
+
+  /** The explanation `id` is called so from now on; null: it has no name. */
+  #named(title, id) {
+    if (id !== this.bench.id) return;
+    this.bench.subject.value.info.title = title ?? undefined;
+    this.#entitle();
+  }
+
+  #entitle() {
+    const { title, targets } = this.bench.subject.value.info;
+    document.title = `${title ?? spoken(targets[0])} · ${this.#page}`;
+    this.title.textContent = title ?? "";
+    this.title.hidden = !title;
+  }
+}

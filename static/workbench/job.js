@@ -1,0 +1,84 @@
+// One explanation at a time: a newer one drops the older, and what arrives late for the older is not heard.
+
+import { abandon, createExplanation, explanationPath, follow } from "../core/api.js";
+
+const LAST = ["done", "failed", "cancelled"];
+
+export class Job {
+  #asked = 0;
+  #live = null;
+  #sending = null;
+
+  /** `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job), lost(problem). */
+  constructor(on) {
+    this.on = on;
+  }
+
+  /**
+   * Ask for an explanation and follow it. `prepare()` resolves to the fields of the form; `job` is what the listeners are given, with
+   * the id from then on. Resolves to it once the server took it, or to null when a newer one was asked for in between; rejects with the
+   * Problem, and then the one before goes on undisturbed.
+   */
+  async start(prepare, job = {}) {
+    const ticket = ++this.#asked;
+    const isOld = () => ticket !== this.#asked;
+    this.#sending?.abort();
+    const sending = (this.#sending = new AbortController());
+    try {
+      const fields = await prepare();
+      if (isOld()) return null;
+      const taken = await createExplanation(fields, sending.signal);
+      if (isOld()) {
+        abandon(taken.id);
+        return null;
+      }
+      this.follow(Object.assign(job, { id: taken.id, isOver: false }));
+      return job;
+    } catch (problem) {
+      if (isOld() || problem.name === "AbortError") return null;
+      throw problem;
+    }
+  }
+
+  /** Follow an explanation from its beginning; `job` is {id, state?}. */
+  follow(job) {
+    this.#leave();
+    const live = { job };
+    if (job.state === "done") job.isOver = true;
+    const here = (run) => (data) => live === this.#live && run(data);
+    const end = (run) => here((data) => {
+      job.isOver = true;
+      run(data, job);
+    });
+    const { queued, started, method, done, failed, lost } = this.on;
+    live.stop = follow(
+      `${explanationPath(job.id)}/events`,
+      {
+        queued: here(queued),
+        started: here((info) => started(info, job)),
+        method: here((map) => method(map, job)),
+        done: end(done),
+        failed: end((data) => failed(data.problem ?? data, job)),
+        cancelled: end(() => failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job)),
+      },
+      LAST,
+      here(lost),
+    );
+    this.#live = live;
+  }
+
+  /** Want nothing more. */
+  drop() {
+    this.#asked++;
+    this.#sending?.abort();
+    this.#leave();
+  }
+
+  #leave() {
+    if (!this.#live) return;
+    const { stop, job } = this.#live;
+    stop();
+    if (!job.isOver) abandon(job.id);
+    this.#live = null;
+  }
+}

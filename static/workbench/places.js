@@ -1,0 +1,68 @@
+// Where each page was left in this tab, and the picture that goes along from Image to Prompt and back. The links of the head lead there;
+// the link of the page that one is on begins anew.
+
+const KEY = "vitrine.places";
+const PICTURES = ["/image", "/prompt"];
+
+/** {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it from others. */
+function read() {
+  try {
+    return { places: {}, picture: null, examples: [], ...JSON.parse(sessionStorage.getItem(KEY) ?? "{}") };
+  } catch {
+    return { places: {}, picture: null, examples: [] }; // storage is switched off, or what is there is not ours
+  }
+}
+
+function keep(state) {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify(state));
+  } catch {
+    // storage is switched off or full: the links lead to fresh pages
+  }
+  showLinks(state);
+}
+
+/** A page stands at this address, with the picture of this key. */
+export function leave(path, search, picture) {
+  const state = read();
+  keep({ ...state, places: { ...state.places, [path]: { search, picture } } });
+}
+
+/**
+ * A picture is on show: {key, id of an explanation of it, prompts to begin with on the Prompt page}. One that the person gave (`isOwn`)
+ * goes along to the other page; the example that a page begins with does not.
+ */
+export function carry(picture, isOwn) {
+  const state = read();
+  const examples = state.examples.filter((key) => key !== picture.key || !isOwn);
+  if (isOwn) keep({ ...state, examples, picture });
+  else if (!examples.includes(picture.key)) keep({ ...state, examples: [...examples, picture.key] });
+}
+
+/** Whether this picture was only ever the example of a page. */
+export const isExample = (key) => read().examples.includes(key);
+
+/** An explanation was deleted: no link leads there. */
+export function forget(id) {
+  const state = read();
+  const places = Object.fromEntries(Object.entries(state.places).filter(([, { search }]) => new URLSearchParams(search).get("id") !== id));
+  keep({ ...state, places, picture: state.picture?.id === id ? null : state.picture });
+}
+
+function address(path, { places, picture }) {
+  const place = places[path];
+  if (!PICTURES.includes(path) || !picture || place?.picture === picture.key) return path + (place?.search ?? "");
+  const query = new URLSearchParams([["source", picture.id], ...(path === "/prompt" ? picture.prompts.map((prompt) => ["prompt", prompt]) : [])]);
+  return `${path}?${query}`;
+}
+
+function showLinks(state = read()) {
+  for (const link of document.querySelectorAll("header nav a")) {
+    const path = new URL(link.href).pathname;
+    const isHere = link.getAttribute("aria-current") === "page";
+    if (isHere) link.title = "Start anew";
+    else if (path in state.places || PICTURES.includes(path)) link.href = address(path, state);
+  }
+}
+
+showLinks();

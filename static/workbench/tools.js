@@ -1,0 +1,42 @@
+// How what can be opened on a page stands (drawers, the deletion test, the words for editing): a store each, kept in the address.
+
+import { Store } from "../core/state.js";
+
+const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
+
+export class Tools {
+  #asked = new Map();
+  #stores = new Map();
+
+  /** `onChange()` is called when any of them changes. */
+  constructor(onChange, search = location.search) {
+    this.onChange = onChange;
+    const ask = (tool, part) => this.#asked.set(tool, { ...this.#asked.get(tool), ...part });
+    const query = new URLSearchParams(search);
+    for (const tool of query.getAll("open")) ask(tool, { open: true });
+    for (const [name, value] of query) {
+      const [, tool, part] = PART.exec(name) ?? [];
+      if (tool) ask(tool, { [part]: value });
+    }
+  }
+
+  /**
+   * The store of a tool: {open: true} where it is open, and texts by name; what is as the tool begins is undefined. It holds at first
+   * what the address says, which may be nothing that the tool knows.
+   */
+  of(tool) {
+    if (!this.#stores.has(tool)) {
+      const store = new Store(this.#asked.get(tool) ?? {});
+      store.follow(this.onChange);
+      this.#stores.set(tool, store);
+    }
+    return this.#stores.get(tool);
+  }
+
+  /** What stands in the address for those that are open, [name, value] each. */
+  get entries() {
+    const open = [...this.#stores].filter(([, { value }]) => value.open);
+    const parts = ([tool, { value }]) => Object.entries(value).filter(([part, text]) => part !== "open" && text !== undefined).map(([part, text]) => [`${tool}.${part}`, text]);
+    return [...open.map(([tool]) => ["open", tool]), ...open.flatMap(parts)];
+  }
+}

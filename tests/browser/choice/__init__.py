@@ -1,0 +1,1 @@
+"""Choosing models, methods, rules, settings and classes."""

@@ -1,0 +1,126 @@
+"""Groups of classes on the Image page, what a model does not know, and a model of the hub in one click; on the stand-in engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from explainers import Abstention, ExplainerError
+from explainers.models.calibration import Calibration, Line
+from explainers.models.labels import ClassEntry
+from tests.browser.conftest import Visit, visit
+from tests.browser.serving import played
+from tests.server.conftest import png
+from tests.server.standin import CATALOGUE, Standin
+
+MODEL, HUB = "scenes-vit", "timm/other"
+CLASSES = (
+    ClassEntry("zebra", "hoofed animal", ("hoofed animal", "animal")),
+    ClassEntry("elephant", "elephant", ("elephant", "animal"), ("pachyderm",)),
+    ClassEntry("dog", "dog", ("dog", "animal"), ("hound",)),
+    ClassEntry("7", "number", ("number",)),
+)
+LINE = Line("something_else", "max_probability", 0.5, True, "On 40 made-up photos, 30 of them known.")
+DETAIL = "This is probably none of the 4 things that scenes-vit knows."
+
+
+@pytest.fixture(scope="module")
+def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Standin]]:
+    catalogue = [replace(entry, recommended=entry.name == HUB) for entry in CATALOGUE]
+    engine = Standin(classes={MODEL: CLASSES}, calibrations={MODEL: Calibration(1.0, (LINE,))}, catalogue=catalogue)
+    with played(tmp_path_factory.mktemp("groups"), engine) as address:
+        yield address, engine
+
+
+@pytest.fixture
+def engine(playing: tuple[str, Standin]) -> Iterator[Standin]:
+    yield playing[1]
+    playing[1].abstention = None
+
+
+@pytest.fixture
+def stage(browser: Browser, playing: tuple[str, Standin]) -> Iterator[Visit]:
+    yield from visit(browser, playing[0])
+
+
+def explained(stage: Visit, seed: int) -> Any:
+    """Have something new explained, and open its page."""
+    files = {"image": ("a.png", png(seed))}
+    answer = httpx.post(f"{stage.address}/api/explanations?wait=1", data={"model": MODEL}, files=files)
+    answer.raise_for_status()
+    stage.open(f"/image?id={answer.json()['id']}")
+    return answer.json()
+
+
+def found(stage: Visit, typed: str) -> list[str]:
+    stage.page.get_by_role("combobox", name="Another class or group").fill(typed)
+    return stage.page.locator("#other-class-list [role=option]").all_inner_texts()
+
+
+def test_the_search_finds_labels_synonyms_and_groups(stage: Visit) -> None:
+    explained(stage, 1)
+    assert found(stage, "anim") == ["any animal 3 classes", "zebra animal", "elephant animal", "dog animal"]
+    assert found(stage, "pachy") == ["elephant also pachyderm"]
+    assert found(stage, "dog") == ["dog dog"]
+    assert found(stage, "hoofed") == ["zebra hoofed animal"]
+    assert found(stage, "any anim") == found(stage, "any:animal") == ["any animal 3 classes"]
+    assert found(stage, "any") == ["any animal 3 classes"]
+    assert found(stage, "giraffe") == ["no class of this model"]
+
+
+def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
+    before = explained(stage, 2)
+    found(stage, "animal")
+    stage.page.keyboard.press("Enter")
+    stage.next_maps(before["id"])
+    (target,) = stage.document()["targets"]
+    assert (target["label"], target["of"]) == ("any animal", "any:animal")
+    expect(stage.page.locator("#answer")).to_have_text("any animal")
+    expect(stage.page.locator("#classes [aria-pressed=true]")).to_contain_text("any animal")
+    expect(stage.page.locator("#classes li", has_text="zebra").locator(".group")).to_have_text("hoofed animal")
+    expect(stage.page.locator("#classes li", has_text="dog").locator(".group")).to_have_count(0)  # its group has its very name
+    stage.page.reload()
+    stage.maps()
+    expect(stage.page.locator("#answer")).to_have_text("any animal")
+    stage.page.get_by_text("Why not another class?").click()
+    stage.page.locator("#against").fill("any")
+    expect(stage.page.locator("#against-list li")).to_have_text(["no class of this model"])  # the one group is what is explained
+    stage.page.locator("#against").fill("pachy")
+    expect(stage.page.locator("#against-list li")).to_contain_text(["elephant"])  # by its synonym
+
+
+def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: Standin) -> None:
+    engine.abstention = Abstention("something_else", "something else", DETAIL, 0.4, 0.5)
+    explained(stage, 3)
+    expect(stage.page.locator("#overview")).to_contain_text(f"The model says “something else”. {DETAIL}")
+    shown = stage.page.locator("body").inner_text()
+    assert (shown.count(DETAIL), shown.count("something else")) == (1, 1)  # said once
+    expect(stage.page.locator("#asking")).to_have_text("What made it guess")
+    stage.open("/models", maps=False)
+    card = stage.page.locator(f'.card[data-name="{MODEL}"]')
+    expect(card).to_contain_text("Says “something else” where max probability is below 0.5. On 40 made-up photos, 30 of them known.")
+    expect(stage.page.locator(".card .line")).to_have_count(1)
+
+
+def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: Standin) -> None:
+    before = explained(stage, 4)
+    get = stage.page.get_by_role("button", name="Get Other")
+    entry = next(entry for entry in CATALOGUE if entry.name == HUB)
+    expect(stage.page.locator("#get-says")).to_contain_text(entry.description)  # what it is
+    expect(stage.page.locator("#get-says")).to_contain_text("A download")
+    engine.errors[f"fetch {HUB}"] = [ExplainerError("the hub cannot be reached; check the network")]
+    get.click()
+    expect(stage.page.locator("#case-problem")).to_contain_text("the hub cannot be reached; check the network")
+    assert stage.id == before["id"]
+    expect(get).to_be_enabled()
+    get.click()
+    stage.next_maps(before["id"])
+    assert stage.document()["model"] == HUB
+    expect(stage.page.locator("#model-choice")).to_have_value(HUB)
+    expect(stage.page.locator("#get-model")).to_be_hidden()
+    expect(stage.page.locator("#case-problem")).to_be_empty()

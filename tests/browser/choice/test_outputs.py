@@ -1,0 +1,93 @@
+"""Models whose labels each have a probability of their own, that have one logit, or that give values: what the pages say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+import explainers
+from explainers.models.inputs.images import Preprocessing
+from server.engine import Engine
+from tests.browser.conftest import Visit, visit
+from tests.browser.numbers import percent, shown
+from tests.browser.serving import played
+from tests.families import FAMILIES
+from tests.server.conftest import png
+from tests.server.turnstile import Gated
+
+LABELS = ["ant", "bee", "cat", "dog", "eel"]
+METHODS = "methods=rollout&methods=fullgrad_plus:libra"
+
+
+@dataclass
+class Declared:
+    """Makes an engine whose image model has this output."""
+
+    output: Any
+
+    def load(self, name: str, device: str | None = None) -> explainers.Model:
+        if name != "scenes-vit":
+            return Gated().load(name, device)
+        square = Preprocessing(resize=(32, 24), crop=(32, 24))
+        return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=square, device=device, labels=LABELS, output=self.output)
+
+    def engine(self) -> Engine:
+        return replace(Gated().engine(), load=self.load)
+
+
+@pytest.fixture(scope="module", params=["sigmoid", "regression"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    with played(tmp_path_factory.mktemp("outputs"), Declared(request.param), device="cpu") as address:
+        yield address, request.param
+
+
+@pytest.fixture
+def desk(browser: Browser, stage: tuple[str, str]) -> Iterator[Visit]:
+    yield from visit(browser, stage[0])
+
+
+def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]) -> None:
+    output = stage[1]
+    page = desk.open(f"/image?{METHODS}", maps=False)
+    page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(1)})
+    desk.next_maps(None)
+    document = desk.document()
+    assert document["output"] == output
+    says = page.locator("#classes .classes li .num")
+    overview = page.locator("#overview")
+    if output == "sigmoid":
+        assert sum(one["probability"] for one in document["top"]) > 1.2  # no shares of one whole
+        expect(says).to_have_text([percent(one["probability"]) for one in document["top"]])
+        expect(page.locator("#classes")).to_contain_text("Each label has a probability of its own.")
+        present = [one for one in document["top"] if one["probability"] >= 0.5]
+        for one in present:
+            expect(overview).to_contain_text(f"“{one['label']}” ({percent(one['probability'])})")
+    else:
+        expect(says).to_have_text([shown(one["logit"]) for one in document["top"]])
+        expect(page.locator("#classes")).to_contain_text("The model gives values, each in its own unit.")
+        target = document["targets"][0]
+        expect(overview).to_contain_text(f"The model's value for “{target['label']}” is {shown(target['logit'])}.")
+    assert "NaN" not in page.locator("body").inner_text()
+    assert "undefined" not in page.locator("body").inner_text()
+
+    page.locator("#gone").fill("50")
+    expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
+    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={}, timeout=60).json()
+    read = {"sigmoid": "probability", "regression": "value"}[output]
+    assert answer["read"] == read
+    axis = "probability" if output == "sigmoid" else answer["target"]
+    expect(page.locator(".panels .axis").first).to_have_text(axis)
+    curve = next(one for one in answer["curves"] if one["method"] == "rollout" and one["order"] == "most")
+    told = (percent if output == "sigmoid" else shown)(curve[read][answer["counts"].index(6)])
+    lines = desk.plate("rollout").locator(".after")
+    expect(lines.locator("dt").first).to_have_text("says then" if output == "sigmoid" else "value then")
+    expect(lines.locator("dd").first).to_have_text(told)
+    expect(page.locator(".ranks tbody tr").first.locator("td").nth(1)).to_have_text(
+        (percent if output == "sigmoid" else shown)(answer["ranking"][0]["most"])
+    )
+    assert "NaN" not in page.locator("body").inner_text()

@@ -1,0 +1,1 @@
+"""The deletion test and the editing of words."""

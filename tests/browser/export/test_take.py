@@ -1,0 +1,271 @@
+"""What is taken away from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from explainers.rendering.colours import colours, limits, place
+from tests.browser.conftest import Visit
+from tests.browser.numbers import percent, shown
+from tests.browser.typefaces import TYPEFACES
+from tests.conftest import ROOT
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
+    """Choose an item of a menu; the file that it downloads."""
+    menu.locator("summary").click()
+    with desk.page.expect_download() as waiting:
+        menu.get_by_text(item).click()
+    expect(menu).not_to_have_attribute("open", "")
+    found = path / waiting.value.suggested_filename
+    waiting.value.save_as(found)
+    return found
+
+
+def deletion(visit: Visit, **body: Any) -> Any:
+    """What the API says of the tokens that go."""
+    answer = httpx.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body, timeout=60)
+    return answer.raise_for_status().json()
+
+
+def said(root: ET.Element) -> str:
+    return "\n".join("".join(node.itertext()) for node in root.iter(f"{SVG}text"))
+
+
+BOXES = """async (svg) => {
+  document.body.style.margin = 0;
+  document.body.innerHTML = svg;
+  await Promise.all([...document.fonts].map((face) => face.load())); // those of the figure itself
+  const { width, height } = document.querySelector("svg").getBoundingClientRect();
+  const nodes = [...document.querySelectorAll("svg text")];
+  const texts = nodes.map((node) => [node, node.getBoundingClientRect()]).filter(([, box]) => box.width);
+  const pair = (a, b) => `${a.textContent} | ${b.textContent}`;
+  const cut = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 0.5
+    && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 0.35 * Math.min(one.height, other.height);
+  return {
+    texts: texts.length,
+    outside: texts.filter(([, { left, right, top, bottom }]) => left < 0 || right > width || top < 0 || bottom > height)
+      .map(([node]) => node.textContent),
+    over: texts.flatMap(([a, one], i) => texts.slice(i + 1).filter(([, other]) => cut(one, other)).map(([b]) => pair(a, b))),
+  };
+}"""
+
+
+def check_texts(desk: Visit, file: Path) -> None:
+    """Drawn by a browser on an empty page, no text of a figure leaves it, lies over another, or is cut."""
+    found = desk.page.context.new_page()
+    found.set_viewport_size({"width": 3000, "height": 900})
+    boxes = found.evaluate(BOXES, file.read_text("utf-8"))
+    found.close()
+    assert boxes["texts"] > 3
+    assert not boxes["outside"]
+    assert not boxes["over"]
+    assert not [text for text in said(ET.parse(file).getroot()).splitlines() if text.endswith("…")]
+
+
+def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image?grid=patches&opacity=100")
+    document = desk.document()
+    for one in (next(m for m in document["maps"] if m["signed"] == signed) for signed in (True, False)):
+        file = take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)
+        root = ET.parse(file).getroot()
+        cells = [node for node in root.iter(f"{SVG}rect") if node.get("class") == "patch"]
+        ends = limits(one["scores"], one["signed"])
+        expected = colours(place(one["scores"], ends, one["signed"]), one["signed"])
+        assert len(cells) == len(one["scores"])
+        drawn = [[int(part) for part in re.findall(r"\d+", cell.get("fill", ""))] for cell in cells]
+        np.testing.assert_allclose([float(cell.get("fill-opacity", "")) for cell in cells], expected[:, 3], atol=0.006)
+        np.testing.assert_allclose(drawn, expected[:, :3], atol=1)
+        words = said(root)
+        for fact in (one["title"], document["model"], document["targets"][0]["label"], document["weights_digest"][:12]):
+            assert fact in words
+        assert [shown(end, 2) for end in ends] == [line for line in words.splitlines() if line in {shown(end, 2) for end in ends}]
+        assert percent(document["targets"][0]["probability"]) in words
+
+
+@pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
+def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image")
+    document = desk.document()
+    menu = desk.page.locator("#export .menu")
+    file = take(desk, menu, "SVG of the whole figure", tmp_path)
+    check_texts(desk, file)
+    root = ET.parse(file).getroot()
+    words = said(root)
+    assert all(one["title"].split(" · ")[0] in words for one in document["maps"])
+    assert "As the model saw it" in words
+    assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
+    with Image.open(take(desk, menu, "PNG of the whole figure", tmp_path)) as picture:
+        assert picture.size == (2 * int(root.get("width", "")), 2 * int(root.get("height", "")))
+        assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 1000  # more than ink on paper: the pictures in it are drawn
+    with Image.open(take(desk, desk.page.locator(".plate .menu").first, "PNG", tmp_path)) as picture:
+        assert picture.width > 2 * 448
+
+
+def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/text")
+    document = desk.document()
+    one = next(m for m in document["maps"] if m["signed"])
+    root = ET.parse(take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)).getroot()
+    written = [node.text or "" for node in root.iter(f"{SVG}text")]
+    start = next(i for i, text in enumerate(written) if document["input"]["text"].startswith(text) and i > 2)
+    assert "".join("".join(written[start:]).split()).startswith("".join(document["input"]["text"].split()))
+    assert [node for node in root.iter(f"{SVG}rect") if node.get("fill-opacity")]
+    assert {"against", "for"} <= set(written)
+    figure = ET.parse(take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)).getroot()
+    signed = [one["signed"] for one in document["maps"]]
+    words = said(figure).splitlines()
+    assert [words.count(word) for word in ("against", "weak")] == [sum(signed), len(signed) - sum(signed)]
+    take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "columns"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (10, 5), (11, 4), (13, 5), (14, 5), (17, 3), (64, 4)]
+)
+def test_no_tile_stands_alone_in_the_last_row(desk: Visit, tiles: int, columns: int) -> None:
+    desk.open("/leaderboard", maps=False)
+    assert desk.page.evaluate("async (tiles) => (await import('/static/export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
+    assert tiles % columns != 1 or tiles == 1
+
+
+@pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
+def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
+    """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
+    methods = ["fullgrad_plus:libra", "random", "rollout"]
+    page = desk.open("/image?" + "&".join(f"methods={spec}" for spec in methods))
+    menu = page.locator("#export .menu")
+    menu.locator("summary").click()
+    expect(menu.get_by_text("whole figure")).to_have_count(2)
+    expect(menu.get_by_text("curves")).to_have_count(0)  # there are none yet
+    page.keyboard.press("Escape")
+    page.locator("#gone").fill("30")
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    rows, columns = desk.document()["maps"][0]["grid"]
+    tokens = rows * columns
+    gone = f"{round(0.3 * tokens)} of {tokens}"
+    expect(page.locator(".dock output")).to_contain_text(gone)
+    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
+    check_texts(desk, tmp_path / f"vitrine-{desk.id}.svg")
+    words = said(root)
+    assert f"Taken away: the 30\u2009% most relevant tokens of each map, {gone}." in words
+    removed = []
+    for spec in methods:
+        single = deletion(desk, method=spec, fraction=0.3)
+        removed.append(set(single["removed"]))
+        assert f"says then {percent(single['probability'])} · rank " in words
+    holes = [node.get("d", "") for node in root.iter(f"{SVG}path") if node.get("class") == "gone"]
+    side = 220 / columns
+    drawn = [{round(float(y) / side) * columns + round(float(x) / side) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", d)} for d in holes]
+    assert sorted(map(sorted, drawn)) == sorted(map(sorted, removed))
+
+    found = deletion(desk)
+    file = take(desk, menu, "SVG of the deletion curves", tmp_path)
+    check_texts(desk, file)
+    root = ET.parse(file).getroot()
+    words = said(root)
+    assert desk.document()["weights_digest"][:12] in words
+    lines = [node for node in root.iter(f"{SVG}polyline") if node.get("class") == "curve"]
+    assert len(lines) == len(found["curves"]) == 6
+    assert len({(node.get("stroke"), node.get("stroke-dasharray")) for node in lines}) == 3  # each method has a line of its own
+    for order, half in (("most", lines[:3]), ("least", lines[3:])):
+        for node in half:
+            curve = next(one for one in found["curves"] if (one["method"], one["order"]) == (node.get("data-spec"), order))
+            points = np.array([pair.split(",") for pair in node.get("points", "").split()], dtype=float)
+            np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(found["counts"]) / tokens, atol=0.01)
+            np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"])), atol=0.01)
+    for row in found["ranking"]:
+        assert percent(row["most"]) in words
+        assert shown(row["gap"], 2) in words
+    with Image.open(take(desk, menu, "PNG of the deletion curves", tmp_path)) as picture:
+        assert picture.size == (2 * int(root.get("width", "")), 2 * int(root.get("height", "")))
+
+
+@pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
+def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
+    """A prompt that is longer than its plate is wide stands on several lines."""
+    long = "a photo of a zebra that stands beside an elephant on dry grass under a hazy sky, seen from far away"
+    desk.open(
+        f"/prompt?methods=rollout&methods=fullgrad_plus:libra&prompt={quote(long)}&prompt=donaudampfschifffahrtsgesellschaftskapitaen"
+    )
+    document = desk.document()
+    file = take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)
+    check_texts(desk, file)
+    words = said(ET.parse(file).getroot())
+    assert long in words
+    assert words.count("range ") == len(document["maps"]) + desk.page.locator(".plate.difference").count()
+    for target in document["targets"]:
+        assert target["label"] in words
+
+
+def test_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
+    desk.open("/image")
+    document = desk.document()
+    one = document["maps"][-1]
+    numbers = np.load(take(desk, desk.plate(one["method"]).locator(".menu"), ".npy", tmp_path))
+    np.testing.assert_array_equal(numbers.ravel(), np.array(one["scores"], dtype=np.float32))
+    assert json.loads(take(desk, desk.plate(one["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
+    with zipfile.ZipFile(take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)) as archive:
+        assert json.loads(archive.read("explanation.json")) == document
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path, path: str) -> None:
+    desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    desk.open(path)
+    document = desk.document()
+    desk.page.locator("#export summary").click()
+    desk.page.get_by_role("button", name="Copy as Python").click()
+    expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
+    lines = desk.page.evaluate("() => navigator.clipboard.readText()")
+    assert lines == desk.get(f"/api/explanations/{document['id']}/code")["python"]
+    ending = "\nimport json\njson.dump([one.to_json() for one in result.maps], open('maps.json', 'w'))\n"
+    (tmp_path / "reproduce.py").write_text(lines + ending, "utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "reproduce.py"], cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    again = json.loads((tmp_path / "maps.json").read_text("utf-8"))
+    assert [one["method"] for one in again] == [one["method"] for one in document["maps"]]
+    for one, other in zip(again, document["maps"], strict=True):
+        np.testing.assert_allclose(one["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
+
+
+def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:
+    desk.page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new Error('no'));")
+    desk.open("/text")
+    desk.page.locator("#export summary").click()
+    desk.page.get_by_role("button", name="Copy as curl").click()
+    expect(desk.page.get_by_label("curl lines").locator("textarea")).to_have_value(desk.get(f"/api/explanations/{desk.id}/code")["curl"])
+    desk.page.get_by_role("button", name="Close").click()
+    expect(desk.page.locator("dialog.lines")).to_have_count(0)
+
+
+def test_the_menu_by_keyboard(desk: Visit) -> None:
+    desk.open("/image")
+    summary = desk.page.locator(".plate .menu summary").first
+    summary.focus()
+    summary.press("Enter")
+    expect(desk.page.get_by_role("button", name="SVG, as drawn")).to_be_visible()
+    summary.press("Tab")
+    desk.page.keyboard.press("Escape")
+    expect(desk.page.get_by_role("button", name="SVG, as drawn")).to_have_count(0)
+    expect(summary).to_be_focused()
+    summary.press("Enter")
+    desk.page.mouse.click(3, 3)
+    expect(desk.page.locator(".menu[open]")).to_have_count(0)

@@ -1,0 +1,233 @@
+"""Help: the keys, the guided visit, and the maps told in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Visit, view, visit
+from tests.browser.numbers import percent, shown_score
+from tests.browser.pages.test_text import word_scores
+from tests.browser.serving import VISITED
+
+UPPER, MIDDLE = ("in the upper left", "at the top", "in the upper right"), ("at the left", "in the centre", "at the right")
+NINTHS = (*UPPER, *MIDDLE, "in the lower left", "at the bottom", "in the lower right")
+
+
+@pytest.fixture
+def first(browser: Browser, address: str) -> Iterator[Visit]:
+    """Somebody who has never been here."""
+    yield from visit(browser, address, first=True)
+
+
+def no_violation(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+
+
+def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
+    for path in ("/models", "/text"):
+        page = desk.open(path, maps=False)
+        help_ = page.get_by_role("dialog", name="Help")
+        expect(help_).to_have_count(0)
+        page.keyboard.press("Shift+?")
+        expect(help_).to_be_visible()
+        keys = "async () => (await import('/static/help/keys.js')).KEYS"
+        listed = [does for _, rows in page.evaluate(keys) for _, does in rows]
+        expect(help_.locator("dd")).to_have_text(listed)
+        if path == "/models":
+            no_violation(page)
+        page.keyboard.press("Escape")
+        expect(help_).to_be_hidden()
+    field = page.get_by_label("The review to explain")
+    field.fill("")
+    field.press_sequentially("Why?")
+    expect(field).to_have_value("Why?")
+    expect(help_).to_be_hidden()
+    page.get_by_role("button", name="Help").click()
+    help_.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("button", name="Help")).to_be_focused()
+
+
+def test_the_guided_visit_is_offered_once(first: Visit) -> None:
+    page = first.open("/image")
+    card, offer = page.locator(".visit"), page.get_by_role("region", name="Is this your first visit?")
+    expect(card).to_have_count(0)
+    above, main = offer.bounding_box(), page.locator("main").bounding_box()
+    assert above is not None
+    assert main is not None
+    assert above["y"] + above["height"] <= main["y"]  # it covers nothing of the page
+    no_violation(page)
+    page.keyboard.press("Tab")  # past the skip link
+    while page.evaluate("() => document.activeElement.textContent") != "Show me around":
+        assert page.evaluate("() => Boolean(document.activeElement.closest('header, .skip'))")
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    seen = []
+    for step in range(1, 6):
+        expect(card).to_contain_text(f"Step {step} of 5")
+        outlined = page.locator(".visited")
+        expect(outlined).to_have_count(1)
+        expect(outlined).to_be_in_viewport()
+        seen.append(outlined.evaluate("(node) => [node.id, node.className, node.dataset.spec].join(' ')"))
+        if step == 2:
+            no_violation(page)
+        card.get_by_role("button", name="Next" if step < 5 else "Done").click()
+    assert len(set(seen)) == 5
+    expect(card).to_have_count(0)
+    expect(page.locator(".visited")).to_have_count(0)
+    page.reload()
+    first.maps()
+    expect(card).to_have_count(0)
+    expect(offer).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_offer_that_was_closed_stays_closed(first: Visit, width: int) -> None:
+    page = first.page
+    page.set_viewport_size({"width": width, "height": 844})
+    first.open("/image?methods=random")
+    offer = page.get_by_role("region", name="Is this your first visit?")
+    expect(offer).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") == width
+    page.get_by_role("button", name="No, thanks").click()
+    expect(offer).to_have_count(0)
+    before = first.id
+    page.locator("#samples button").nth(1).click()
+    first.next_maps(before)
+    expect(offer).to_have_count(0)
+    for path in ("/prompt", "/image"):
+        first.open(path)
+        expect(offer).to_have_count(0)
+    page.go_back()
+    page.go_back()
+    first.maps()
+    expect(offer).to_have_count(0)
+
+
+def test_the_guided_visit_can_be_left_and_found_again(desk: Visit) -> None:
+    page = desk.open("/models", maps=False)
+    card = page.locator(".visit")
+    page.get_by_role("button", name="Help").click()
+    page.get_by_role("link", name="Guided visit").click()
+    expect(card).to_contain_text("Step 1 of 5")
+    expect(card).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
+    desk.maps()
+    page.keyboard.press("Shift+?")
+    page.get_by_role("button", name="Guided visit").click()
+    expect(card).to_contain_text("Step 1 of 5")
+
+
+def ninths(weights: Any) -> Any:
+    """The share of a grid of weights in each ninth of it."""
+    rows, columns = weights.shape
+    sums = np.zeros((3, 3))
+    for (row, column), weight in np.ndenumerate(weights):
+        sums[int(3 * (row + 0.5) / rows), int(3 * (column + 0.5) / columns)] += weight
+    return sums.ravel() / sums.sum()
+
+
+def check_picture(text: str, one: dict[str, Any]) -> None:
+    scores = np.array(one["scores"]).reshape(one["grid"])
+    best = int(np.abs(scores).argmax())
+    where = f"row {best // one['grid'][1] + 1}, column {best % one['grid'][1] + 1}, "
+    assert f"The strongest patch is {where}{shown_score(float(scores.flat[best]), one['signed'])}." in text
+    weights = scores.clip(0)
+    shares = ninths(weights)
+    share = percent(float(shares.max()))
+    what = f"evidence for {one['target']}" if one["signed"] else "strength"
+    if shares.max() < 0.2:
+        assert text.startswith(f"The {what} is spread: no ninth of the picture has more than {share} of it")
+    else:
+        assert text.startswith(f"{share} of the {what} lies {NINTHS[int(shares.argmax())]};")
+    count = int(np.argmax(np.cumsum(np.sort(weights.ravel())[::-1]) >= weights.sum() / 2)) + 1
+    assert f"half of it in {count} of {scores.size} patches." in text
+    against = -scores.clip(None, 0)
+    part = against.sum() / np.abs(scores).sum()
+    said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it, most of that ([a-z ]+)\.", text)
+    assert bool(said) == bool(one["signed"] and part >= 0.1)
+    if said:
+        assert abs(float(said[1]) - 100 * part) <= 0.05 + 1e-6
+        assert said[2] == NINTHS[int(ninths(against).argmax())]
+
+
+def test_each_picture_is_told_in_words(desk: Visit) -> None:
+    page = desk.open("/image")
+    document = desk.document()
+    told = page.locator(".plate .told")
+    expect(told.first).to_be_hidden()
+    kinds = set()
+    for one in document["maps"]:
+        plate = desk.plate(one["method"])
+        node = plate.locator(".told")
+        check_picture(node.text_content() or "", one)
+        kinds.add(one["signed"])
+        assert plate.locator(".face").get_attribute("aria-describedby") == node.get_attribute("id")
+    assert kinds == {True, False}
+    with view(page):
+        page.get_by_role("radio", name="yes").check()
+    expect(told.first).to_be_visible()
+    assert desk.query["words"] == ["shown"]
+    no_violation(page)
+
+
+def test_each_text_is_told_in_words(desk: Visit) -> None:
+    page = desk.open("/text?words=shown")
+    document = desk.document()
+    words = document["input"]["words"]
+    for one in document["maps"]:
+        values = word_scores(document, one)
+
+        def named(sign: int, one: dict[str, Any] = one, values: Any = values) -> str:
+            order = [i for i in np.argsort(-sign * values, kind="stable") if sign * values[i] > 0][:3]
+            return ", ".join(f"“{words[i]['text']}” {shown_score(float(values[i]), one['signed'])}" for i in order) or "nothing"
+
+        expected = f"Strongest for {one['target']}: {named(1)}. Against: {named(-1)}." if one["signed"] else f"Strongest: {named(1)}."
+        expect(desk.plate(one["method"]).locator(".told")).to_have_text(expected)
+    expect(page.locator(".told").first).to_be_visible()
+
+
+def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -> None:
+    for methods, said, unsaid in (
+        ("rollout&methods=fullgrad_plus:libra", "red speaks for the class", "only strength"),
+        ("rollout&methods=random", "only strength", "red"),
+    ):
+        page = desk.open(f"/image?methods={methods}")
+        page.keyboard.press("?")
+        page.get_by_role("button", name="Guided visit").click()
+        page.get_by_role("button", name="Next").click()
+        expect(page.locator(".visit")).to_contain_text(said)
+        expect(page.locator(".visit")).not_to_contain_text(unsaid)
+        signed = page.locator(".plate.visited .ramp.signed")
+        expect(signed).to_have_count(1 if "red" in said else 0)
+        page.get_by_role("button", name="Leave").click()
+
+
+def test_tab_goes_on_from_another_class(desk: Visit) -> None:
+    page = desk.open("/image?methods=random")
+    field = page.get_by_role("combobox", name="Another class")
+    field.focus()
+    expect(page.locator("#other-class-list")).to_be_visible()
+    field.press("Tab")
+    expect(page.locator("#other-class-list")).to_be_hidden()
+    assert page.evaluate("() => document.activeElement.id") == "read"
+
+
+def test_a_key_that_a_phone_lacks_is_not_advertised(browser: Browser, address: str) -> None:
+    for is_phone in (True, False):
+        context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
+        context.add_init_script(VISITED)
+        page = context.new_page()
+        page.goto(f"{address}/text")
+        hint = page.get_by_text("or press Ctrl + Enter")
+        expect(hint).to_have_count(1)
+        expect(hint).to_be_visible(visible=not is_phone)
+        context.close()

@@ -1,0 +1,51 @@
+"""The words of the guided visit: a file for each language, all with the same keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Visit
+from tests.conftest import ROOT
+
+FILES = sorted(file.stem for file in (ROOT / "static" / "help" / "language").glob("*.js"))
+WORDS = "async (name) => (await import(`/static/help/language/${name}.js`)).default"
+
+
+def test_every_language_has_every_key(desk: Visit) -> None:
+    page = desk.open("/leaderboard", maps=False)
+    assert sorted(page.evaluate("async () => (await import('/static/help/language.js')).LANGUAGES")) == FILES
+    english = page.evaluate(WORDS, "en")
+    assert len(english) > 15
+    for name in FILES:
+        words = page.evaluate(WORDS, name)
+        assert list(words) == list(english)
+        for key, text in words.items():
+            assert text.strip()
+            assert re.findall(r"{\w+}", text) == re.findall(r"{\w+}", english[key]), (name, key)
+        if name != "en":
+            assert not [key for key in words if words[key] == english[key]]
+
+
+@pytest.mark.parametrize(
+    ("locale", "path", "language", "title"),
+    [
+        ("en-GB", "/image", "en", "Is this your first visit?"),
+        ("de-AT", "/image", "de", "Sind Sie zum ersten Mal hier?"),
+        ("de-AT", "/image?lang=en", "en", "Is this your first visit?"),
+        ("fr-FR", "/image", "en", "Is this your first visit?"),
+        ("fr-FR", "/image?lang=de", "de", "Sind Sie zum ersten Mal hier?"),
+    ],
+)
+def test_the_visit_speaks_the_language_of_the_browser(
+    browser: Browser, address: str, locale: str, path: str, language: str, title: str
+) -> None:
+    context = browser.new_context(locale=locale)
+    page = context.new_page()
+    page.goto(address + path)
+    offer = page.get_by_role("region", name=title)
+    expect(offer).to_contain_text(title)
+    expect(offer).to_have_attribute("lang", language)
+    context.close()

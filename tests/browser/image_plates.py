@@ -1,0 +1,71 @@
+"""What the plates of a picture show, against the numbers of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit, model_path
+from tests.browser.numbers import colour_ends, shown, shown_range
+
+# The mean colour of each patch of a plate, rows x columns x (red, green, blue), read from its canvas.
+COLOURS = """
+([spec, rows, columns]) => {
+  const shown = document.querySelector(`.plate[data-spec="${spec}"] canvas`);
+  const context = new OffscreenCanvas(shown.width, shown.height).getContext("2d", { willReadFrequently: true });
+  context.drawImage(shown, 0, 0);
+  const height = shown.height / rows, width = shown.width / columns;
+  return Array.from({ length: rows * columns }, (_, i) => {
+    const y = Math.floor(i / columns) * height, x = (i % columns) * width;
+    const { data } = context.getImageData(Math.ceil(x), Math.ceil(y), Math.floor(width) - 1, Math.floor(height) - 1);
+    const sum = [0, 0, 0];
+    for (let k = 0; k < data.length; k++) if (k % 4 < 3) sum[k % 4] += data[k];
+    return sum.map((value) => (4 * value) / data.length);
+  });
+}
+"""
+
+
+def colours(desk: Visit, one: dict[str, Any]) -> NDArray[np.float64]:
+    """(patches, 3)."""
+    return np.array(desk.page.evaluate(COLOURS, [one["method"], *one["grid"]]))
+
+
+def shown_class(desk: Visit, document: dict[str, Any], label: str) -> str:
+    """A class as the list of classes shows it: with its everyday group beside it."""
+    classes = desk.get(model_path(document["model"])).get("classes", [])
+    group = next((one["group"] for one in classes if one["label"] == label), label)
+    return label if group == label else f"{label} {group}"
+
+
+def check_plates(desk: Visit, document: dict[str, Any]) -> None:
+    """Every plate is there, in the fixed order, and its label says what the API says."""
+    listed = desk.get(f"/api/methods?model={document['model']}")
+    classic = {pair["spec"]: one["classic"] for one in listed["methods"] for pair in one["pairs"]}
+    ranks = {} if listed["standing"] is None else {spec: one["rank"] for spec, one in listed["standing"]["ranks"].items()}
+    declared = list(classic)
+    specs = sorted(
+        (one["method"] for one in document["maps"]), key=lambda spec: (classic[spec], ranks.get(spec, 999), declared.index(spec))
+    )
+    assert desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)") == specs
+    for one in document["maps"]:
+        plate = desk.plate(one["method"])
+        expect(plate.locator("h2")).to_have_text(one["title"])
+        label = plate.locator(".facts").inner_text()
+        assert shown_range(one) in label
+        assert ("yes" if one["class_specific"] else "no") in plate.locator(".facts div", has_text="class-specific").inner_text()
+        error = one.get("completeness_error")
+        assert (shown(error, 2) if error is not None else "–") in plate.locator(".facts div", has_text="unexplained remainder").inner_text()
+        said = plate.locator(".note").inner_text()
+        assert ("same map for every class" in said.lower()) == (not one["class_specific"])
+        check_scale(plate, one)
+
+
+def check_scale(plate: Any, one: dict[str, Any]) -> None:
+    """The values under the colour bar."""
+    ends = colour_ends(one["scores"], one["signed"])
+    words = plate.locator(".ends").inner_text().split()
+    assert [words[0], words[-1]] == [shown(end, 2) for end in ends]

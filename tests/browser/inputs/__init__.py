@@ -1,0 +1,1 @@
+"""Giving pictures and texts."""

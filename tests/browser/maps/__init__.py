@@ -1,0 +1,1 @@
+"""How a map is drawn and looked at."""

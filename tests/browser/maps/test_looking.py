@@ -1,0 +1,298 @@
+"""Linked looking: value and rank, the lens, the colours, the smoothing, and the address that keeps them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+from matplotlib import colormaps
+from numpy.typing import NDArray
+from PIL import Image
+from playwright.sync_api import Browser, Locator, expect
+from safetensors.torch import load
+
+from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, place
+from tests.browser.conftest import Visit, view, visit
+from tests.browser.pages.test_text import word_scores
+
+
+def canvas(desk: Visit, selector: str) -> NDArray[np.float64]:
+    """The pixels of a canvas, (height, width, 3)."""
+    data = desk.page.locator(selector).first.evaluate("(node) => node.toDataURL()")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))).convert("RGB"), np.float64)
+
+
+def face(desk: Visit, spec: str) -> NDArray[np.float64]:
+    return canvas(desk, f'.plate[data-spec="{spec}"] .face canvas')
+
+
+def fetched(desk: Visit, path: str) -> NDArray[np.float64]:
+    data = httpx.get(f"{desk.address}/api/explanations/{desk.id}/{path}").content
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), np.float64)
+
+
+def rank(values: Any, i: int) -> str:
+    sizes = np.abs(values)
+    return f"{1 + int((sizes > sizes[i]).sum())} of {len(sizes)}"
+
+
+def hover(desk: Visit, row: int, column: int, grid: tuple[int, int]) -> None:
+    """Point at a patch of the first map."""
+    where = desk.page.locator(".face").first
+    box = where.bounding_box()
+    assert box is not None
+    where.hover(position={"x": box["width"] * (column + 0.5) / grid[1], "y": box["height"] * (row + 0.5) / grid[0]})
+
+
+def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """A signed map and an unsigned one."""
+    return [next(one for one in document["maps"] if one["signed"] == signed) for signed in (True, False)]
+
+
+def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit) -> None:
+    desk.open("/image")
+    document = desk.document()
+    rows, columns = document["maps"][0]["grid"]
+    expect(desk.page.locator(".lens")).to_be_hidden()
+    seen = fetched(desk, "input.png")
+    high, wide = seen.shape[0] // rows, seen.shape[1] // columns
+    for row, column in ((5, 3), (0, columns - 1)):
+        hover(desk, row, column, (rows, columns))
+        for one in document["maps"]:
+            expect(desk.plate(one["method"]).locator(".rank")).to_have_text(rank(one["scores"], row * columns + column))
+        lens = desk.page.locator(".lens")
+        expect(lens).to_be_visible()
+        expect(lens).to_contain_text(f"{wide}\u2009×\u2009{high} pixels")
+        shown = canvas(desk, ".lens canvas")
+        third = len(shown) // 3
+        middle = Image.fromarray(shown[third : 2 * third, third : 2 * third].astype(np.uint8)).resize((wide, high), Image.Resampling.BOX)
+        np.testing.assert_allclose(np.asarray(middle), seen[row * high : (row + 1) * high, column * wide : (column + 1) * wide], atol=1)
+        region, glass = (desk.page.locator(f"#picture .{name}").bounding_box() for name in ("region .patch", "lens"))
+        assert region is not None
+        assert glass is not None
+        apart = glass["x"] >= region["x"] + region["width"] or glass["x"] + glass["width"] <= region["x"]
+        assert apart or glass["y"] >= region["y"] + region["height"] or glass["y"] + glass["height"] <= region["y"]
+    with view(desk.page):
+        desk.page.get_by_label("Lens").uncheck()
+    expect(desk.page.locator(".lens")).to_be_hidden()
+    assert desk.query["lens"] == ["off"]
+
+
+def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
+    """Every pixel of the model is one square on the page, in its own colour; the base of the maps has the same squares in grey."""
+    desk.open("/image?opacity=0&lens=off")
+    before = desk.id
+    values = np.random.default_rng(3).integers(0, 256, (300, 300, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(values).save(buffer, "PNG")
+    desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": buffer.getvalue()})
+    desk.next_maps(before)
+    one = desk.document()
+    tensor = load(httpx.get(f"{desk.address}/api/explanations/{desk.id}/tensors.safetensors").content)["pixel_values"][0]
+    seen = fetched(desk, "input.png")
+    assert list(seen.shape[1::-1]) == one["input"]["seen"] == list(tensor.shape[:0:-1])
+    # the same up to a factor and an offset for each channel: the normalisation
+    for channel in range(3):
+        assert np.corrcoef(seen[..., channel].ravel(), tensor[channel].numpy().ravel())[0, 1] > 1 - 1e-6
+    picture = desk.page.locator("#picture img")
+    assert picture.evaluate("(image) => getComputedStyle(image).imageRendering") == "pixelated"
+    assert picture.evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == one["input"]["seen"]
+    drawn = canvas(desk, ".face canvas")
+    grey = 46 + 0.74 * (seen[..., :3] @ np.array([0.2126, 0.7152, 0.0722]))
+    sides = zip(drawn.shape[1::-1], one["input"]["seen"], strict=True)
+    across, down = (((np.arange(size) + 0.5) / size * side).astype(int) for size, side in sides)
+    np.testing.assert_allclose(drawn[..., 0], grey[np.ix_(down, across)], atol=1.5)
+
+
+def test_the_lens_shows_the_original_where_that_is_on_show(desk: Visit) -> None:
+    desk.open("/image")
+    before = desk.id
+    values = np.random.default_rng(1).integers(0, 256, (45, 50, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(values).resize((1000, 900), Image.Resampling.NEAREST).save(buffer, "PNG")
+    desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": buffer.getvalue()})
+    desk.next_maps(before)
+    one = desk.document()
+    crop, (rows, columns) = one["input"]["crop"], one["maps"][0]["grid"]
+    hover(desk, rows // 2, columns // 2, (rows, columns))
+    wide, high = one["input"]["seen"][0] // columns, one["input"]["seen"][1] // rows
+    expect(desk.page.locator(".lens")).to_contain_text(f"{wide}\u2009×\u2009{high} pixels")
+    desk.page.get_by_label("original").check(force=True)
+    hover(desk, rows // 2, columns // 2, (rows, columns))
+    pixels = [round((crop[2] - crop[0]) / columns), round((crop[3] - crop[1]) / rows)]
+    expect(desk.page.locator(".lens")).to_contain_text(f"{pixels[0]}\u2009×\u2009{pixels[1]} pixels of the original")
+    patch = rows // 2 * columns + columns // 2
+    left, top = crop[0] + (patch % columns) * pixels[0], crop[1] + patch // columns * pixels[1]
+    kept = fetched(desk, "original.jpg")[top : top + pixels[1], left : left + pixels[0]]
+    shown = canvas(desk, ".lens canvas")
+    third = len(shown) // 3
+    np.testing.assert_allclose(shown[third : 2 * third, third : 2 * third].mean((0, 1)), kept.mean((0, 1)), atol=12)
+
+
+def test_words_are_ranked(desk: Visit) -> None:
+    desk.open("/text")
+    document = desk.document()
+    desk.page.locator(".reading [data-w]").nth(4).hover()
+    for one in document["maps"]:
+        expect(desk.plate(one["method"]).locator(".rank")).to_have_text(rank(word_scores(document, one), 4))
+    with view(desk.page):
+        desk.page.get_by_label("For, against").select_option("orange-purple")
+    signed = next(one for one in document["maps"] if one["signed"])
+    strongest = int(np.argmax(word_scores(document, signed)))
+    colour = (
+        desk.plate(signed["method"])
+        .locator(".reading [data-w]")
+        .nth(strongest)
+        .evaluate("(node) => getComputedStyle(node).borderBottomColor")
+    )
+    assert colour == "rgb(163, 92, 11)"
+
+
+def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
+    desk.open("/image")
+    for one in desk.document()["maps"]:
+        theirs = fetched(desk, f"maps/{quote(one['method'], safe='')}.png")
+        difference = np.abs(face(desk, one["method"]) - theirs)
+        assert difference.mean() < 2, one["method"]
+        assert np.quantile(difference, 0.99) < 16, one["method"]
+
+
+@pytest.mark.parametrize(("choice", "twin"), [("patches", Image.Resampling.NEAREST), ("bicubic", Image.Resampling.BICUBIC)])
+def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
+    desk.open(f"/image?opacity=0&grid={choice}")
+    for one in one_of_each(desk.document()):
+        base = face(desk, one["method"])
+        with view(desk.page):
+            desk.page.get_by_role("slider", name="Opacity").fill("100")
+        shown = face(desk, one["method"])
+        with view(desk.page):
+            desk.page.get_by_role("slider", name="Opacity").fill("0")
+        scores = np.float32(one["scores"]).reshape(one["grid"])
+        fine = np.asarray(Image.fromarray(scores).resize(base.shape[1::-1], twin))
+        rgba = colours(place(fine, limits(scores, one["signed"]), one["signed"]), one["signed"])
+        expected = base * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
+        inner = (slice(40, -40), slice(40, -40))  # the outermost patches end differently in the twin
+        difference = np.abs(shown - expected)[inner]
+        assert difference.mean() < 2.5, one["method"]
+        assert np.quantile(difference, 0.98) < 20, one["method"]
+
+
+def lightness(colour: Any) -> NDArray[np.float64]:
+    """CIE L* of sRGB bytes (..., 3)."""
+    share = np.asarray(colour, np.float64) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return np.asarray(116 * np.cbrt(linear @ (0.2126, 0.7152, 0.0722)) - 16)
+
+
+def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
+    desk.open("/image?opacity=100&grid=patches")
+    declared = desk.page.evaluate(
+        "async () => { const { SEQUENCES, DIVERGING } = await import('/static/core/colour.js'); return { SEQUENCES, DIVERGING }; }"
+    )
+    assert set(declared["SEQUENCES"]) == {"magma", "viridis", "cividis"}
+    for name, stops in declared["SEQUENCES"].items():
+        ends = (0.04, 0.97) if name == "magma" else (0, 1)
+        np.testing.assert_allclose(stops, 255 * colormaps[name](np.linspace(*ends, len(stops)))[:, :3], atol=0.51)
+        assert (np.diff(lightness(stops)) > 2).all(), name
+    np.testing.assert_array_equal(declared["SEQUENCES"]["magma"], STRENGTH)
+    assert declared["DIVERGING"]["red-blue"] == {"for": [list(one) for one in FOR], "against": [list(one) for one in AGAINST]}
+    for both in declared["DIVERGING"].values():
+        np.testing.assert_allclose(lightness(both["for"]), lightness(both["against"]), atol=9)
+        assert (np.diff(lightness(both["for"])) < 0).all()
+    document = desk.document()
+    signed, unsigned = one_of_each(document)
+    for one, field, names in ((signed, "For, against", declared["DIVERGING"]), (unsigned, "Strength", declared["SEQUENCES"])):
+        rows, columns = one["grid"]
+        best = int(np.argmax(one["scores"]))
+        assert one["scores"][best] >= limits(one["scores"], one["signed"])[1]  # so it gets the full colour
+        for name, stops in names.items():
+            with view(desk.page):
+                desk.page.get_by_label(field).select_option(name)
+            shown = face(desk, one["method"])
+            middle = shown[int((best // columns + 0.5) * len(shown) / rows), int((best % columns + 0.5) * shown.shape[1] / columns)]
+            np.testing.assert_allclose(middle, (stops["for"] if one["signed"] else stops)[-1], atol=2)
+            bar = desk.plate(one["method"]).locator(".ramp").evaluate("(node) => getComputedStyle(node).backgroundImage")
+            assert "rgb({}, {}, {})".format(*(stops["for"] if one["signed"] else stops)[-1]) in bar
+
+
+CONTROLS = "#controls :is(input, select), #picture input"
+READ = (
+    """(all) => all.map((one) => [one.name || one.ariaLabel, one.value, ["radio", "checkbox"].includes(one.type) ? one.checked : null])"""
+)
+
+
+def change_every_control(desk: Visit) -> None:
+    """Give every control of the page another value than it has: first those beside the picture, as a press there closes the menu."""
+    change(desk.page.locator("#picture input"))
+    with view(desk.page):
+        change(desk.page.locator("#controls :is(input, select)"))
+
+
+def change(controls: Locator) -> None:
+    seen = set()
+    for i in range(controls.count()):
+        one = controls.nth(i)
+        kind, name, on = one.evaluate("(node) => [node.type, node.name, node.checked]")
+        if kind == "radio" and not on and name not in seen:
+            one.check()
+            seen.add(name)
+        elif kind == "checkbox":
+            one.click()
+        elif kind == "range":
+            one.fill("65")
+        elif kind == "select-one":
+            one.select_option(index=1 - one.evaluate("(node) => node.selectedIndex"))
+
+
+def drawn(desk: Visit) -> list[str]:
+    """Every map as it is drawn: the pixels, or the words with their colours."""
+    read = """(all) => {
+      const colour = (word) => [word.className, word.style.cssText, getComputedStyle(word).borderBottomColor].join();
+      return all.map((one) => (one.matches(".reading") ? [...one.querySelectorAll("[data-w]")].map(colour).join() : one.toDataURL()));
+    }"""
+    shown: list[str] = desk.page.locator("#plates :is(.face canvas, .reading)").evaluate_all(read)
+    return shown
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, path: str) -> None:
+    desk.open(path)
+    begun = desk.page.locator(CONTROLS).evaluate_all(READ)
+    plain = drawn(desk)
+    change_every_control(desk)
+    desk.page.locator("#plates :is(.face, .reading)").nth(1).focus()
+    desk.page.keyboard.press("Home")
+    desk.page.keyboard.press("ArrowRight")
+    url, chosen = desk.page.url, desk.page.locator(CONTROLS).evaluate_all(READ)
+    changed = {name for (name, *before), (_, *after) in zip(begun, chosen, strict=True) if before != after}
+    assert changed == {name for name, *_ in begun}
+    assert len(changed) > 4
+    painted, marked = drawn(desk), desk.page.locator(".chip").all_inner_texts()
+    assert all(one != other for one, other in zip(plain, painted, strict=True))
+    for other in visit(browser, address):
+        other.open(url.removeprefix(address))
+        assert other.page.locator(CONTROLS).evaluate_all(READ) == chosen
+        assert other.page.url == url
+        assert other.page.locator(".chip").all_inner_texts() == marked
+        assert drawn(other) == painted
+
+
+def test_controls_on_a_phone(phone: Visit) -> None:
+    phone.open("/image")
+    expect(phone.page.get_by_label("Smoothing")).to_be_hidden()
+    with view(phone.page):
+        phone.page.get_by_label("Smoothing").select_option("patches")
+    assert phone.query["grid"] == ["patches"]
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
+    phone.page.locator(".face").first.click()
+    lens, plates = phone.page.locator(".lens"), phone.page.locator(".plates")
+    expect(lens).to_be_visible()
+    above, below = lens.bounding_box(), plates.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] <= below["y"]  # it covers no plate

@@ -1,0 +1,1 @@
+"""Single pages, and what holds for every page."""

@@ -1,0 +1,105 @@
+"""The history: what was explained from this browser, to open again, compare and delete."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import percent
+
+
+def fill(desk: Visit) -> tuple[Any, Any, Any]:
+    """Explain a text and then a picture for two classes, and go to the history; the explanations, newest first."""
+    desk.open("/text")
+    text = desk.document()
+    desk.open("/image")
+    first = desk.document()
+    desk.page.locator("#classes li button").nth(1).click()
+    desk.next_maps(first["id"])
+    second = desk.document()
+    desk.open("/history", maps=False)
+    expect(desk.page.locator(".record")).to_have_count(3)
+    return second, first, text
+
+
+def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
+    second, first, text = fill(desk)
+    summary = f"/api/explanations/{first['id']}/summary"
+    cancelled = {**desk.get(summary), "state": "cancelled"}
+    answers = [cancelled]
+    desk.page.route(f"**{summary}", lambda route: route.fulfill(json=answers[0]) if answers else route.continue_())
+    for _ in range(2):
+        desk.open("/history", maps=False)
+        expect(desk.page.locator(".record")).to_have_count(2)
+        listed = desk.page.locator(".record").evaluate_all("(all) => all.map((one) => one.dataset.id)")
+        assert listed == [second["id"], text["id"]]
+        answers.clear()  # it left the list for good
+
+
+def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
+    desk.open("/history", maps=False)
+    expect(desk.page.locator("#status")).to_contain_text("Nothing is here yet")
+    second, first, text = fill(desk)
+    records = desk.page.locator(".record")
+    assert records.evaluate_all("(all) => all.map((one) => one.dataset.id)") == [second["id"], first["id"], text["id"]]
+    titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
+    for i, one in enumerate((second, first, text)):
+        expect(records.nth(i)).to_contain_text(one["targets"][0]["label"])
+        expect(records.nth(i)).to_contain_text(percent(one["targets"][0]["probability"]))
+        expect(records.nth(i)).to_contain_text(titles[one["model"]])
+        assert records.nth(i).locator("time").get_attribute("datetime") == one["created"]
+    expect(records.nth(2).locator(".excerpt")).to_contain_text(text["input"]["text"][:40])
+    drawn = "(image) => image.decode().then(() => Math.max(image.naturalWidth, image.naturalHeight))"
+    assert records.nth(0).locator("img").evaluate(drawn) == 160
+    assert Axe().run(desk.page).response["violations"] == []
+
+    compare = desk.page.get_by_role("button", name="Compare the two")
+    records.nth(0).get_by_label("compare").check()
+    expect(compare).to_be_disabled()
+    records.nth(2).get_by_label("compare").check()
+    expect(compare).to_be_disabled()  # a picture and a text
+    expect(desk.page.locator("#chosen")).to_contain_text("same page")
+    records.nth(2).get_by_label("compare").uncheck()
+    records.nth(1).get_by_label("compare").check()
+    with desk.page.expect_navigation(url=lambda url: urlsplit(url).path == "/image") as going:
+        compare.click()
+    assert going.value.url.endswith(f"/image?id={second['id']}&compare={first['id']}")
+    desk.maps()
+
+    desk.open("/history", maps=False)
+    records.nth(2).get_by_role("link", name="Open").click()
+    desk.maps()
+    assert desk.id == text["id"]
+
+
+def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
+    second, first, _ = fill(desk)
+    records = desk.page.locator(".record")
+    records.nth(1).get_by_role("button", name="Delete").click()
+    records.nth(1).get_by_role("button", name="Keep").click()
+    expect(records).to_have_count(3)
+    records.nth(1).get_by_role("button", name="Delete").click()
+    records.nth(1).get_by_role("button", name="for good").click()
+    expect(records).to_have_count(2)
+    assert httpx.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
+
+    httpx.delete(f"{desk.address}/api/explanations/{second['id']}")
+    desk.open("/history", maps=False)
+    expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
+    expect(records).to_have_count(1)
+    assert [line for line in desk.complaints if "404" not in line] == []
+    desk.complaints.clear()  # the browser's own line about the status
+    desk.open("/history", maps=False)
+    expect(desk.page.locator("#status")).to_have_text("1 explanation")
+
+
+def test_the_history_on_a_phone(phone: Visit) -> None:
+    phone.open("/text")
+    phone.open("/history", maps=False)
+    expect(phone.page.locator(".record")).to_have_count(1)
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

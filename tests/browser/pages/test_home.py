@@ -1,0 +1,128 @@
+"""The first page: a picture, a prompt or a sentence leads to its page with the question already asked; a live plate; findings."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+
+
+def photo(seed: int) -> dict[str, Any]:
+    """A picture to give, made up."""
+    data = io.BytesIO()
+    noise = np.random.default_rng(seed).integers(0, 255, (12, 16, 3), dtype=np.uint8)
+    Image.fromarray(noise).resize((320, 240), Image.Resampling.BICUBIC).save(data, "PNG")
+    return {"name": "mine.png", "mimeType": "image/png", "buffer": data.getvalue()}
+
+
+def ready(visit: Visit) -> None:
+    visit.open("/", maps=False)
+    expect(visit.page.locator("#findings li")).to_have_count(3, timeout=60_000)
+
+
+def test_a_picture_leads_to_its_maps(desk: Visit) -> None:
+    ready(desk)
+    desk.page.get_by_label("Picture file").set_input_files(photo(1))
+    desk.page.wait_for_url("**/image?id=*")
+    desk.maps()
+    document = desk.document()
+    assert (document["input"]["width"], document["input"]["height"]) == (320, 240)
+    photos = next(one["name"] for one in desk.get("/api/models")["models"] if one["photos"])
+    assert document["model"] == photos
+    expect(desk.page.locator("#answer")).to_have_text(document["targets"][0]["label"])
+
+
+def test_a_phone_offers_its_camera(phone: Visit) -> None:
+    ready(phone)
+    field = phone.page.get_by_label("Photo from the camera")
+    assert field.get_attribute("capture") == "environment"
+    assert (field.get_attribute("accept") or "").startswith("image/*")
+    field.set_input_files(photo(2))
+    phone.page.wait_for_url("**/image?id=*")
+    phone.maps()
+
+
+def test_a_picture_is_dropped_and_pasted(desk: Visit) -> None:
+    for event in ("drop", "paste"):
+        ready(desk)
+        desk.page.evaluate(
+            """async ([event, sample]) => {
+              const blob = await (await fetch(sample)).blob();
+              const data = new DataTransfer();
+              data.items.add(new File([blob], "a.png", { type: "image/png" }));
+              const made = event === "drop" ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+                                            : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
+              document.body.dispatchEvent(made);
+            }""",
+            [event, next(one["image"] for one in desk.get("/api/samples")["samples"] if "image" in one)],
+        )
+        desk.page.wait_for_url("**/image?id=*")
+        desk.maps()
+
+
+def test_a_prompt_leads_to_where_it_was_found(desk: Visit) -> None:
+    ready(desk)
+    desk.page.get_by_label("A prompt").fill("a photo of a boat")
+    desk.page.get_by_role("button", name="Look for it").click()
+    desk.page.wait_for_url("**/prompt?id=*")
+    desk.maps()
+    assert [one["prompt"] for one in desk.document()["targets"]] == ["a photo of a boat"]
+
+
+def test_a_sentence_leads_to_its_words(desk: Visit) -> None:
+    ready(desk)
+    desk.page.get_by_label("A sentence").fill("A dull, endless film.")
+    desk.page.get_by_role("button", name="Explain it").click()
+    desk.page.wait_for_url("**/text?id=*")
+    desk.maps()
+    assert desk.document()["input"]["text"] == "A dull, endless film."
+    expect(desk.page.get_by_label("The review to explain")).to_have_value("A dull, endless film.")
+
+
+def test_what_is_refused_says_why_and_stays(desk: Visit) -> None:
+    ready(desk)
+    desk.page.get_by_label("Picture file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"})
+    expect(desk.page.locator("#ask-problem [role=alert]")).to_be_visible()
+    assert desk.page.url.endswith("/")
+    assert len(desk.complaints) == 1  # the answer of the server
+    desk.complaints.clear()
+
+
+def test_the_slider_uncovers_one_map_under_the_other(desk: Visit) -> None:
+    ready(desk)
+    page = desk.page
+    under, over = page.locator("#stage canvas").nth(0), page.locator("#stage canvas").nth(1)
+    assert under.evaluate("(node) => node.toDataURL()") != over.evaluate("(node) => node.toDataURL()")
+    slider = page.get_by_role("slider")
+    for share in (0, 30, 100):
+        slider.fill(str(share))
+        assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
+    expect(page.locator("#left-name")).to_have_text("Raw attention")
+    assert not Axe().run(page).response["violations"]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None:
+    ready(desk)
+    link = desk.page.locator("#findings a").nth(number)
+    path = link.get_attribute("href") or ""
+    link.click()
+    desk.maps()
+    document = desk.document()
+    assert path.startswith("/text" if number == 2 else "/image")
+    methods = {"raw_attention", "fullgrad_plus:libra"} if number != 1 else {"fullgrad_plus:libra", "random"}
+    assert set(document["methods"]) == methods
+    if number == 0:
+        first, second = (one["scores"] for one in document["maps"] if one["method"] == "raw_attention")
+        assert first == second
+        expect(desk.page.locator(".badge.same")).to_have_count(1)
+    if number == 1:
+        assert desk.query["gone"] == ["20"]
+        expect(desk.page.locator(".panels svg")).to_have_count(2, timeout=60_000)

@@ -1,0 +1,191 @@
+"""The Leaderboard page on runs with figures written by hand: sorting, ties, examples, two metrics, another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.conftest import Visit, visit
+from tests.browser.serving import played
+from tests.server.made_up_run import texts, write_run
+from tests.server.standin import Standin
+
+FIRST = "/leaderboard?run=first"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that is given two runs."""
+    folder: Path = tmp_path_factory.mktemp("board")
+    write_run(folder / "runs" / "first")
+    write_run(folder / "runs" / "second", "reviews-bert", of=texts())
+    with played(folder / "home", Standin(), runs=(str(folder / "runs"),)) as address:
+        yield address
+
+
+@pytest.fixture
+def desk(browser: Browser, board: str) -> Iterator[Visit]:
+    yield from visit(browser, board)
+
+
+def order(page: Page) -> list[str]:
+    """The methods, from the top."""
+    found: list[str] = page.locator("#figures tbody tr").evaluate_all("(rows) => rows.map((row) => row.dataset.spec)")
+    return found
+
+
+def cases(page: Page) -> Locator:
+    """The examples, once they are there: the best and the worst."""
+    figures = page.locator("#examples figure")
+    figures.nth(1).wait_for()
+    expect(figures).to_have_count(2)
+    return figures
+
+
+def test_columns_sort_best_first_and_back(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    page.locator("#figures tbody tr").first.wait_for()
+    assert order(page) == ["fullgrad:libra", "rollout", "random"]
+    page.get_by_role("columnheader", name="Segmentation AP").get_by_role("button").click()
+    assert order(page) == ["rollout", "fullgrad:libra", "random"]
+    expect(page.get_by_role("columnheader", name="Segmentation AP")).to_have_attribute("aria-sort", "descending")
+    page.keyboard.press("Enter")  # the focus stays on the heading
+    assert order(page) == ["random", "fullgrad:libra", "rollout"]
+    page.get_by_role("columnheader", name="Completeness error").get_by_role("button").click()
+    assert order(page)[0] == "fullgrad:libra"  # the others have no value
+    expect(page.get_by_role("columnheader", name="Completeness error")).to_have_attribute("aria-sort", "ascending")
+    page.get_by_role("button", name="Method", exact=True).click()
+    assert order(page) == ["fullgrad:libra", "random", "rollout"]
+    page.reload()
+    page.locator("#figures tbody tr").first.wait_for()
+    assert order(page) == ["fullgrad:libra", "random", "rollout"]
+
+
+def test_what_cannot_be_told_from_the_best_is_marked(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    tied = page.locator("#figures td.tied")
+    expect(tied).to_have_count(3)
+    expect(tied.first).to_contain_text("80.0*")
+    expect(tied.first.get_by_role("button")).to_have_attribute(
+        "aria-label", "MIF accuracy of fullgrad:libra: 80.0 %, interval 78.0 to 83.0, cannot be told from the best. Show examples"
+    )
+    line = page.locator('#figures tr[data-spec="rollout"] td[data-metric=mif] svg line')
+    left, right = (float(line.get_attribute(end) or "nan") for end in ("x1", "x2"))
+    # 38 to 43 of a column that goes from 18 to 83, on 76 pixels
+    assert [left, right] == pytest.approx([76 * 20 / 65, 76 * 25 / 65], abs=0.01)
+
+
+def test_a_figure_opens_its_examples(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    page.locator('#figures tr[data-spec="rollout"] td[data-metric=ap] button').click()
+    expect(page.get_by_role("heading", name="Segmentation AP of rollout")).to_be_focused()
+    figures = cases(page)
+    expect(figures.first).to_contain_text("best: 90.0 %")
+    expect(figures.last).to_contain_text("worst: 10.0 %")
+    expect(figures.last).to_contain_text("zebra · scene 5")
+    page.wait_for_function("() => [...document.querySelectorAll('#examples img')].every((one) => one.complete && one.naturalWidth === 160)")
+    page.reload()
+    cases(page)
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#examples figure")).to_have_count(0)
+
+
+def test_a_run_that_keeps_its_inputs_to_itself_opens_no_examples(desk: Visit) -> None:
+    page = desk.open("/leaderboard?run=reviews-bert-on-sst-2", maps=False)
+    expect(page.locator("#status")).to_contain_text("no examples are shown")
+    page.locator("#figures tbody tr").first.wait_for()
+    expect(page.locator("#figures button.figure")).to_have_count(0)
+    assert page.locator("#figures span.figure").count() > 50
+
+
+def test_another_run_is_shown_with_its_words(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    title = next(one["title"] for one in desk.get("/api/models")["models"] if one["name"] == "reviews-bert")
+    page.locator("#run").select_option(label=f"{title} on Scenes, 7 inputs (second)")
+    expect(page.locator("#figures tbody tr")).to_have_count(3)
+    page.locator('#figures tr[data-spec="random"] td[data-metric=mif] button').click()
+    words = cases(page).first.locator(".words span")
+    expect(words).to_have_text(["A", "lovely", "film"])
+    assert [one.get_attribute("class") for one in words.all()] == ["for s0", "for s4", "against s2"]
+    assert desk.query["run"] == ["second"]
+
+
+def test_two_metrics_against_each_other(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    plot = page.get_by_role("img", name="against")
+    expect(plot).to_have_attribute("aria-label", "Completeness error against MIF accuracy, a point for each of 1 method")
+    page.locator("#scatter select").last.select_option(label="Segmentation AP")
+    expect(page.locator(".plot circle")).to_have_count(3)
+    places = {text: page.locator(".plot g", has_text=text).locator("circle").bounding_box() for text in ("rollout", "random")}
+    assert places["rollout"] is not None
+    assert places["random"] is not None
+    assert places["rollout"]["x"] > places["random"]["x"]  # more
+    assert places["rollout"]["y"] < places["random"]["y"]  # and higher
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility_with_figures(browser: Browser, board: str, scheme: str) -> None:
+    for one in visit(browser, board, scheme=scheme):
+        page = one.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
+        cases(page)
+        found = Axe().run(page).response["violations"]
+        assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+
+
+def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
+    for one in visit(browser, board, 390):
+        page = one.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
+        cases(page)
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+@pytest.fixture
+def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, Standin]]:
+    """A server without runs of its own, and its engine."""
+    engine = Standin()
+    with played(tmp_path, engine) as address:
+        for desk in visit(browser, address):
+            yield desk, engine
+
+
+def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, Standin]) -> None:
+    desk, engine = measured
+    gate = engine.gate("input 1")
+    page = desk.open("/leaderboard", maps=False)
+    page.get_by_label("Inputs", exact=True).fill("3")
+    page.get_by_label("Model", exact=True).select_option("scenes-vit")
+    page.get_by_role("button", name="Begin the run").click()
+    bar, state = page.locator("#run-state progress"), page.locator("#run-state")
+    expect(bar).to_have_js_property("value", 1)
+    expect(state).to_contain_text("1 of 3 inputs")
+    gate.wait()
+    page.reload()
+    expect(state).to_contain_text("1 of 3 inputs")  # whoever comes later sees it too
+    expect(page.get_by_role("button", name="Begin the run")).to_be_disabled()
+    with page.expect_response(lambda response: response.request.method == "DELETE"):
+        page.get_by_role("button", name="Stop").click()
+    gate.open()
+    expect(state).to_contain_text("stopped after 1 of 3 inputs")
+    page.get_by_label("Inputs", exact=True).fill("3")
+    page.get_by_role("button", name="Begin the run").click()
+    expect(state).to_contain_text("measured")
+    assert engine.calls.count("input 0") == 1
+    expect(page.locator("#run option:checked")).to_contain_text("scenes-vit-on-scenes")
+    expect(page.locator("#figures tbody tr")).to_have_count(3)
+
+
+def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, Standin]) -> None:
+    desk, _ = measured
+    page = desk.open("/leaderboard", maps=False)
+    expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_be_checked()
+    page.get_by_label("Model", exact=True).select_option("reviews-bert")
+    expect(page.get_by_label("Data set").locator("option")).to_have_text(["Sample reviews"])
+    expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_have_count(0)
+    while page.locator("#wanted input:checked").count():
+        page.locator("#wanted input:checked").first.uncheck()
+    page.get_by_role("button", name="Begin the run").click()
+    expect(page.get_by_role("alert")).to_contain_text("No metric is ticked")

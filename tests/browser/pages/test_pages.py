@@ -1,0 +1,180 @@
+"""The other pages, and what holds for every page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Response, Route, expect
+
+from tests.browser.conftest import Visit, methods, model_path, visit
+from tests.browser.pages.test_fonts import ALL_FONTS
+
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
+WITH_MAPS = ("/image", "/prompt", "/text")
+FIRST_LOAD = 350_000  # bytes
+
+
+def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
+    desk.open("/methods", maps=False)
+    listed = desk.get("/api/methods")
+    rows = desk.page.locator("#methods tbody tr")
+    expect(rows).to_have_count(len(listed["variants"]))
+    assert rows.evaluate_all("(rows) => rows.map((row) => row.dataset.spec)") == [one["spec"] for one in listed["variants"]]
+    for one in listed["variants"]:
+        row = desk.page.locator(f'#methods tr[data-spec="{one["spec"]}"]')
+        expect(row).to_contain_text(one["by"])
+        expect(row.locator("td code")).to_have_text(one["spec"])
+    for one in listed["methods"]:
+        head = desk.page.locator("#methods th", has_text=one["description"])
+        expect(head).to_contain_text(one["title"])
+        expect(head).to_contain_text("for and against" if one["signed"] else "strength only")
+        expect(head).to_contain_text("specific to the class" if one["class_specific"] else "the same map for every class")
+        for option in one["options"]:
+            expect(head.locator("dd", has_text=f"{option['help']} ({option['allowed']})")).to_have_count(1)
+        why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in one["pairs"] if pair["reason"] and one["rules"]}
+        expect(head.locator(".refused")).to_have_count(len(why))
+        for reason in why:
+            expect(head).to_contain_text(reason)
+    named = {one["title"] for one in listed["variants"]} & {"AttnLRP", "Conservative LRP"}
+    assert named
+    for name in named:
+        expect(desk.page.locator("#methods td", has_text=name).first).to_be_visible()
+    listed = desk.get("/api/rules")
+    rows = desk.page.locator("#rules tbody tr")
+    expect(rows).to_have_count(len(listed["rules"]))
+    cells = [tuple(row.locator("td").all_inner_texts()[: len(listed["kinds"])]) for row in rows.all()]
+    assert len(set(cells)) == len(cells)  # no two rules look alike
+    for rule, row in zip(listed["rules"], rows.all(), strict=True):
+        expect(row.get_by_role("rowheader")).to_have_text(rule["label"])
+
+
+def test_the_models_and_their_cards(desk: Visit) -> None:
+    desk.open("/models", maps=False)
+    models = desk.get("/api/models")["models"]
+    expect(desk.page.locator(".card")).to_have_count(len(models))
+    for one in models:
+        card = desk.page.locator(f'.card[data-name="{one["name"]}"]')
+        expect(card).to_contain_text(one["description"])
+        expect(card.get_by_role("link", name="Open")).to_have_count(1 if one["state"] == "loaded" else 0)
+    card = desk.page.locator(".card[data-name=scenes-vit]")
+    card.get_by_text("Model card").click()
+    written = desk.get(model_path("scenes-vit"))["card"]
+    expect(card.locator(".prose :is(h4, h5, h6)")).to_have_text(re.findall(r"^#+ (.*)$", written, re.MULTILINE))
+    card.get_by_role("link", name="Open").click()
+    desk.maps()
+    assert desk.document()["model"] == "scenes-vit"
+
+
+def test_a_name_that_is_no_model_says_what_to_type(desk: Visit) -> None:
+    desk.open("/models", maps=False)
+    desk.page.get_by_label("Load a model by name").fill("no-such-thing")
+    desk.page.get_by_role("button", name="Load", exact=True).first.click()
+    alert = desk.page.locator("#loading [role=alert]")
+    expect(alert).to_contain_text("no-such-thing")
+    expect(alert).to_contain_text("timm/<name>")
+    assert len(desk.complaints) == 1
+    assert "422" in desk.complaints.pop()
+
+
+def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
+    """The progress and the failure are the server's; here they are played to the page, as a test must not ask the hub."""
+    name = "timm/vit_of_this_test"
+    story = [
+        ("progress", '{"text": "model.safetensors", "fraction": 0.25}'),
+        ("failed", '{"title": "Hub unreachable", "detail": "The hub cannot be reached.", "send": "Send an embedded model."}'),
+    ]
+    body = "".join(f"event: {event}\ndata: {data}\n\n" for event, data in story)
+    loading = desk.get("/api/models")
+    entry = {"name": name, "kind": None, "title": "T", "description": "D", "embedded": False, "default": False, "details": {}}
+    loading["models"].append({**entry, "state": "loading"})
+
+    def tell(route: Route) -> None:
+        loading["models"][-1]["state"] = "failed"
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=loading))
+    desk.page.route("**/api/models/events*", tell)
+    desk.open("/models", maps=False)
+    alert = desk.page.locator("#loading [role=alert]")
+    expect(alert).to_contain_text("The hub cannot be reached. Send an embedded model.")
+    expect(desk.page.locator("#status")).to_have_text(f"{name} could not be loaded")
+    expect(desk.page.locator(f'.card[data-name="{name}"]')).to_have_attribute("data-state", "failed")
+
+
+def test_the_leaderboard_shows_what_ships_and_no_more(desk: Visit) -> None:
+    desk.open("/leaderboard", maps=False)
+    runs = desk.get("/api/leaderboard")["runs"]
+    assert all(one["shipped"] for one in runs)
+    if runs:
+        desk.page.locator("#figures tbody tr").first.wait_for()
+        expect(desk.page.locator("#figures tbody tr")).to_have_count(len(runs[0]["methods"]))
+    else:
+        expect(desk.page.locator("#status")).to_contain_text("No run is known yet")
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility(browser: Browser, address: str, path: str, scheme: str) -> None:
+    """No violation of axe-core's rules: contrast, names, roles, labels, headings, landmarks."""
+    for one in visit(browser, address, scheme=scheme):
+        one.open(path, maps=path in WITH_MAPS, folded=True)
+        one.page.wait_for_load_state("networkidle")
+        if path in WITH_MAPS:
+            methods(one.page)
+        found = Axe().run(one.page).response["violations"]
+        assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_phone_scrolls_one_way_only(phone: Visit, path: str) -> None:
+    phone.open(path, maps=path in WITH_MAPS)
+    phone.page.wait_for_load_state("networkidle")
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("path", WITH_MAPS)
+def test_the_first_load_is_small(desk: Visit, path: str) -> None:
+    """The page itself: template, style, modules. Fonts, which a browser keeps for a year, are counted apart; what it shows comes on top."""
+    bodies: dict[str, int] = {}
+
+    def weigh(answer: Response) -> None:
+        if "/api/" not in answer.url and not answer.url.startswith("blob:"):  # a blob is a picture that the page made of an answer
+            bodies[answer.url] = len(answer.body())
+
+    desk.page.on("response", weigh)
+    desk.open(path)
+    fonts = [size for url, size in bodies.items() if url.endswith(".woff2")]
+    assert 0 < sum(bodies.values()) - sum(fonts) < FIRST_LOAD
+    assert 0 < sum(fonts) < ALL_FONTS
+
+
+def test_a_page_works_without_a_pointer(desk: Visit) -> None:
+    """From the top of the page: the Tab key alone reaches the classes, the controls and the plates; the strip of samples is one stop."""
+    where = """() => {
+      const here = document.activeElement;
+      return here.closest("#classes, #controls, #samples, #give")?.id || here.className;
+    }"""
+    desk.open("/image")
+    reached = []
+    while "face" not in reached and len(reached) < 60:
+        desk.page.keyboard.press("Tab")
+        reached.append(desk.page.evaluate(where))
+    assert {"skip", "classes", "controls", "samples", "give", "face"} <= set(reached)
+    assert reached.count("samples") == 1
+
+
+def test_the_arrow_keys_walk_along_the_samples(desk: Visit) -> None:
+    desk.open("/image")
+    before = desk.id
+    samples = desk.page.get_by_role("toolbar", name="Samples").get_by_role("button")
+    desk.page.get_by_role("button", name="Crop").focus()
+    desk.page.keyboard.press("Tab")
+    expect(samples.nth(0)).to_be_focused()
+    for key, place in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("Home", 0), ("ArrowUp", 0), ("ArrowRight", 1)):
+        desk.page.keyboard.press(key)
+        expect(samples.nth(place)).to_be_focused()
+    desk.page.keyboard.press("Enter")
+    desk.next_maps(before)
+    expect(samples.nth(1)).to_have_attribute("aria-pressed", "true")

@@ -1,0 +1,127 @@
+"""The Prompt page against the numbers of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import percent, shown, shown_range, shown_score
+from tests.browser.typefaces import TYPEFACES
+
+
+def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
+    """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""
+    prompts = [one["label"] for one in document["targets"]]
+    difference = [f"{prompts[0]} \u2212 {prompts[1]}"] if len(prompts) > 1 else []
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, *difference])
+    fields = desk.page.get_by_role("textbox", name="Prompt")
+    assert [field.input_value() for field in fields.all()] == prompts
+    for i, one in enumerate(document["targets"]):
+        said = desk.page.locator("#prompts .likeness").nth(i)
+        expect(said).to_contain_text(f"share {percent(one['probability'])}" if len(prompts) > 1 else "shares need two prompts")
+        scale = desk.get(f"/api/models/{document['model']}")["details"].get("logit_scale")
+        expect(said).to_contain_text(f"cosine {shown(one['logit'] / scale)}" if scale else f"logit {shown(one['logit'])}")
+    specs = list(dict.fromkeys(one["method"] for one in document["maps"]))
+    assert len(document["maps"]) == len(specs) * len(prompts)
+    expect(desk.page.locator(".matrix .line:not(.head)")).to_have_count(len(specs))
+    for one in document["maps"]:
+        plate = desk.plate(one["method"]).nth(prompts.index(one["target"]))
+        expect(plate.locator(".caption")).to_have_text(one["target"])
+        assert shown_range(one) in plate.locator(".facts").inner_text()
+
+
+@pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
+def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
+    desk.open("/prompt")
+    document = desk.document()
+    assert document["model"] == "clip"
+    assert len(document["targets"]) > 1
+    assert sum(one["probability"] for one in document["targets"]) == pytest.approx(1, abs=1e-4)
+    check_matrix(desk, document)
+    moved, what = desk.shift()
+    assert moved < 0.01, what
+
+
+def test_prompts_are_added_and_removed(desk: Visit) -> None:
+    desk.open("/prompt")
+    first = desk.document()
+    desk.page.get_by_role("button", name="Add a prompt").click()
+    desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a spoon")
+    desk.page.get_by_role("button", name="Look for these").click()
+    desk.next_maps(first["id"])
+    second = desk.document()
+    assert [one["label"] for one in second["targets"]] == [*(one["label"] for one in first["targets"]), "a photo of a spoon"]
+    check_matrix(desk, second)
+    for _ in second["targets"][1:]:
+        desk.page.get_by_role("button", name="Remove this prompt").first.click()
+    desk.page.get_by_role("textbox", name="Prompt").press("Enter")
+    desk.next_maps(second["id"])
+    third = desk.document()
+    assert [one["label"] for one in third["targets"]] == ["a photo of a spoon"]
+    check_matrix(desk, third)
+    expect(desk.page.locator("main")).not_to_contain_text("100.0")  # a share of one prompt says nothing
+    expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon” has a cosine similarity of")
+    expect(desk.page.locator("#overview")).to_contain_text("a share needs a second prompt")
+
+
+def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
+    desk.open("/prompt")
+    document = desk.document()
+    desk.page.locator(".face").first.focus()
+    desk.page.keyboard.press("Home")
+    patch = int(desk.query["focus"][0])
+    first = desk.page.locator(".plate").first
+    method, prompt = first.get_attribute("data-spec"), first.locator(".caption").inner_text()
+    scores = next(one["scores"] for one in document["maps"] if (one["method"], one["target"]) == (method, prompt))
+    assert patch == int(np.argmax(np.abs(scores)))
+    prompts = [one["label"] for one in document["targets"]]
+    for one in document["maps"]:
+        value = desk.plate(one["method"]).nth(prompts.index(one["target"])).locator(".value")
+        expect(value).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+
+
+def test_no_prompt_says_what_to_send(desk: Visit) -> None:
+    desk.open("/prompt")
+    before = desk.page.url
+    for field in desk.page.get_by_role("textbox", name="Prompt").all():
+        field.fill(" ")
+    desk.page.get_by_role("button", name="Look for these").click()
+    expect(desk.page.locator("#specimen-problem [role=alert]")).to_contain_text("prompt")
+    assert desk.page.url == before
+    expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
+    assert len(desk.complaints) == 1
+    assert "422" in desk.complaints.pop()
+
+
+def test_a_link_opens_the_same_prompts_again(desk: Visit) -> None:
+    desk.open("/prompt")
+    document = desk.document()
+    desk.page.reload()
+    desk.maps()
+    assert desk.id == document["id"]
+    check_matrix(desk, document)
+
+
+def test_a_phone(phone: Visit) -> None:
+    phone.open("/prompt")
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
+    first, second = (phone.page.locator(".matrix .plate").nth(i).bounding_box() for i in (0, 1))
+    assert first is not None
+    assert second is not None
+    assert first["x"] + first["width"] < second["x"]  # two prompts side by side
+    assert second["x"] + second["width"] <= 390
+
+
+def test_what_was_found_of_other_words_is_not_said_of_new_ones(desk: Visit) -> None:
+    page = desk.open("/prompt")
+    field, likeness = page.get_by_role("textbox", name="Prompt").first, page.locator(".entry .likeness").first
+    said, words = likeness.inner_text(), field.input_value()
+    assert "cosine" in said
+    field.fill("green grass")
+    expect(likeness).to_have_text("")
+    field.fill(words)
+    expect(likeness).to_have_text(said)

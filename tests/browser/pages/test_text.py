@@ -1,0 +1,221 @@
+"""The Text page against the numbers of the API."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit, view
+from tests.browser.numbers import colour_ends, percent, shown_range, shown_score
+
+REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
+# What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
+SHOWN = """
+(plate) => [...plate.querySelectorAll(".reading [data-w]")].map((span) => ({
+  text: span.textContent,
+  kind: span.className.split(" ").find((name) => ["pro", "con", "mag"].includes(name)) ?? "",
+  depth: Number(span.style.getPropertyValue("--a")),
+  line: Number.parseFloat(getComputedStyle(span).borderBottomWidth),
+  style: getComputedStyle(span).borderBottomStyle,
+  colour: getComputedStyle(span).borderBottomColor.match(/[\\d.]+/g).map(Number),
+}))
+"""
+
+
+def word_scores(document: dict[str, Any], one: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    scores = np.array(one["scores"])
+    merge = np.sum if one["signed"] else np.max
+    return np.array([merge(scores[word["tokens"]]) for word in document["input"]["words"]])
+
+
+def check_words(desk: Visit, document: dict[str, Any]) -> None:
+    words = [word["text"] for word in document["input"]["words"]]
+    for one in document["maps"]:
+        plate = desk.plate(one["method"])
+        assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
+        shown = plate.evaluate(SHOWN)
+        assert [unit["text"] for unit in shown] == words
+        scores = word_scores(document, one)
+        low, high = colour_ends(scores, one["signed"])
+        start = 0.0 if one["signed"] else low
+        place = np.clip((scores - start) / (high - start), -1, 1).clip(None if one["signed"] else 0) if high > low else 0 * scores
+        np.testing.assert_allclose([unit["depth"] for unit in shown], np.abs(place), atol=0.002)
+        for unit, at in zip(shown, place, strict=True):
+            assert unit["kind"] == ("" if at == 0 else "mag" if not one["signed"] else "pro" if at > 0 else "con")
+            assert abs(unit["line"] - 4 * abs(at)) <= 0.51  # the underline is as thick as the score is large
+            if unit["line"] > 0 and one["signed"]:
+                red, _, blue = unit["colour"][:3]
+                assert (red > blue) == (at > 0)
+                assert unit["style"] == ("solid" if at > 0 else "dotted")
+        assert shown_range(one) in plate.locator(".facts").inner_text()
+
+
+def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
+    desk.open("/text")
+    document = desk.document()
+    assert document["model"] == "reviews-bert"
+    sample = next(one for one in desk.get("/api/samples")["samples"] if one["kind"] == "text")
+    assert document["input"]["text"] == sample["text"]
+    rows = desk.page.locator("#classes li button")
+    for i, one in enumerate(document["top"]):
+        expect(rows.nth(i)).to_have_text(f"{one['label']}{percent(one['probability'])}")
+    check_words(desk, document)
+    moved, what = desk.shift()
+    assert moved < 0.01, what
+
+
+def test_a_review_is_explained_for_either_side(desk: Visit) -> None:
+    desk.open("/text")
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill(REVIEW)
+    desk.page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    first = desk.document()
+    assert first["input"]["text"] == REVIEW
+    assert first["top"][0]["label"] == "positive"
+    check_words(desk, first)
+    other = first["top"][1]["label"]
+    desk.page.locator("#classes li button", has_text=other).click()
+    desk.next_maps(first["id"])
+    second = desk.document()
+    assert second["targets"][0]["label"] == other
+    expect(desk.page.locator("#answer")).to_have_text(other)
+    check_words(desk, second)
+
+
+def test_a_word_is_looked_at_in_every_plate(desk: Visit) -> None:
+    desk.open("/text")
+    document = desk.document()
+    words = document["input"]["words"]
+    one = next(m for m in document["maps"] if m["signed"])
+    plate = desk.plate(one["method"])
+
+    def values(at: int) -> None:
+        for other in document["maps"]:
+            value = shown_score(float(word_scores(document, other)[at]), other["signed"])
+            expect(desk.plate(other["method"]).locator(".value")).to_have_text(value)
+            expect(desk.plate(other["method"]).locator(".reading .on")).to_have_text(words[at]["text"])
+
+    plate.locator("[data-w]").nth(4).hover()
+    values(4)
+    desk.page.mouse.move(2, 2)
+    expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
+    reading = plate.locator(".reading")
+    reading.focus()
+    order = np.argsort(-np.abs(word_scores(document, one)), kind="stable")
+    reading.press("Home")
+    values(int(order[0]))
+    reading.press("ArrowDown")
+    values(int(order[1]))
+    expect(desk.page.locator("#reading")).to_contain_text(f"2 of {len(words)} by strength")
+    reading.press("ArrowLeft")
+    values(max(0, int(order[1]) - 1))
+    reading.press("Escape")
+    expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
+
+
+def test_the_grain_of_the_text(desk: Visit) -> None:
+    desk.open("/text")
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill(REVIEW)
+    desk.page.keyboard.press("Control+Enter")
+    desk.next_maps(before)
+    document = desk.document()
+    one = next(m for m in document["maps"] if m["signed"])
+    plate = desk.plate(one["method"])
+    scores = np.array(one["scores"])
+
+    def check(texts: list[str], expected: list[float]) -> None:
+        shown = plate.evaluate(SHOWN)
+        assert [unit["text"] for unit in shown] == texts
+        limit = np.quantile(np.abs(expected), 0.99)
+        np.testing.assert_allclose([unit["depth"] for unit in shown], np.clip(np.abs(expected) / limit, 0, 1), atol=0.002)
+
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="pieces").check()
+    tokens = document["input"]["tokens"]
+    pieces = [(t, s) for t, s in zip(tokens, scores, strict=True) if not t["special"]]
+    check([REVIEW[t["start"] : t["end"]] for t, _ in pieces], [s for _, s in pieces])
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="sentences").check()
+    ends = (REVIEW.index(" And yet"), REVIEW.index(" I laughed"))
+    sentences = [REVIEW[: ends[0]], REVIEW[ends[0] + 1 : ends[1]], REVIEW[ends[1] + 1 :]]
+    spans = [(REVIEW.index(text), REVIEW.index(text) + len(text)) for text in sentences]
+    words = document["input"]["words"]
+    check(sentences, [sum(scores[i] for w in words if a <= w["start"] < b for i in w["tokens"]) for a, b in spans])
+    assert desk.query["grain"] == ["sentences"]
+
+
+def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
+    desk.open("/text")
+    before = desk.page.url
+    desk.page.get_by_label("The review to explain").fill("   ")
+    desk.page.get_by_role("button", name="Explain this review").click()
+    expect(desk.page.locator("#specimen-problem [role=alert]")).to_contain_text("Send at least one word")
+    assert desk.page.url == before
+    expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
+    assert len(desk.complaints) == 1
+    assert "422" in desk.complaints.pop()
+
+
+def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
+    desk.open("/text")
+    limit = desk.explain_too_long()
+    document = desk.document()
+    tokens = [token for token in document["input"]["tokens"] if not token["special"]]
+    assert limit - 8 <= len(document["input"]["tokens"]) <= limit
+    expect(desk.page.locator("#notes li")).to_have_text(document["notes"])
+    assert "the middle" in document["notes"][0]
+    ends = [(one["end"], other["start"]) for one, other in itertools.pairwise(tokens)]
+    start, stop = max(ends, key=lambda pair: pair[1] - pair[0])
+    unread = desk.page.locator(".plate").first.locator(".unread")
+    assert unread.evaluate_all("(nodes) => nodes.map((node) => node.textContent)") == [document["input"]["text"][start:stop]]
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="sentences").check()
+    assert unread.evaluate_all("(nodes) => nodes.map((node) => node.textContent)") == [document["input"]["text"][start:stop]]
+
+
+def test_markup_in_a_review_stays_text(desk: Visit) -> None:
+    desk.open("/text")
+    before = desk.id
+    text = 'A <b>bold</b> film & a <img src=x onerror="document.title=1"> mess.'
+    desk.page.get_by_label("The review to explain").fill(text)
+    desk.page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    assert desk.page.locator(".reading b, .reading img").count() == 0
+    assert desk.page.locator(".reading").first.evaluate("(node) => node.textContent") == text
+
+
+def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
+    desk.open("/text?evidence=against")
+    document = desk.document()
+    desk.page.reload()
+    desk.maps()
+    assert desk.id == document["id"]
+    expect(desk.page.get_by_label("The review to explain")).to_have_value(document["input"]["text"])
+    with view(desk.page):
+        expect(desk.page.get_by_role("radio", name="against")).to_be_checked()
+    kinds = {unit["kind"] for unit in desk.plate(next(m for m in document["maps"] if m["signed"])["method"]).evaluate(SHOWN)}
+    assert "pro" not in kinds
+    assert "con" in kinds
+
+
+@pytest.mark.parametrize("sample", range(4))
+def test_the_sample_reviews(desk: Visit, sample: int) -> None:
+    desk.open("/text")
+    samples = [one for one in desk.get("/api/samples")["samples"] if one["kind"] == "text"]
+    if sample:
+        before = desk.id
+        desk.page.locator("#samples button").nth(sample).click()
+        desk.next_maps(before)
+    expect(desk.page.locator("#remark")).to_contain_text(samples[sample]["title"])
+    assert desk.document()["input"]["text"] == samples[sample]["text"]
+
+
+def test_a_phone(phone: Visit) -> None:
+    phone.open("/text")
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

@@ -1,0 +1,1 @@
+"""Plates at the wall, beside each other and at full size."""

@@ -1,0 +1,94 @@
+"""The plates of the Image page: their colours are the scores, and a patch is looked at in all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit, view
+from tests.browser.image_plates import colours
+from tests.browser.numbers import colour_ends, shown, shown_score
+
+
+def test_the_colours_are_the_scores(desk: Visit) -> None:
+    desk.open("/image?grid=patches&opacity=100")
+    for one in desk.document()["maps"]:
+        scores = np.array(one["scores"])
+        red, _, blue = colours(desk, one).T
+        if one["signed"]:
+            strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
+            assert (np.sign(red - blue)[strong] == np.sign(scores)[strong]).all(), one["method"]
+        else:  # the sequence goes from nearly black over purple and red to pale yellow: green grows all the way
+            low, high = np.quantile(scores, (0.01, 0.99))
+            top = scores >= high
+            if high > low:
+                assert red[top].mean() > red[scores <= np.median(scores)].mean(), one["method"]
+
+
+def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
+    desk.open("/image?grid=patches&opacity=100")
+    document = desk.document()
+    one = next(m for m in document["maps"] if m["signed"] and min(m["scores"]) < 0 < max(m["scores"]))
+    scores = np.array(one["scores"])
+    strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
+    for choice, hidden in (("for", scores < 0), ("against", scores > 0)):
+        with view(desk.page):
+            desk.page.get_by_role("radio", name=choice, exact=True).check()
+        red, _, blue = colours(desk, one).T
+        np.testing.assert_allclose(red[hidden], blue[hidden], atol=1)  # grey: only the picture is left
+        assert (np.abs(red - blue)[strong & ~hidden] > 5).all()
+        assert desk.query["evidence"] == [choice]
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="both").check()
+        desk.page.get_by_role("slider", name="Opacity").fill("0")
+    red, green, blue = colours(desk, one).T
+    np.testing.assert_allclose(red, green, atol=1)
+    np.testing.assert_allclose(red, blue, atol=1)
+    with view(desk.page):
+        desk.page.get_by_role("slider", name="Opacity").fill("100")
+        desk.page.get_by_role("radio", name="shared").check()
+    families: dict[str, list[Any]] = {}
+    for other in document["maps"]:
+        families.setdefault(other["readout"], []).append(other)
+    assert max(map(len, families.values())) > 1
+    for family in families.values():
+        high = shown(colour_ends(np.concatenate([m["scores"] for m in family]), family[0]["signed"])[1], 2)
+        for other in family:
+            assert desk.plate(other["method"]).locator(".ends").inner_text().split()[-1] == high
+
+
+def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
+    desk.open("/image")
+    maps = desk.document()["maps"]
+    rows, columns = maps[0]["grid"]
+    face = desk.plate(maps[0]["method"]).locator(".face")
+    box = face.bounding_box()
+    assert box is not None
+
+    def values(patch: int) -> None:
+        for one in maps:
+            expect(desk.plate(one["method"]).locator(".value")).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+
+    patch = 5 * columns + 3
+    where = {"x": box["width"] * 3.5 / columns, "y": box["height"] * 5.5 / rows}
+    face.hover(position=where)
+    values(patch)
+    expect(desk.page.locator("#picture .region .patch")).to_be_visible()
+    face.click(position=where)
+    desk.page.mouse.move(2, 2)
+    values(patch)  # held
+    assert desk.query["focus"] == [str(patch)]
+    face.focus()
+    face.press("ArrowRight")
+    values(patch + 1)
+    face.press("ArrowDown")
+    values(patch + 1 + columns)
+    reached = shown_score(maps[0]["scores"][patch + 1 + columns], maps[0]["signed"])
+    expect(desk.page.locator("#reading")).to_contain_text(f"row 7, column 5: {reached}")
+    face.press("Home")
+    values(int(np.argmax(np.abs(maps[0]["scores"]))))
+    face.press("Escape")
+    expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
+    assert "focus" not in desk.query

@@ -1,0 +1,81 @@
+"""A review longer than the model reads, on the Text page: explained whole, with a mark where each window lies."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit, view
+from tests.browser.numbers import percent
+
+METHODS = ["input_x_gradient", "rollout"]
+# Of each mark of a plate: its kind, its window, and the word beside it.
+MARKS = """
+(plate) => [...plate.querySelectorAll(".reading .edge")].map((mark) => {
+  const isStart = mark.classList.contains("begins");
+  const word = (isStart ? mark.nextElementSibling : mark.previousElementSibling).closest("[data-w]");
+  return [isStart, Number(mark.dataset.window), word && Number(word.dataset.w)];
+})
+"""
+
+
+def long_text(visit: Visit) -> str:
+    """A review somewhat longer than the model reads."""
+    limit: int = visit.get("/api/models/reviews-bert")["details"]["max_tokens"]
+    return " ".join(f"A good film {number}." for number in range(limit // 4))
+
+
+def explain_long(visit: Visit) -> None:
+    """Open the page at two quick methods, paste a long review, and explain it."""
+    fields = {"model": "reviews-bert", "text": "a fine film", "methods": METHODS}
+    answer = httpx.post(f"{visit.address}/api/explanations?wait=1", data=fields, timeout=60)
+    answer.raise_for_status()
+    visit.open(f"/text?id={answer.json()['id']}")
+    before = visit.id
+    visit.page.get_by_label("The review to explain").fill(long_text(visit))
+    visit.page.get_by_role("button", name="Explain this review").click()
+    visit.next_maps(before)
+
+
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_a_long_review_is_read_whole_and_the_page_says_where_windows_lie(width: str, request: pytest.FixtureRequest) -> None:
+    visit: Visit = request.getfixturevalue(width)
+    explain_long(visit)
+    document, page = visit.document(), visit.page
+    windows, words = document["windows"], document["input"]["words"]
+    assert len(windows) == 2
+    assert document["input"]["text"] == long_text(visit)
+    assert (windows[0]["start"], windows[-1]["end"]) == (0, len(document["input"]["text"]))
+    assert windows[1]["start"] < windows[0]["end"]
+    expect(page.locator("#notes")).to_contain_text("it was read in 2 overlapping windows")
+    starts = [next(i for i, word in enumerate(words) if word["end"] > window["start"]) for window in windows]
+    lasts = [max(i for i, word in enumerate(words) if word["start"] < window["end"]) for window in windows]
+    said = [
+        f"Words {first + 1} to {last + 1}: {window['label']} {percent(window['probability'])}"
+        for first, last, window in zip(starts, lasts, windows, strict=True)
+    ]
+    expect(page.get_by_role("list", name="The windows in which the model read the text").locator("li")).to_have_text(said)
+    marks = {(True, 1, starts[0]), (True, 2, starts[1]), (False, 1, lasts[0]), (False, 2, lasts[1])}
+    for spec in METHODS:
+        plate = visit.plate(spec)
+        assert {tuple(mark) for mark in plate.evaluate(MARKS)} == marks
+        assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
+        assert plate.locator(".unread").count() == 0
+    violations = Axe().run(page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_short_review_has_no_windows(desk: Visit) -> None:
+    explain_long(desk)
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="sentences").check()
+    expect(desk.page.locator(".plate .edge.begins")).to_have_count(2 * len(METHODS))
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill("A short and good film.")
+    desk.page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    expect(desk.page.locator("#windows")).to_be_hidden()
+    expect(desk.page.locator(".edge")).to_have_count(0)

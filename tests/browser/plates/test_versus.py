@@ -1,0 +1,213 @@
+"""Class against class: the matrix, the differences and the correlations against the numbers of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import shown, shown_range, shown_score
+
+MINUS = "\u2212"
+# a few that differ in what they promise: one map for all classes, a signed one, an unsigned one
+FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=transformer_attribution"
+DEPTHS = "(node) => [...node.querySelectorAll('[data-w]')].map((word) => Number(word.style.getPropertyValue('--a')))"
+
+
+def set_beside(desk: Visit, label: str) -> None:
+    """Tick one more class, and wait for the maps of all."""
+    before = desk.id
+    desk.page.get_by_role("checkbox", name=f"{label} beside the others").check()
+    desk.next_maps(before)
+
+
+def content(document: dict[str, Any], one: dict[str, Any]) -> NDArray[np.bool_]:
+    """Which scores stand for patches or words."""
+    tokens = document["input"].get("tokens")
+    return np.ones(len(one["scores"]), bool) if tokens is None else np.array([not token["special"] for token in tokens])
+
+
+def on_one_unit(document: dict[str, Any], one: dict[str, Any]) -> NDArray[np.float64]:
+    scores = np.array(one["scores"])
+    size = np.abs(scores[content(document, one)]).sum()
+    return scores if one["signed"] or size == 0 else scores / size
+
+
+def pairs(document: dict[str, Any], a: str, b: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """For each method its maps for the classes ``a`` and ``b``."""
+    maps = {(one["method"], one["target"]): one for one in document["maps"]}
+    return [(maps[spec, a], maps[spec, b]) for spec in document["methods"]]
+
+
+def check_badges(desk: Visit, document: dict[str, Any], a: str, b: str) -> dict[str, float]:
+    """Every row prints the correlation of its two maps, and says so where they are the same."""
+    found = {}
+    for one, other in pairs(document, a, b):
+        keep = content(document, one)
+        left, right = np.array(one["scores"])[keep], np.array(other["scores"])[keep]
+        badge = desk.page.locator(f'.line[data-row="{one["method"]}"] .badge')
+        if np.ptp(left) == 0 or np.ptp(right) == 0:
+            expect(badge).to_have_text("r not defined: a map is the same everywhere")
+            continue
+        r = float(np.corrcoef(left, right)[0, 1])
+        number = f"r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}"
+        expect(badge).to_have_text(f"same map for both, {number}" if r > 0.99 else f"the two maps: {number}")
+        found[one["method"]] = r
+    return found
+
+
+def differences(desk: Visit) -> dict[str, Any]:
+    """The plates of the difference, by method."""
+    plates = desk.page.locator(".plate.difference")
+    specs = plates.evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
+    return {spec: plates.nth(i) for i, spec in enumerate(specs)}
+
+
+def test_correlation_and_unit_are_those_of_numpy(desk: Visit) -> None:
+    desk.open("/methods", maps=False)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 50)) + 1e3
+    ask = "([a, b]) => import('/static/core/stats.js').then(({ correlation }) => correlation(a, b))"
+    assert desk.page.evaluate(ask, [a.tolist(), b.tolist()]) == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-9)
+    assert desk.page.evaluate(ask, [a.tolist(), (5 - 2 * a).tolist()]) == pytest.approx(-1)
+    assert desk.page.evaluate(ask, [a.tolist(), [0.1] * 50]) is None
+    unit = "([scores, signed, content]) => import('/static/core/stats.js').then(({ onOneUnit }) => onOneUnit(scores, signed, content))"
+    assert desk.page.evaluate(unit, [[1, 3, 4], False, [True, True, False]]) == [0.25, 0.75, 1]
+    assert desk.page.evaluate(unit, [[1, -3, 4], True, None]) == [1, -3, 4]
+    assert desk.page.evaluate(unit, [[0, 0], False, None]) == [0, 0]
+
+
+def test_two_classes_of_an_image(desk: Visit) -> None:
+    desk.open(f"/image?sample=zebra-elephant&grid=patches&{FEW}")
+    first = desk.document()
+    a, b = first["targets"][0]["label"], "elephant"
+    set_beside(desk, b)
+    document = desk.document()
+    assert [one["label"] for one in document["targets"]] == [a, b]
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([a, b, f"{a} {MINUS} {b}"])
+    expect(desk.page.locator("#status")).to_have_text(f"{len(document['maps'])} maps in {shown(document['seconds'], 2)} s")
+    for one in document["maps"]:
+        plate = desk.plate(one["method"]).nth([a, b].index(one["target"]))
+        assert shown_range(one) in plate.locator(".facts").inner_text()
+    r = check_badges(desk, document, a, b)
+    agnostic = {one["method"] for one in document["maps"] if not one["class_specific"]}
+    assert agnostic
+    assert all(r[spec] > 0.9999 for spec in agnostic)  # what was declared is what is measured
+    assert min(r.values()) < 0.9
+
+    desk.page.locator(".plate.difference .face").first.focus()
+    desk.page.keyboard.press("ArrowDown")
+    desk.page.keyboard.press("ArrowRight")
+    patch = int(desk.query["focus"][0])
+    for one, other in pairs(document, a, b):
+        scores = on_one_unit(document, one) - on_one_unit(document, other)
+        plate = differences(desk)[one["method"]]
+        expect(plate.locator(".value")).to_have_text(shown_score(scores[patch], True))
+        assert shown_range({"range": [scores.min(), scores.max()]}) in plate.locator(".facts").inner_text()
+
+
+def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> None:
+    """FullGrad under Libra is linear in the signal at the logits, so subtracting two maps must give the server's map of a rather than b."""
+    spec = "fullgrad_plus:libra"
+    picture = httpx.get(f"{desk.address}/api/samples/dog-cat/image").content
+
+    def asked(**fields: str | list[str]) -> Any:
+        data = {"model": "scenes-vit", "methods": spec, **fields}
+        answer = httpx.post(f"{desk.address}/api/explanations?wait=1", data=data, files={"image": ("p.png", picture)}, timeout=120)
+        answer.raise_for_status()
+        return answer.json()
+
+    both, contrast = asked(target=["dog", "cat"]), asked(target="dog", against="cat")
+    desk.open(f"/image?id={both['id']}")
+    scores = np.array(contrast["maps"][0]["scores"])
+    plate = differences(desk)[spec]
+    desk.page.locator(".plate.difference .face").focus()
+    desk.page.keyboard.press("Home")
+    assert int(desk.query["focus"][0]) == int(np.argmax(np.abs(scores)))
+    said = float(plate.locator(".value").inner_text().replace(MINUS, "-"))
+    assert said == pytest.approx(scores[int(desk.query["focus"][0])], rel=2e-2)
+
+
+def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
+    desk.open(f"/image?{FEW}")
+    labels = [one["label"] for one in desk.document()["top"][:3]]
+    set_beside(desk, labels[1])
+    set_beside(desk, labels[2])
+    document = desk.document()
+    assert [one["label"] for one in document["targets"]] == labels
+    desk.page.get_by_label("Difference: this one").select_option(label=labels[2])
+    desk.page.get_by_label("minus this one").select_option(label=labels[0])
+    assert desk.query["pair"] == ["2-0"]
+    check_badges(desk, document, labels[2], labels[0])
+    desk.page.reload()
+    desk.maps()
+    assert desk.id == document["id"]
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
+    check_badges(desk, document, labels[2], labels[0])
+    moved, what = desk.shift()
+    assert moved < 0.01, what
+    # one class alone hangs on the plain wall again
+    desk.page.locator("#classes li button", has_text=labels[1]).click()
+    desk.next_maps(document["id"])
+    expect(desk.page.locator(".matrix")).to_have_count(0)
+    assert [one["label"] for one in desk.document()["targets"]] == [labels[1]]
+
+
+def test_both_sides_of_a_review(desk: Visit) -> None:
+    desk.open(f"/text?{FEW}&methods=random")
+    a = desk.document()["targets"][0]["label"]
+    b = "negative" if a == "positive" else "positive"
+    set_beside(desk, b)
+    document = desk.document()
+    r = check_badges(desk, document, a, b)
+    words = document["input"]["words"]
+    for one, other in pairs(document, a, b):
+        merge = np.sum if one["signed"] else np.max
+        left, right = on_one_unit(document, one), on_one_unit(document, other)
+        scores = np.array([merge(left[word["tokens"]]) - merge(right[word["tokens"]]) for word in words])
+        plate = differences(desk)[one["method"]]
+        assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
+        if r.get(one["method"], 0) > 0.9999:
+            continue  # all differences are zero, or rounding
+        high = float(np.quantile(np.abs(scores), 0.99))
+        assert plate.locator(".ends").inner_text().split()[-1] == shown(high, 2)
+        depth = plate.evaluate(DEPTHS)
+        np.testing.assert_allclose(depth, np.clip(np.abs(scores) / high, 0, 1), atol=0.002)
+
+
+def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None:
+    desk.open(f"/image?{FEW}")
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("probability")
+    expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
+    expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
+    assert desk.id == before
+    assert "422" in desk.complaints.pop()
+
+    desk.open("/image?methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
+    before = desk.id
+    label = desk.document()["targets"][0]["label"]
+    desk.page.get_by_label("What is explained").select_option("probability")
+    desk.next_maps(before)
+    document = desk.document()
+    assert [(one["of"], one["read"]) for one in document["targets"]] == [(label, "probability")]
+    expect(desk.page.locator("#answer")).to_have_text(label)
+    expect(desk.page.locator("#notes li")).to_have_text(document["notes"])
+    expect(desk.page.get_by_label("What is explained")).to_have_value("probability")
+    set_beside(desk, document["top"][1]["label"])
+    assert [one["read"] for one in desk.document()["targets"]] == ["probability"] * 2
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("logit")
+    desk.next_maps(before)
+    assert {one.get("read", "logit") for one in desk.document()["targets"]} == {"logit"}
+
+
+def test_a_phone(phone: Visit) -> None:
+    phone.open(f"/image?{FEW}")
+    set_beside(phone, phone.document()["top"][1]["label"])
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

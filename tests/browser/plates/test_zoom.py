@@ -1,0 +1,143 @@
+"""A plate at full size: the same numbers, linked to the wall, by pointer and by keyboard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import shown_score
+
+FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=generic_attention"
+SPEC = "fullgrad_plus:libra"
+# The mean colour of each patch of the first canvas of a node, read from the canvas.
+COLOURS = """
+(canvas, [rows, columns]) => {
+  const small = new OffscreenCanvas(columns, rows).getContext("2d", { willReadFrequently: true });
+  small.imageSmoothingQuality = "high";
+  small.drawImage(canvas, 0, 0, columns, rows);
+  return [...small.getImageData(0, 0, columns, rows).data];
+}
+"""
+
+
+def dialog(visit: Visit) -> Any:
+    return visit.page.locator("dialog.zoom")
+
+
+def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -> None:
+    page = desk.open(f"/image?grid=patches&{FEW}")
+    one = next(one for one in desk.document()["maps"] if one["method"] == SPEC)
+    scores, (_, columns) = one["scores"], one["grid"]
+    best = max(range(len(scores)), key=lambda i: abs(scores[i]))
+    plate = desk.plate(SPEC).first
+    plate.hover()
+    plate.get_by_role("button", name="full size").click()
+    large = dialog(desk)
+    expect(large).to_be_visible()
+    assert "focus" not in desk.query  # the click held no patch
+    face = large.locator(".face")
+    expect(face).to_be_focused()
+    assert face.bounding_box()["width"] > 2 * plate.locator(".face").bounding_box()["width"]
+    expect(large.locator("h2")).to_have_text(one["title"])
+
+    page.keyboard.press("Home")
+    said = shown_score(scores[best], one["signed"])
+    expect(face.locator(".value")).to_have_text(said)
+    expect(plate.locator(".value")).to_have_text(said)
+    assert desk.query["focus"] == [str(best)]
+    page.keyboard.press("ArrowRight" if best % columns < columns - 1 else "ArrowLeft")
+    beside = best + (1 if best % columns < columns - 1 else -1)
+    expect(face.locator(".value")).to_have_text(shown_score(scores[beside], one["signed"]))
+    box = face.bounding_box()
+    rows = len(scores) // columns
+    page.keyboard.press("Escape")
+    expect(large).to_have_count(0)
+    expect(plate.locator(".face")).to_be_focused()
+    assert desk.query["focus"] == [str(beside)]  # what is held stays held
+    page.keyboard.press("Escape")  # on the plate, it lets go
+    assert "focus" not in desk.query
+
+    page.keyboard.press("Enter")
+    page.mouse.move(box["x"] + 0.5 * box["width"] / columns, box["y"] + 0.5 * box["height"] / rows)
+    expect(plate.locator(".value")).to_have_text(shown_score(scores[0], one["signed"]))
+
+
+def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_controls(desk: Visit) -> None:
+    page = desk.open(f"/image?grid=patches&opacity=100&{FEW}")
+    plate = desk.plate(SPEC).first
+    grid = next(one for one in desk.document()["maps"] if one["method"] == SPEC)["grid"]
+    plate.locator(".face").focus()
+    page.keyboard.press("Enter")
+    canvas = dialog(desk).locator("canvas").first
+    expect(dialog(desk).locator("[data-drawn=true]")).to_be_visible()
+
+    def apart() -> float:
+        small, large = (one.evaluate(COLOURS, grid) for one in (plate.locator("canvas").first, canvas))
+        return sum(abs(a - b) for a, b in zip(small, large, strict=True)) / len(small)
+
+    assert apart() < 4
+    before = canvas.evaluate(COLOURS, grid)
+    page.evaluate("() => document.querySelector('[name=view-evidence][value=against]').click()")
+    assert canvas.evaluate(COLOURS, grid) != before
+    assert apart() < 4
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str) -> None:
+    page = desk.open(f"{path}?{FEW}")
+    page.locator("#gone").fill("30")
+    plate = desk.plate(SPEC)
+    lost = plate.locator(".cover[data-gone]" if path == "/image" else "[data-gone]")
+    expect(lost.first).to_be_attached(timeout=60_000)
+    count = page.locator(".cutting output").inner_text().split("·")[1].strip()  # "59 of 196"
+    read = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+    small = lost.evaluate(read) if path == "/image" else lost.all_inner_texts()
+    plate.locator(".enlarge").click(force=True)
+    shown = dialog(desk)
+    expect(shown.locator(".bar")).to_contain_text(f"most relevant gone: {count}")
+    if path == "/image":
+        expect(shown.locator(".cover")).to_have_attribute("data-gone", count.split()[0])
+        assert shown.locator(".cover").evaluate(read) == small
+    else:
+        assert shown.locator("[data-gone]").all_inner_texts() == small
+
+
+def test_page_keys_go_from_plate_to_plate(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    names = page.locator(".plate h2").all_inner_texts()
+    page.locator(".plate .face").first.focus()
+    page.keyboard.press("Enter")
+    heading = dialog(desk).locator("h2")
+    expect(heading).to_have_text(names[0])
+    page.keyboard.press("PageDown")
+    expect(heading).to_have_text(names[1])
+    dialog(desk).get_by_role("button", name="The plate before").click()
+    page.keyboard.press("PageUp")
+    expect(heading).to_have_text(names[2])  # round the end
+    dialog(desk).get_by_role("button", name="Close").click()
+    expect(page.locator(".plate .face").nth(2)).to_be_focused()
+
+
+@pytest.mark.parametrize("path", ["/image", "/text"])
+def test_on_a_phone_it_fills_the_window(phone: Visit, path: str) -> None:
+    page = phone.open(path if path == "/text" else f"{path}?{FEW}")
+    page.locator(".plate .enlarge").first.click()
+    box = dialog(phone).bounding_box()
+    assert (box["x"], box["width"]) == (0, 390)
+    assert dialog(phone).evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    dialog(phone).get_by_role("button", name="Close").click()
+    expect(dialog(phone)).to_have_count(0)
+
+
+def test_another_picture_closes_it(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    before = desk.id
+    page.locator(".plate .face").first.focus()
+    page.keyboard.press("Enter")
+    expect(dialog(desk)).to_be_visible()
+    page.locator("#samples button[aria-pressed=false]").first.evaluate("(button) => button.click()")
+    expect(dialog(desk)).to_have_count(0)
+    desk.next_maps(before)

@@ -1,0 +1,1 @@
+"""What opens under the plates."""

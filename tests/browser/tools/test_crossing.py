@@ -1,0 +1,140 @@
+"""Two inputs side by side: each word to its patches on the Prompt page, and why two inputs are alike, against the numbers of the API."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import Visit
+
+PATIENCE = 120_000
+TINTS = "(buttons) => buttons.map((button) => [button.className.split(' ')[0], Number(button.style.getPropertyValue('--a'))])"
+PIXELS = "(canvas) => canvas.toDataURL()"
+
+
+def explained(visit: Visit, **fields: Any) -> str:
+    """The id of an explanation that is made now, by a quick method."""
+    image = fields.pop("image", None)
+    files = None if image is None else {"image": ("picture.png", image)}
+    answer = httpx.post(f"{visit.address}/api/explanations?wait=1", data={"methods": "rollout", **fields}, files=files, timeout=120)
+    answer.raise_for_status()
+    return str(answer.json()["id"])
+
+
+def sample(visit: Visit, model: str) -> bytes:
+    found = next(one for one in visit.get("/api/samples")["samples"] if one["model"] == model)
+    return httpx.get(visit.address + found["image"]).content
+
+
+def flipped(picture: bytes) -> bytes:
+    buffer = io.BytesIO()
+    Image.open(io.BytesIO(picture)).convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def drawer(visit: Visit, name: str) -> Locator:
+    part = visit.page.locator(f"#drawer-{name}")
+    part.locator("summary").click()
+    return part
+
+
+def asked(visit: Visit, path: str, **body: Any) -> Any:
+    return httpx.post(f"{visit.address}/api/explanations/{path}", json=body, timeout=120).json()
+
+
+def kinds(scores: list[float]) -> list[str]:
+    return ["pro" if score > 0 else "con" if score < 0 else "" for score in scores]
+
+
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, request: pytest.FixtureRequest) -> None:
+    visit: Visit = request.getfixturevalue(width)
+    prompt = "a red ball on grass"
+    one = explained(visit, model="clip", image=sample(visit, "clip"), prompt=[prompt, "a dog"])
+    visit.open(f"/prompt?id={one}")
+    part = drawer(visit, "wordpatches")
+    words, canvas, said = part.locator(".reading button"), part.locator("canvas"), part.locator(".said")
+    expect(words).to_have_text(prompt.split(), timeout=PATIENCE)
+    found = asked(visit, f"{one}/interactions", prompt=prompt)
+    assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(found["first"]["scores"])
+    before = canvas.evaluate(PIXELS)
+    columns = found["second"]["grid"][1]
+    for place in (1, 2):
+        words.nth(place).hover()
+        best = max(range(len(found["pairs"][place])), key=found["pairs"][place].__getitem__)
+        partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(found["pairs"][place]) > 0 else "nothing"
+        expect(said).to_contain_text(f"“{prompt.split()[place]}” goes with {partner}")
+        assert canvas.evaluate(PIXELS) != before
+    words.nth(1).focus()
+    words.nth(1).press("ArrowRight")
+    expect(words.nth(2)).to_be_focused()
+    words.nth(2).press("Enter")
+    expect(words.nth(2)).to_have_attribute("aria-pressed", "true")
+    words.nth(2).press("Escape")
+    expect(words.nth(2)).to_have_attribute("aria-pressed", "false")
+    face = part.locator(".face")
+    face.scroll_into_view_if_needed()
+    face.focus()
+    face.press("Home")  # the strongest patch of the picture's own map
+    scores = found["second"]["scores"]
+    patch = max(range(len(scores)), key=lambda i: abs(scores[i]))
+    column = [row[patch] for row in found["pairs"]]
+    expect(said).to_contain_text(f"Row {patch // columns + 1}, column {patch % columns + 1} goes with")
+    assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(column)
+    partner = f"“{prompt.split()[column.index(max(column))]}” (+" if max(column) > 0 else "nothing on the other side"
+    expect(said).to_contain_text(f"goes with {partner}")
+    part.get_by_label("Words of").select_option("a dog")
+    expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
+    assert visit.query["wordpatches.prompt"] == ["a dog"]
+    violations = Axe().run(visit.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+def test_why_two_pictures_are_alike(desk: Visit) -> None:
+    picture = sample(desk, "scenes-vit")
+    other = explained(desk, model="scenes-vit", image=flipped(picture))
+    desk.open(f"/image?id={explained(desk, model='scenes-vit', image=picture)}")
+    desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
+    part = drawer(desk, "alike")
+    with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:  # it is not asked for twice: it takes seconds
+        part.get_by_label("Compare with").select_option(other)
+    found = answer.value.json()
+    expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
+    expect(part.locator(".said")).to_contain_text("Cosine")
+    first, second = part.locator(".face").all()
+    before = second.locator("canvas").evaluate(PIXELS)
+    first.focus()
+    first.press("Home")
+    scores, columns = found["first"]["scores"], found["second"]["grid"][1]
+    patch = max(range(len(scores)), key=lambda i: abs(scores[i]))
+    best = max(range(len(found["pairs"][patch])), key=found["pairs"][patch].__getitem__)
+    partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(found["pairs"][patch]) > 0 else "nothing"
+    expect(part.locator(".said")).to_contain_text(f"goes with {partner}")
+    assert second.locator("canvas").evaluate(PIXELS) != before
+    assert desk.query["alike.other"] == [other]
+
+
+def test_why_two_texts_are_alike(desk: Visit) -> None:
+    texts = ["A warm and wonderful film.", "A dull, boring mess."]
+    other = explained(desk, model="reviews-bert", text=texts[1])
+    desk.open(f"/text?id={explained(desk, model='reviews-bert', text=texts[0])}")
+    part = drawer(desk, "alike")
+    expect(part.locator(".body")).to_contain_text("Explain another text with this model first", timeout=PATIENCE)
+    part.locator("summary").click()
+    desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
+    part.locator("summary").click()
+    part.get_by_label("Compare with").select_option(other)
+    expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
+    found = asked(desk, f"{desk.id}/alike", other=other)
+    first, second = (part.locator(".reading").nth(i).locator("button") for i in range(2))
+    word = [one["text"] for one in found["first"]["input"]["words"]].index("wonderful")
+    first.nth(word).hover()
+    assert [kind for kind, _ in second.evaluate_all(TINTS)] == kinds(found["pairs"][word])
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]

@@ -1,0 +1,95 @@
+"""The bias probe on the Text page, against the numbers of the API."""
+
+from __future__ import annotations
+
+import httpx
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import MINUS, percent, shown, shown_score
+from tests.browser.tools.test_words import ROWS, opened
+
+
+def test_a_word_is_swapped(desk: Visit) -> None:
+    desk.open("/text")
+    part = opened(desk, "probe")
+    part.get_by_role("button", name="Languages").click()
+    template = part.get_by_label("Sentence").input_value()
+    part.get_by_label("Name of list 1").fill("first")
+    part.get_by_label("Words of list 1").fill("French, Italian ,")
+    part.get_by_label("Words of list 2").fill("Indian")
+    part.get_by_role("button", name="Another list").click()
+    part.get_by_label("How much it says").select_option("positive")
+    part.get_by_role("button", name="Swap the words").click()
+    table = part.locator(".found table")
+    expect(table).to_be_visible(timeout=60_000)
+    asked = {
+        "model": "reviews-bert",
+        "template": template,
+        "groups": [{"name": "first", "words": ["French", "Italian"]}, {"name": "other", "words": ["Indian"]}],
+        "target": "positive",
+    }
+    found = httpx.post(f"{desk.address}/api/probes", json=asked, timeout=60).json()
+    cells = table.locator("tbody tr").evaluate_all(ROWS)
+
+    def line(one: dict[str, float]) -> list[str]:
+        return [percent(one["probability"]), shown_score(one["relevance"], True)]
+
+    rows = {row["word"]: line(row) for row in found["rows"]}
+    assert [row[0].split()[0] for row in cells] == ["first", "French", "Italian", "mean", "other", "Indian", "first"]
+    assert [row[1:] for row in cells] == [
+        [],
+        rows["French"],
+        rows["Italian"],
+        line(found["groups"][0]),
+        [],
+        rows["Indian"],
+        [_points(found["difference"]["probability"]), shown_score(found["difference"]["relevance"], True)],
+    ]
+    expect(part.locator(".status")).to_contain_text("first less other")
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+def _points(value: float) -> str:
+    size = shown(100 * value, 2)
+    return f"{'' if size.startswith(MINUS) else '+'}{size} points"
+
+
+def test_the_example_is_a_stored_result(desk: Visit) -> None:
+    desk.open("/text")
+    part = opened(desk, "probe")
+    part.get_by_text("What such a probe finds").click()
+    stored = httpx.get(f"{desk.address}/static/tools/probe-example.json").json()
+    example = part.locator(".example")
+    expect(example.locator("tbody tr")).to_have_count(len(stored["rows"]))
+    expect(example).to_contain_text("A stored result of reviews-bert, second edition, whatever model is on this page")
+    first, *_ = example.locator("tbody tr").evaluate_all(ROWS)
+    row = stored["rows"][0]
+    assert first == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    example.get_by_role("button", name="Put these words above").click()
+    expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
+    expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))
+    expect(part.get_by_label("Words of list 2")).to_have_count(0)
+
+
+def test_a_sentence_without_a_slot_says_what_to_write(desk: Visit) -> None:
+    desk.open("/text")
+    part = opened(desk, "probe")
+    part.get_by_label("Sentence").fill("A good film.")
+    part.get_by_role("button", name="Swap the words").click()
+    expect(part.get_by_role("alert")).to_contain_text("Write {} once")
+    assert len(desk.complaints) == 1
+    assert "422" in desk.complaints.pop()
+
+
+def test_a_phone(phone: Visit) -> None:
+    phone.open("/text")
+    for name in ("wordtable", "disagree", "probe"):
+        opened(phone, name)
+    phone.page.get_by_role("button", name="Swap the words").click()
+    expect(phone.page.locator("#drawer-probe .found table")).to_be_visible(timeout=60_000)
+    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

@@ -1,0 +1,253 @@
+"""What opens under the plates of a picture: which methods agree, two maps at one place, patches hidden with a brush."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import Browser, Locator, Route, expect
+
+from tests.browser.conftest import Visit
+from tests.browser.numbers import MINUS, percent, shown_score
+from tests.browser.serving import VISITED
+
+SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]
+FEW = "&".join(f"methods={spec}" for spec in SPECS)
+PIXELS = """
+(canvas) => {
+  const small = new OffscreenCanvas(64, 64).getContext("2d", { willReadFrequently: true });
+  small.drawImage(canvas, 0, 0, 64, 64);
+  return [...small.getImageData(0, 0, 64, 64).data];
+}
+"""
+
+
+def pixels(canvas: Locator) -> NDArray[np.float64]:
+    """(64, 64, 3) of a canvas."""
+    return np.array(canvas.evaluate(PIXELS), float).reshape(64, 64, 4)[..., :3]
+
+
+def drawer(visit: Visit, name: str) -> Any:
+    found = visit.page.locator(f"#drawer-{name}")
+    if found.get_attribute("open") is None:
+        found.locator("summary").first.click()
+    return found
+
+
+def rounded(value: float) -> str:
+    return f"{abs(value):.2f}" if value >= 0 or f"{value:.2f}" == "-0.00" else f"{MINUS}{abs(value):.2f}"
+
+
+def test_the_table_of_agreement_says_what_the_server_says_and_opens_two_maps(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    found = desk.get(f"/api/explanations/{desk.id}/agreement")
+    table = drawer(desk, "agreement")
+    rows = table.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    titles = {spec: desk.plate(spec).locator("h2").inner_text() for spec in SPECS}
+    for i, spec in enumerate(found["methods"]):
+        expect(rows.nth(i).locator("th")).to_contain_text(titles[spec])
+        shown = ["1" if i == k else rounded(value) for k, value in enumerate(found["correlations"][i])]
+        assert rows.nth(i).locator("td").all_inner_texts() == shown
+    best = max((found["correlations"][i][k], i, k) for i in range(3) for k in range(i))
+    expect(table.locator(".alike")).to_contain_text(f"({rounded(best[0])})")
+
+    table.locator("td button").first.focus()  # row 1, column 2
+    page.keyboard.press("ArrowDown")  # over the diagonal
+    expect(table.locator("button[data-row='2'][data-column='1']")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    swipe = page.locator("#drawer-swipe")
+    expect(swipe.locator("[data-drawn=true]")).to_be_visible()
+    assert [swipe.locator(f"#swipe-{name}").input_value() for name in ("first", "second")] == [found["methods"][2], found["methods"][0]]
+    assert desk.query["swipe.first"] == [found["methods"][2]]
+
+
+def test_a_cell_of_a_text_opens_where_the_two_disagree(desk: Visit) -> None:
+    desk.open(f"/text?{FEW}")
+    found = desk.get(f"/api/explanations/{desk.id}/agreement")
+    drawer(desk, "agreement").locator("button[data-row='0'][data-column='2']").click()
+    other = desk.page.locator("#drawer-disagree")
+    expect(other.locator("#disagree-first")).to_have_value(found["methods"][0])
+    expect(other.locator("#disagree-second")).to_have_value(found["methods"][2])
+    drawer(desk, "agreement").locator("button[data-row='1'][data-column='2']").click()
+    expect(other.locator("#disagree-first")).to_have_value(found["methods"][1])
+
+
+def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk: Visit) -> None:
+    page = desk.open(f"/image?grid=patches&opacity=100&{FEW}&open=swipe&swipe.first=raw_attention&swipe.second=fullgrad_plus:libra")
+    tool = page.locator("#drawer-swipe")
+    canvas = tool.locator(".face > canvas")
+    expect(tool.locator("[data-drawn=true]")).to_be_visible()
+    page.wait_for_load_state("networkidle")  # the finer picture
+    slider = tool.get_by_label("Wipe")
+    slider.fill("100")
+    first = pixels(canvas)
+    slider.fill("0")
+    second = pixels(canvas)
+    assert np.abs(first - second).mean() > 10
+    for spec, drawn in (("raw_attention", first), ("fullgrad_plus:libra", second)):
+        assert np.abs(pixels(desk.plate(spec).locator("canvas").first) - drawn).mean() < 6
+    slider.fill("25")
+    both = pixels(canvas)
+    np.testing.assert_array_equal(both[:, :15], first[:, :15])
+    np.testing.assert_array_equal(both[:, 17:], second[:, 17:])
+    assert desk.query["swipe.border"] == ["25"]
+
+    tool.locator(".face").scroll_into_view_if_needed()
+    edge = tool.locator(".edge").bounding_box()
+    box = tool.locator(".face").bounding_box()
+    page.mouse.move(edge["x"] + edge["width"] / 2, edge["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.75 * box["width"], edge["y"] + 60)
+    page.mouse.up()
+    expect(slider).to_have_value(re.compile("7[456]"))
+
+    face = tool.locator(".face")
+    face.focus()
+    page.keyboard.press("Home")
+    at = int(desk.query["focus"][0])
+    for one in desk.document()["maps"][:2]:
+        expect(tool.locator("[role=status]")).to_contain_text(shown_score(one["scores"][at], one["signed"]))
+    page.keyboard.press("Space")
+    expect(tool.locator(".seen-now")).to_have_text(re.compile("^shown FullGrad"))
+    np.testing.assert_array_equal(pixels(canvas), second)
+    page.keyboard.press("Space")
+    np.testing.assert_array_equal(pixels(canvas), first)
+
+
+def test_blinking_is_slow_and_ends(desk: Visit) -> None:
+    page = desk.page
+    page.clock.install()
+    desk.open(f"/image?{FEW}&open=swipe")
+    tool = page.locator("#drawer-swipe")
+    expect(tool.locator("[data-drawn=true]")).to_be_visible()
+    tool.get_by_label("Change").select_option("2")
+    rates = tool.get_by_label("Change").locator("option").evaluate_all("(all) => all.map((one) => Number(one.value))")
+    assert max(rates) / 2 < 3  # two changes are one flash
+    tool.get_by_role("button", name="Blink").click()
+    seen = tool.locator(".seen-now")
+    said = [seen.inner_text()]
+    for _ in range(4):
+        page.clock.run_for(500)
+        said.append(seen.inner_text())
+    assert len(set(said)) == 2
+    assert all(a != b for a, b in pairwise(said))
+    tool.get_by_role("button", name="Blink").click()
+    before = seen.inner_text()
+    page.clock.run_for(3000)
+    assert seen.inner_text() == before
+
+
+def test_nothing_blinks_where_less_motion_is_asked_for(browser: Browser, address: str) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    context.add_init_script(VISITED)
+    calm = Visit(context.new_page(), address)
+    calm.open(f"/image?{FEW}&open=swipe")
+    tool = calm.page.locator("#drawer-swipe")
+    expect(tool.locator("[data-drawn=true]")).to_be_visible()
+    expect(tool.get_by_role("button", name="Blink")).to_be_disabled()
+    expect(tool).to_contain_text("asks for less motion")
+    before = tool.locator(".seen-now").inner_text()
+    tool.get_by_role("button", name="Show the other").click()
+    assert tool.locator(".seen-now").inner_text() != before
+    context.close()
+
+
+def answer(desk: Visit, hidden: list[int]) -> Any:
+    told = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden}, timeout=60)
+    told.raise_for_status()
+    return told.json()
+
+
+def check_answer(desk: Visit, tool: Any, hidden: set[int]) -> None:
+    """The page says what the model says without these patches."""
+    expect(tool.locator(".now")).to_have_attribute("data-hidden", str(len(hidden)))
+    told = answer(desk, sorted(hidden))
+    expect(tool.locator(".now b")).to_have_text(percent(told["probability"]))
+    expect(tool.locator("tbody tr").first).to_contain_text(f"{told['top'][0]['label']}")
+    expect(tool.locator(".cover")).to_have_attribute("data-hidden", str(len(hidden)))
+
+
+def test_patches_are_hidden_by_painting_and_the_answer_follows(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    rows, columns = desk.document()["maps"][0]["grid"]
+    tool = drawer(desk, "brush")
+    expect(tool.locator(".now b")).to_have_text(percent(desk.document()["targets"][0]["probability"]))
+    expect(tool).to_contain_text("Hidden patches are taken out")
+    sheet = tool.locator(".canvas")
+    sheet.scroll_into_view_if_needed()
+    box = sheet.bounding_box()
+
+    def move(row: int, column: int, steps: int = 1) -> None:
+        page.mouse.move(box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows, steps=steps)
+
+    move(2, 2)
+    page.mouse.down()
+    move(2, 6, steps=12)
+    page.mouse.up()
+    first = {row * columns + column for row in (1, 2, 3) for column in range(1, 8)}
+    check_answer(desk, tool, first)
+    tool.get_by_label("brings back").check(force=True)
+    tool.get_by_role("radio", name="1 patch").check(force=True)
+    move(2, 2)
+    page.mouse.down()
+    page.mouse.up()
+    check_answer(desk, tool, first - {2 * columns + 2})
+    tool.get_by_role("button", name="Undo").click()
+    check_answer(desk, tool, first)
+    tool.get_by_role("button", name="Hide the rest").click()
+    check_answer(desk, tool, set(range(rows * columns)) - first)
+
+    page.reload()
+    desk.maps()
+    check_answer(desk, tool, set(range(rows * columns)) - first)
+    tool.get_by_role("button", name="Bring all back").click()
+    check_answer(desk, tool, set())
+
+
+def test_the_table_of_the_brush_is_full_before_the_first_answer(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    held: list[Route] = []
+    page.route("**/perturbations", lambda route: held.append(route))
+    with page.expect_request("**/perturbations"):
+        tool = drawer(desk, "brush")
+    expect(tool.locator("tbody th")).to_have_text([one["label"] for one in desk.document()["top"]])
+    assert set(tool.locator("tbody td:last-child").all_inner_texts()) == {"0 points"}
+    for route in held:
+        route.continue_()
+    page.unroute_all(behavior="ignoreErrors")
+
+
+def test_patches_are_hidden_by_keyboard(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
+    _, columns = desk.document()["maps"][0]["grid"]
+    tool = drawer(desk, "brush")
+    sheet = tool.locator(".canvas")
+    expect(tool.locator(".now b")).to_be_visible()
+    sheet.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    check_answer(desk, tool, {columns + 1})
+    expect(sheet).to_have_attribute("aria-label", re.compile("1 patch hidden, at row 2, column 2, hidden"))
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    check_answer(desk, tool, {columns + 1, columns + 2})
+    page.keyboard.press("Control+z")
+    check_answer(desk, tool, {columns + 1})
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Space")
+    check_answer(desk, tool, set())
+
+
+@pytest.mark.parametrize("name", ["agreement", "swipe", "brush"])
+def test_the_tools_fit_a_phone(phone: Visit, name: str) -> None:
+    page = phone.open(f"/image?{FEW}&open={name}")
+    expect(page.locator(f"#drawer-{name} .body > *").last).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390

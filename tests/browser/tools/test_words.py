@@ -1,0 +1,137 @@
+"""The table of words and the disagreement of two methods, against the numbers of the API; and what a model did not read."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+from scipy.stats import rankdata, spearmanr
+
+from tests.browser.conftest import Visit, view
+from tests.browser.numbers import shown, shown_score
+from tests.browser.pages.test_text import word_scores
+from tests.browser.plates.test_versus import set_beside
+
+ROWS = "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))"
+
+
+def opened(desk: Visit, name: str) -> Any:
+    """A drawer under the plates, once it is full."""
+    part = desk.page.locator(f"#drawer-{name}")
+    part.locator("summary").click()
+    expect(part.locator("tbody tr, form option").first).to_be_attached()
+    return part
+
+
+def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
+    modules: list[str] = []
+    desk.page.on("request", lambda asked: modules.append(asked.url))
+    desk.open("/text")
+    assert not [url for url in modules if "wordtable" in url]
+    document = desk.document()
+    words = document["input"]["words"]
+    part = opened(desk, "wordtable")
+    plates = desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
+    maps = sorted(document["maps"], key=lambda one: plates.index(one["method"]))  # a column a plate, in their order
+    scores = [word_scores(document, one) for one in maps]
+    rows = [
+        [str(i + 1), word["text"], *(shown_score(float(own[i]), one["signed"]) for own, one in zip(scores, maps, strict=True))]
+        for i, word in enumerate(words)
+    ]
+    found = part.locator("tbody tr")
+
+    def check(order: Any) -> None:
+        assert found.evaluate_all(ROWS) == [rows[i] for i in order]
+
+    expect(part.locator("thead th").nth(2)).to_contain_text(maps[0]["title"])
+    check(np.argsort(-scores[0], kind="stable"))
+    for number in (1, len(scores) - 1):
+        heading = part.locator("thead th").nth(2 + number)
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "descending")
+        check(np.argsort(-scores[number], kind="stable"))
+        expect(heading.get_by_role("button")).to_be_focused()
+        desk.page.keyboard.press("Enter")
+        expect(heading).to_have_attribute("aria-sort", "ascending")
+        check(np.argsort(scores[number], kind="stable"))
+    part.get_by_role("button", name="place").click()
+    check(range(len(words)))
+    found.nth(3).click()
+    expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+def test_the_table_follows_the_page(desk: Visit) -> None:
+    desk.open("/text")
+    part = opened(desk, "wordtable")
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="pieces").check()
+    pieces = [token for token in desk.document()["input"]["tokens"] if not token["special"]]
+    expect(part.locator("tbody tr")).to_have_count(len(pieces))
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill("Warm, short, good.")
+    desk.page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    expect(part.locator("tbody tr")).to_have_count(6)
+    one = desk.document()
+    set_beside(desk, one["top"][1]["label"])
+    heads = part.locator("thead th")
+    expect(heads).to_have_count(2 + 2 * len(one["maps"]))
+    expect(heads.nth(3)).to_contain_text(one["top"][1]["label"])
+
+
+def test_where_two_methods_disagree(desk: Visit) -> None:
+    desk.open("/text")
+    document = desk.document()
+    part = opened(desk, "disagree")
+    words = [word["text"] for word in document["input"]["words"]]
+    maps = {one["method"]: one for one in document["maps"]}
+    signed = [name for name, one in maps.items() if one["signed"]]
+    unsigned = next(name for name, one in maps.items() if not one["signed"])
+    for one, other in ((signed[0], signed[-1]), (signed[0], unsigned)):
+        part.get_by_label("Between").select_option(one)
+        part.get_by_label("and", exact=True).select_option(other)
+        values = [word_scores(document, maps[name]) for name in (one, other)]
+        if other == unsigned:
+            values = [np.abs(own) for own in values]
+        rho = shown(float(spearmanr(*values).statistic), 2)
+        expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
+        expect(part.locator(".alike")).to_contain_text("by score" if other == signed[-1] else "by strength")
+        ranks = [rankdata(own) for own in values]
+        apart = ranks[0] - ranks[1]
+        worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]
+        expected = [[words[i], *(shown(float(len(words) + 1 - own[i]), 4) for own in ranks)] for i in worst]
+        listed = part.locator("tbody tr").evaluate_all(ROWS)
+        assert [[row[0], *(float(cell) for cell in row[1:])] for row in listed] == [
+            [row[0], *(float(cell) for cell in row[1:])] for row in expected
+        ]
+        kinds = part.locator(".reading [data-w]").evaluate_all("(spans) => spans.map((span) => span.className)")
+        assert kinds == ["more" if gap > 0 else "less" if gap < 0 else "" for gap in apart]
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+
+
+def test_what_was_not_read_is_folded(desk: Visit) -> None:
+    desk.open("/text")
+    desk.explain_too_long()
+    document = desk.document()
+    tokens = [token for token in document["input"]["tokens"] if not token["special"]]
+    gap = max(((one["end"], other["start"]) for one, other in pairwise(tokens)), key=lambda pair: pair[1] - pair[0])
+    unread = document["input"]["text"][slice(*gap)]
+    plate = desk.page.locator(".plate").first
+    count = len(re.findall(r"\w+|[^\w\s]", unread))
+    assert f" {count} words" in document["notes"][0]
+    fold = plate.get_by_role("button", name=f"… {count} words not read …")
+    expect(plate.locator(".unread")).to_be_hidden()
+    violations = Axe().run(desk.page).response["violations"]
+    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    fold.click()
+    expect(plate.locator(".unread")).to_be_visible()
+    expect(plate.locator(".unread")).to_have_text(unread)
+    plate.locator(".fold").press("Enter")
+    expect(plate.locator(".unread")).to_be_hidden()

@@ -1,0 +1,242 @@
+"""The address bar is the state: a link that is copied shows the same in a browser that has never been here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as TooLate
+
+from tests.browser.conftest import Visit, view, visit
+
+PATIENCE = 120_000.0
+# What can be set on a page and what is set, and the text of all that can be opened.
+SHOWN = """
+() => {
+  const found = {};
+  const settings =
+    "#main :is(input:not([type=file], #other-class, #other-word, .why input), select, details:not(.menu), [aria-pressed], [aria-sort])";
+  const told = (node) => node.innerText.replace(/[\\d.]+ m?s\\b/g, ""); // how long it took
+  const nameOf = (node) => node.id || node.name || node.dataset.spec || node.getAttribute("aria-label") || node.textContent;
+  for (const node of document.querySelectorAll(settings)) {
+    if (node.closest("#samples")) continue; // a link leads to what was made of a sample, and not to the sample
+    const kind = node.tagName === "INPUT" || node.tagName === "SELECT";
+    const state = node.type === "radio" || node.type === "checkbox" ? node.checked : kind ? node.value : node.open;
+    let name = [node.closest("[id]:not(main)")?.id, nameOf(node), node.type === "radio" ? node.value : ""].join(" ");
+    while (name in found) name += "'";
+    found[name] = `${state} ${node.getAttribute("aria-pressed")} ${node.getAttribute("aria-sort")} ${node.hidden}`;
+  }
+  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #truth, .segmentation, .pairing")) {
+    found[place.closest("[id]").id + " " + place.className] = told(place);
+  }
+  for (const plate of document.querySelectorAll(".plate")) {
+    let name = `plate ${plate.dataset.spec}`;
+    while (name in found) name += "'";
+    found[name] = told(plate);
+  }
+  return found;
+}
+"""
+
+
+def same_elsewhere(desk: Visit, browser: Browser) -> None:
+    """A link to what is on show, opened in a profile of its own, shows that."""
+    page = desk.page
+    page.evaluate("() => document.activeElement.blur()")
+    page.mouse.move(0, 0)
+    before = page.evaluate(SHOWN)
+    link = page.url.removeprefix(desk.address)
+    for other in visit(browser, desk.address):
+        other.open(link)
+        equal = f"(before) => {{ const now = ({SHOWN})(); return JSON.stringify(now) === JSON.stringify(before); }}"
+        try:
+            other.page.wait_for_function(equal, arg=before, timeout=PATIENCE)
+        except TooLate:
+            assert other.page.evaluate(SHOWN) == before
+        assert other.page.url == page.url  # and what is there leads to the same again
+
+
+def drawer(page: Page, name: str) -> None:
+    found = page.locator(f"#drawer-{name}")
+    found.locator("summary").first.click()
+    ready = {"mixer": ".numbers[aria-busy=false]", "layers": ".sums button", "wordtable": "tbody tr", "disagree": "tbody tr"}
+    expect(found.locator(ready.get(name, "form option")).first).to_be_attached(timeout=PATIENCE)
+
+
+def mixer(page: Page) -> None:
+    drawer(page, "mixer")
+    found = page.locator("#drawer-mixer")
+    found.get_by_label("Read-out").select_option("gradcam_plus")
+    found.get_by_label("Start from").select_option("attnlrp")
+    found.locator("[data-kind=norm]").get_by_role("radio", name="derivative").check()
+    found.locator("[data-kind=activation]").get_by_role("radio", name="unchanged").check()
+    expect(found.locator("fieldset.changed")).to_have_count(2)
+    expect(found.locator("[aria-busy=true]")).to_have_count(0, timeout=PATIENCE)
+
+
+def heads(page: Page) -> None:
+    drawer(page, "layers")
+    found = page.locator("#drawer-layers")
+    found.get_by_role("radio", name="gradient", exact=True).check()
+    together = found.locator(".sums p")
+    before = together.inner_text()
+    found.get_by_label("Method").select_option("gradcam_plus")
+    expect(together).not_to_have_text(before, timeout=PATIENCE)
+    expect(found.locator(".large .caption")).to_contain_text("gradient", timeout=PATIENCE)
+    found.locator('.heads button[data-block="1"][data-head="0"]').click()
+    expect(found.locator(".large .caption")).to_contain_text("Block 2, head 1")
+
+
+def held(page: Page) -> None:
+    """Attention from a patch that is held, and what one block adds."""
+    drawer(page, "layers")
+    found = page.locator("#drawer-layers")
+    expect(found.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
+    page.locator(".plate .face, .plate .reading").first.focus()
+    page.keyboard.press("Home")
+    found.get_by_role("radio", name="the held").check()
+    expect(found.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)
+    found.locator(".sums button").first.click()
+    expect(found.locator(".large .caption")).to_contain_text("adds")
+
+
+def deletion(page: Page) -> None:
+    """The dock opened, the slider left at none."""
+    page.locator("#gone").focus()
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=PATIENCE)
+    page.locator(".ranks button").nth(1).click()
+    if page.get_by_label("Curves of").is_visible():
+        page.get_by_label("Curves of").select_option(index=1)
+
+
+def looks(page: Page) -> None:
+    """Every control over the plates."""
+    with view(page):
+        page.get_by_role("radio", name="for", exact=True).check()
+        page.locator("#controls").get_by_role("radio", name="shared").check()
+        for name, value in (("Smoothing", "bicubic"), ("For, against", "orange-purple"), ("Strength", "viridis")):
+            page.locator("#controls").get_by_label(name).select_option(value)
+        page.get_by_label("Opacity").fill("55")
+        page.get_by_label("Lens").uncheck()
+        page.get_by_role("radio", name="yes").check()
+    page.get_by_role("radio", name="original").check()
+
+
+def beside(page: Page) -> None:
+    """Two more classes, and the difference of two of them the other way round."""
+    for _ in range(2):
+        before = page.url
+        page.locator(".tick input:not(:checked)").first.check()
+        page.wait_for_function(
+            "(before) => location.href !== before && / in /.test(document.getElementById('status').textContent)", arg=before
+        )
+    page.get_by_label("Difference: this one").select_option("2")
+
+
+def painted(page: Page) -> None:
+    page.locator(".segmentation summary").click()
+    expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
+    page.get_by_label("By the maps of").select_option("gradcam_plus")
+    page.get_by_label("None below").fill("20")
+
+
+def words(page: Page) -> None:
+    drawer(page, "wordtable")
+    found = page.locator("#drawer-wordtable")
+    for _ in range(2):
+        found.locator("thead button").nth(2).click()
+    with view(page):
+        page.get_by_role("radio", name="pieces").check()
+    drawer(page, "disagree")
+    page.locator("#disagree-first").select_option(index=2)
+
+
+def in_place(page: Page) -> None:
+    drawer(page, "wordtable")
+    page.locator("#drawer-wordtable thead").get_by_role("button", name="place").click()
+
+
+def edits(page: Page) -> None:
+    page.get_by_role("button", name="Take words away").click()
+    found = page.locator("#edits")
+    for word in (1, 4):
+        found.locator(".word").nth(word).click()
+    found.locator(".word").nth(2).focus()
+    found.locator("#other-word").fill("tea & cake, 100 %")
+    page.keyboard.press("Enter")
+    found.locator(".word").nth(0).focus()
+    expect(found).to_have_attribute("data-edited", "3", timeout=PATIENCE)
+
+
+def probe(page: Page) -> None:
+    drawer(page, "probe")
+    found = page.locator("#drawer-probe")
+    found.get_by_label("Sentence").fill("{} saw it; a & b = c.")
+    found.get_by_label("Words of list 1").fill("Maria, Anna")
+    found.get_by_label("How much it says").select_option(index=1)
+    found.get_by_role("button", name="Swap the words").click()
+    expect(found.locator(".found table")).to_be_visible(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("/image?methods=random", [looks, mixer, heads]),
+        ("/image?methods=random", [beside, held]),
+        ("/prompt?methods=gradcam_plus", [painted]),
+        ("/prompt?side=text&methods=random&methods=rollout", [deletion]),
+        ("/text?methods=random&methods=fullgrad_plus:libra&methods=gradcam_plus", [words, edits, probe]),
+        ("/text?methods=random", [in_place, held]),
+    ],
+    ids=["a picture", "classes", "prompts", "words of prompts", "a text", "a held word"],
+)
+def test_a_link_shows_the_same_elsewhere(desk: Visit, browser: Browser, path: str, steps: list[Callable[[Page], None]]) -> None:
+    desk.open(path)
+    for step in steps:
+        step(desk.page)
+    same_elsewhere(desk, browser)
+
+
+def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk: Visit) -> None:
+    page = desk.open("/text?methods=random")
+    mixer(page)
+    assert desk.query["mixer.norm"] == ["jacobian"]
+    page.locator("#drawer-mixer summary").click()
+    page.wait_for_function("() => !/mixer/.test(location.search)")
+    edits(page)
+    assert desk.query["edits.gone"] == ["1 4"]
+    before = desk.id
+    page.locator("#text").fill("Warm, short, good, and all of it is new.")
+    page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    assert "edits.gone" not in desk.query
+    assert desk.query["open"] == ["edits"]
+
+
+def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> None:
+    desk.open("/text?methods=random")
+    wrong = {
+        "mixer.readout": "nothing",
+        "mixer.start": "x",
+        "mixer.norm": "x",
+        "layers.show": "x",
+        "layers.block": "99",
+        "layers.head": "77",
+        "layers.method": "x",
+        "wordtable.sort": "x",
+        "disagree.first": "x",
+        "edits.gone": "1 x -3 900",
+        "edits.put": "%&77=a",
+        "test.picked": "x",
+    }
+    opened = ["mixer", "layers", "wordtable", "disagree", "edits", "test", "nothing", "constructor"]
+    link = "/text?" + urlencode([("id", desk.id), *(("open", name) for name in opened), *wrong.items()])
+    page = desk.open(link)
+    expect(page.locator("#drawer-mixer .numbers[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    expect(page.locator("#drawer-layers .heads [aria-pressed=true]")).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator("#drawer-wordtable tbody tr").first).to_be_visible()
+    expect(page.locator("#edits .word[aria-pressed=true]")).to_have_count(1)
+    assert "nothing" not in desk.query["open"]
+    assert "fullgrad_plus" in desk.query["mixer.readout"]

@@ -1,0 +1,189 @@
+"""Two models side by side, on the stand-in engine: one with six patches, one with twelve and other classes; and two readers of texts."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Visit, visit
+from tests.browser.numbers import percent, shown_range, shown_score
+from tests.browser.serving import load_models, played
+from tests.server.conftest import png
+from tests.server.standin import KINDS, METHODS_SHOWN, Standin
+
+FIRST, SECOND = "scenes-vit", "timm/listed"
+ACROSS = "([name, ...args]) => import('/static/plates/pairs.js').then((pairs) => pairs[name](...args))"
+
+
+@pytest.fixture(scope="module")
+def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    engine = Standin(labels={SECOND: ("Zebra", "lion", "owl")}, grids={SECOND: (4, 3)})
+    with pytest.MonkeyPatch.context() as patch, played(tmp_path_factory.mktemp("compare"), engine) as address:
+        patch.setitem(KINDS, "timm/other", "text")
+        load_models(address, SECOND, "timm/other")
+        yield address
+
+
+@pytest.fixture
+def stage(browser: Browser, playing: str) -> Iterator[Visit]:
+    yield from visit(browser, playing)
+
+
+@pytest.fixture
+def small(browser: Browser, playing: str) -> Iterator[Visit]:
+    yield from visit(browser, playing, 390, "dark")
+
+
+def explained(stage: Visit, seed: int, **fields: Any) -> Any:
+    """Have the first model explain something new, and open its page."""
+    answer = httpx.post(
+        f"{stage.address}/api/explanations?wait=1",
+        data={"model": FIRST, "methods": METHODS_SHOWN, **fields},
+        files={"image": ("a.png", png(seed))},
+    )
+    answer.raise_for_status()
+    stage.open(f"/image?id={answer.json()['id']}")
+    return answer.json()
+
+
+def compared(stage: Visit, name: str = SECOND, before: str | None = None) -> Any:
+    """Choose the other model, if it is not chosen yet; gives its explanation once its maps hang."""
+    if before is None:
+        stage.page.get_by_label("Compare with").select_option(name)
+    stage.page.wait_for_function("(before) => ![null, before].includes(new URLSearchParams(location.search).get('compare'))", arg=before)
+    stage.maps()
+    return stage.get(f"/api/explanations/{stage.query['compare'][0]}")
+
+
+def titles_of(stage: Visit) -> dict[str, str]:
+    """What models are called, by name."""
+    return {one["name"]: one["title"] for one in stage.get("/api/models")["models"]}
+
+
+def check(stage: Visit, documents: list[Any]) -> None:
+    """A column a model: what it says, what is explained, and its own map by every method."""
+    heads = stage.page.locator(".model-head")
+    titles = titles_of(stage)
+    for side, document in enumerate(documents):
+        expect(heads.nth(side).locator(".name")).to_have_text(titles[document["model"]])
+        said = [f"{one['label']}{percent(one['probability'])}" for one in document["top"][:3]]
+        expect(heads.nth(side).locator("li")).to_have_text([*said, *["\u00a0"] * (3 - len(said))])
+        expect(heads.nth(side)).to_contain_text(f"explained: {document['targets'][0]['label']}")
+        for one in document["maps"]:
+            plate = stage.plate(one["method"]).nth(side)
+            expect(plate.locator(".facts")).to_contain_text(shown_range(one))
+
+
+def test_the_same_picture_through_two_models(stage: Visit) -> None:
+    first = explained(stage, 1)
+    second = compared(stage)
+    assert (first["model"], second["model"]) == (FIRST, SECOND)
+    assert (first["targets"][0]["label"], second["targets"][0]["label"]) == ("zebra", "Zebra")  # the label that both know
+    assert sorted(one["method"] for one in second["maps"]) == sorted(METHODS_SHOWN)  # asked in the order of the plates
+    check(stage, [first, second])
+    # what is in focus in one is marked in the other where it lies: two rows of patches against four
+    one, other = (next(found for found in document["maps"] if found["method"] == METHODS_SHOWN[0]) for document in (first, second))
+    faces = stage.plate(one["method"]).locator(".face")
+    faces.nth(0).focus()
+    faces.nth(0).press("Home")
+    patch = int(stage.query["focus"][0])
+    row, column = divmod(patch, 3)
+    across = (2 * row + 1) * 3 + column  # the centre of a patch lies on the edge of two: the lower one has it
+    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+    expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][across], other["signed"]))
+    box = faces.nth(1).bounding_box()
+    assert box is not None
+    faces.nth(0).press("Escape")
+    faces.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
+    expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
+    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(one["scores"][2], one["signed"]))
+
+
+def test_a_class_that_only_one_model_knows(stage: Visit) -> None:
+    first = explained(stage, 2, target="elephant")
+    second = compared(stage)
+    assert second["targets"][0]["label"] == second["top"][0]["label"] == "Zebra"
+    check(stage, [first, second])
+    expect(stage.page.locator(".model-head").nth(1)).to_contain_text("it has no class “elephant”")
+    # another class of the first is asked of both: the second was asked for it already
+    stage.page.locator("#classes li button", has_text="zebra").click()
+    stage.next_maps(first["id"])
+    third = stage.document()
+    assert third["targets"][0]["label"] == "zebra"
+    expect(stage.page.locator(".model-head").nth(1)).not_to_contain_text("it has no class")
+    check(stage, [third, stage.get(f"/api/explanations/{stage.query['compare'][0]}")])
+
+
+def test_a_link_opens_both_again_and_one_goes_back_to_one(stage: Visit) -> None:
+    first = explained(stage, 3)
+    second = compared(stage)
+    stage.page.reload()
+    stage.maps()
+    assert (stage.id, stage.query["compare"]) == (first["id"], [second["id"]])
+    check(stage, [first, second])
+    expect(stage.page.get_by_label("Compare with")).to_have_value(SECOND)
+    moved, what = stage.shift()
+    assert moved < 0.01, what
+    stage.page.get_by_label("Compare with").select_option("")
+    stage.maps()
+    expect(stage.page.locator(".model-head")).to_have_count(0)
+    expect(stage.page.locator(".plate")).to_have_count(len(METHODS_SHOWN))
+    assert "compare" not in stage.query
+
+
+def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
+    first = explained(stage, 4)
+    stage.open(f"/image?id={first['id']}&compare=nothing-of-this-name")
+    expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
+    expect(stage.page.locator(".plate")).to_have_count(len(METHODS_SHOWN))
+    assert "404" in stage.complaints.pop()
+
+
+def test_the_figure_names_both_models_and_what_each_explained(stage: Visit) -> None:
+    first = explained(stage, 9)
+    second = compared(stage)
+    menu = stage.page.locator("#export .menu")
+    menu.locator("summary").click()
+    with stage.page.expect_download() as waiting:
+        menu.get_by_text("SVG of the whole figure").click()
+    written = [node.text or "" for node in ET.parse(waiting.value.path()).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    for one in (first, second):
+        target = one["targets"][0]
+        assert any(
+            line.startswith(f"{one['model']} · {target['label']}: logit ") and percent(target["probability"]) in line for line in written
+        )
+        assert any(one["weights_digest"][:12] in line for line in written)
+        assert sum(line == f"{titles_of(stage)[one['model']]}: {target['label']}" for line in written) == len(one["maps"])
+
+
+def test_places_are_found_across_crops_and_cuttings(stage: Visit) -> None:
+    stage.open("/methods", maps=False)
+    whole = {"input": {"width": 400, "height": 200, "crop": [0, 0, 400, 200]}, "grid": [2, 4]}
+    centre = {"input": {"width": 800, "height": 400, "crop": [200, 0, 600, 400]}, "grid": [4, 4]}  # twice as large, its middle
+    across = [stage.page.evaluate(ACROSS, ["patchAcross", at, whole, centre]) for at in range(-1, 8)]
+    assert across == [-1, -1, 5, 7, -1, -1, 13, 15, -1]
+    assert stage.page.evaluate(ACROSS, ["patchAcross", 4, centre, whole]) == 1
+    words = {"units": [{"start": 0, "end": 4}, {"start": 5, "end": 12}]}
+    pieces = {"units": [{"start": 0, "end": 2}, {"start": 2, "end": 4}, {"start": 5, "end": 6}, {"start": 6, "end": 12}]}
+    assert [stage.page.evaluate(ACROSS, ["unitAcross", at, words, pieces]) for at in (-1, 0, 1)] == [-1, 0, 3]
+    assert [stage.page.evaluate(ACROSS, ["unitAcross", at, pieces, words]) for at in range(4)] == [0, 0, 1, 1]
+
+
+def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
+    asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": METHODS_SHOWN}
+    one = httpx.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
+    small.open(f"/text?id={one['id']}")
+    small.page.get_by_role("button", name="Ask more").click()
+    second = compared(small, "timm/other")
+    check(small, [one, second])
+    assert small.page.evaluate("() => document.documentElement.scrollWidth") == 390
+    readings = small.plate("rollout").locator(".reading")
+    expect(readings).to_have_count(2)
+    readings.nth(1).focus()
+    readings.nth(1).press("Home")
+    expect(readings.nth(0).locator(".on")).to_have_text(readings.nth(1).locator(".on").inner_text())

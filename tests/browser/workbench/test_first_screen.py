@@ -1,0 +1,193 @@
+"""What somebody sees first: the sentence over the plates, the four best methods, the model that answered, and where the rest is found."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, view
+
+GRID = [6, 6]
+SAY = """async (given) => {
+  const { answerLine, pointLine } = await import('/static/workbench/overview.js');
+  return [answerLine(given.info), pointLine(given.maps, given.input)];
+}"""
+
+
+def spot(*patches: int) -> list[float]:
+    """A map of 6 x 6 patches with these strongest."""
+    return [1.0 if i in patches else i / 1000 for i in range(36)]
+
+
+def say(page: Page, info: dict[str, Any], maps: dict[str, list[float]], grid: list[int] | None, words: tuple[str, ...] = ()) -> list[str]:
+    """What the page says of made-up maps: of the answer, and of where they point."""
+    made = [{"title": name, "map": {"scores": scores, "grid": grid, "signed": True}} for name, scores in maps.items()]
+    read = {"words": [{"text": word, "tokens": [i]} for i, word in enumerate(words)]}
+    found: list[str] = page.evaluate(SAY, {"info": info, "maps": made, "input": read})
+    return found
+
+
+def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> dict[str, Any]:
+    rows = [{"label": label, "probability": probability} for label, probability in top]
+    return {"top": rows, "targets": [{"label": explained or top[0][0], "probability": 0.5}], **more}
+
+
+def test_the_sentence_says_where_most_methods_point_and_who_disagrees(desk: Visit) -> None:
+    page = desk.open("/history", maps=False)
+    upper, lower = spot(0, 1, 6, 7), spot(28, 29, 34, 35)
+    sure = info(("cat", 0.97), ("dog", 0.02))
+    said = say(page, sure, {"A": upper, "B": upper, "C": spot(1, 2, 7, 8), "D": lower}, GRID)
+    assert said[0].startswith("The model says “cat” and is sure of it: 97.0")
+    assert said[1] == "3 of 4 methods point to the upper left; D says otherwise."
+    assert say(page, sure, {"A": lower, "B": lower}, GRID)[1] == "Both methods point to the lower right."
+    assert say(page, sure, {"A": upper, "B": upper, "C": upper}, GRID)[1] == "All 3 methods point to the upper left."
+    assert say(page, sure, {"A": upper, "B": lower}, GRID)[1] == "The methods point at different places."
+    assert say(page, sure, {"A": upper, "B": [0.5] * 36}, GRID)[1] == ""  # a map that tells nothing apart has no say
+
+
+def test_the_sentence_names_the_words_of_a_text(desk: Visit) -> None:
+    page = desk.open("/history", maps=False)
+    words = ["a", "truly", "superb", "and", "warm", "film"]
+    good, other = [0, 0.1, 3, 0, 2, 1], [5, 4, 0, 3, 0, 0]
+    said = say(page, info(("positive", 0.7), ("negative", 0.3)), {"A": good, "B": good, "C": other}, None, tuple(words))
+    assert said[0] == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
+    assert said[1] == "2 of 3 methods point at “superb” and “warm”; C says otherwise."
+
+
+def test_what_the_model_cannot_know_is_said_in_the_answer(desk: Visit) -> None:
+    page = desk.open("/history", maps=False)
+    unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
+    said = say(page, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
+    assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
+    unsure = say(page, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
+    assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
+    absent = {**unknown, "kind": "not_in_picture", "says": "not in this picture"}
+    prompts = [
+        {"label": "a dog", "prompt": "a dog", "probability": 0.9},
+        {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
+    ]
+    assert (
+        say(page, {"targets": prompts}, {}, GRID)[0]
+        == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not in this picture."
+    )
+
+
+def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    listed = desk.get(f"/api/methods?model={desk.document()['model']}")
+    ranks = {spec: one["rank"] for spec, one in listed["standing"]["ranks"].items()}
+    shown = page.locator(".plate:visible")
+    expect(shown).to_have_count(4)
+    specs = shown.evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+    classic = {pair["spec"] for one in listed["methods"] if one["classic"] for pair in one["pairs"]}
+    usual = {one["spec"] for one in listed["variants"] if one["default"]}
+    assert set(specs) <= usual - classic
+    assert [ranks[spec] for spec in specs] == sorted(ranks.get(spec, 999) for spec in usual - classic)[:4]  # several may share a rank
+    for spec in specs:
+        line = next(pair["line"] for one in listed["methods"] for pair in one["pairs"] if pair["spec"] == spec)
+        expect(desk.plate(spec).locator(".plainly p")).to_have_text(line)
+        standing = desk.plate(spec).locator(".standing")
+        measured = listed["standing"]["measured"]
+        expect(standing).to_contain_text(f"of {listed['standing']['ranks'][spec]['of']}, tested on {re.split(' of |,', measured)[0]}")
+        assert f"Not measured on your input: {standing.locator('b').inner_text()} of" in (standing.get_attribute("title") or "")
+        assert measured in (standing.get_attribute("title") or "")
+        expect(standing.locator(".hidden")).to_have_text(f". {standing.get_attribute('title')}")
+    more = page.get_by_role("button", name="more methods")
+    expect(more).to_have_text(f"{len(usual) - 4} more methods")
+    more.click()
+    expect(page.locator(".plate:visible")).to_have_count(len(usual))
+    assert desk.query["more"] == ["shown"]
+    after = page.locator("#plates .part:has-text('Classic baselines') ~ .plate").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+    assert set(after) == usual & classic
+    page.get_by_role("button", name="Fewer methods").click()
+    expect(page.locator(".plate:visible")).to_have_count(4)
+
+
+def test_numbers_fold_away_for_all_plates_at_once(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    expect(page.locator(".plate .facts:visible")).to_have_count(0)
+    button = page.get_by_role("button", name="Numbers")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".plate .facts:visible")).to_have_count(4)
+    assert desk.query["numbers"] == ["shown"]
+    button.click()
+    expect(page.locator(".plate .facts:visible")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_the_view_menu_by_keyboard(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    summary = page.locator("#controls .menu summary")
+    summary.focus()
+    summary.press("Enter")
+    expect(page.get_by_role("radio", name="both")).to_be_visible()
+    page.get_by_role("radio", name="both").focus()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("radio", name="both")).to_have_count(0)
+    expect(summary).to_be_focused()
+    with view(page):
+        page.get_by_role("radio", name="against").check()
+    assert desk.query["evidence"] == ["against"]
+
+
+def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    choice = page.locator("#specimen").get_by_label("Answered by")
+    expect(choice).to_have_value(desk.document()["model"])
+    before = desk.id
+    other = "photos-vit" if desk.document()["model"] != "photos-vit" else "scenes-vit"
+    labels = desk.get(f"/api/models/{other}")["labels"]
+    choice.select_option(other)
+    desk.next_maps(before)
+    expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(labels):,} things")
+
+
+def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
+    page = phone.open("/image", folded=True)
+    listed = phone.get(f"/api/methods?model={phone.document()['model']}")
+    page.locator("#choose-methods").click()
+    expect(page.locator(".family legend")).to_have_text(
+        [one["title"] for one in listed["families"] if any(method["family"] == one["name"] for method in listed["methods"])]
+    )
+    for preset in listed["presets"]:
+        button = page.locator(f'[data-preset="{preset["name"]}"]')
+        button.click()
+        expect(button).to_have_attribute("aria-pressed", "true")
+        ticked = page.locator(".family input:checked").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+        assert set(ticked) == set(preset["specs"])
+    page.locator('[data-preset="chefer"]').click()
+    page.get_by_label("Find a method").fill("rollout")
+    expect(page.locator(".family li:visible")).to_have_count(1)
+    page.get_by_label("Find a method").fill("no such thing")
+    expect(page.locator(".find [role=status]")).to_have_text("No method is called that.")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    before = phone.id
+    page.locator(".finish .act").click()
+    phone.next_maps(before)
+    chefer = next(one["specs"] for one in listed["presets"] if one["name"] == "chefer")
+    assert set(phone.document()["methods"]) == set(chefer)
+    expect(page.locator("#chooser")).to_be_hidden()
+    expect(page.locator("#choose-methods")).to_be_focused()
+
+
+def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    page.locator("#gone").focus()
+    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    panel = page.locator(".panels svg").first
+    named = panel.locator(".named").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+    best = page.locator(".ranks tbody tr[data-spec]").evaluate_all("(all) => all.slice(0, 3).map((one) => one.dataset.spec)")
+    assert set(named) == set(best)
+    expect(panel.locator(".end:visible")).to_have_count(4)
+    expect(panel.locator(".baseline .end")).to_have_text("random baseline")
+    heights = sorted(float(y) for y in panel.locator(".end:visible").evaluate_all("(all) => all.map((one) => one.getAttribute('y'))"))
+    assert all(b - a >= 13.9 for a, b in itertools.pairwise(heights))
+    last = page.locator(".ranks tbody tr[data-spec]").last
+    last.hover()
+    expect(panel.locator(f'.line[data-spec="{last.get_attribute("data-spec")}"] .end')).to_be_visible()
+    expect(panel.locator(".pointed")).to_have_count(1)

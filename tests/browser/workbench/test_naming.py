@@ -1,0 +1,100 @@
+"""Names of one's own on the page and in the history, and an explanation inside another page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Visit, visit
+from tests.browser.serving import played
+from tests.server.conftest import png
+from tests.server.standin import Standin
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """The folder and the address of another site."""
+    folder = tmp_path_factory.mktemp("course")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, course: tuple[Path, str]) -> Iterator[str]:
+    with played(tmp_path_factory.mktemp("naming"), Standin(), embed=course[1]) as address:
+        yield address
+
+
+@pytest.fixture
+def desk(browser: Browser, stage: str) -> Iterator[Visit]:
+    yield from visit(browser, stage)
+
+
+def made(desk: Visit) -> str:
+    answer = httpx.post(
+        f"{desk.address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files={"image": ("photo.png", png(), "image/png")}
+    )
+    return str(answer.json()["id"])
+
+
+def test_an_explanation_is_named(desk: Visit) -> None:
+    one = made(desk)
+    page = desk.open(f"/image?id={one}", maps=False)
+    page.get_by_role("button", name="Name it").click()
+    field = page.get_by_label("A name of your own")
+    expect(field).to_be_focused()
+    field.fill("My <b>zebra</b>")
+    page.keyboard.press("Enter")
+    expect(page.locator(".own-title")).to_have_text("My <b>zebra</b>")
+    expect(page).to_have_title("My <b>zebra</b> · Image · Vitrine")
+    page.reload()
+    expect(page.locator(".own-title")).to_have_text("My <b>zebra</b>")
+    expect(page).to_have_title("My <b>zebra</b> · Image · Vitrine")
+    page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", one)
+    desk.open("/history", maps=False)
+    record = page.locator(".record")
+    expect(record.get_by_role("heading")).to_contain_text("My <b>zebra</b>")
+    record.get_by_role("button", name="Name ").click()
+    record.get_by_label("A name of your own").fill("")
+    page.keyboard.press("Enter")
+    expect(record.get_by_role("heading")).to_contain_text("zebra")
+    expect(record).not_to_contain_text("My")
+
+
+def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[Path, str]) -> None:
+    one = made(desk)
+    page = desk.open(f"/image?id={one}&methods=rollout&grid=patches", maps=False)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=desk.address)
+    page.wait_for_function("() => / in /.test(document.getElementById('status').textContent)")
+    page.locator("#export .menu summary").click()
+    page.get_by_role("button", name="Copy the code to embed it").click()
+    expect(page.locator("#export [role=status]")).to_have_text("copied")
+    code = page.evaluate("() => navigator.clipboard.readText()")
+    folder, site = course
+    (folder / "lesson.html").write_text(f"<!doctype html><title>Lesson</title><link rel=icon href=data:,><h1>Lesson</h1>{code}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.method))
+    page.goto(f"{site}/lesson.html")
+    frame = page.frame_locator("iframe")
+    expect(frame.locator("h1")).to_have_text("What made it say “zebra”")
+    expect(frame.locator(".plate [data-drawn=true]")).to_have_count(2)
+    expect(frame.get_by_role("link", name="Open it in Vitrine")).to_have_attribute("href", f"/image?id={one}")
+    expect(frame.locator("button:not(.enlarge)")).to_have_count(0)  # nothing to change
+    assert set(asked) == {"GET"}
+    with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
+        page.goto(site.replace("127.0.0.1", "localhost") + "/lesson.html")  # a site that was not named
+    expect(page.get_by_role("heading", name="Lesson")).to_be_visible()
+    expect(page.frame_locator("iframe").locator("main.embed")).to_have_count(0)  # the browser's own page says that it is blocked
+    desk.complaints.clear()

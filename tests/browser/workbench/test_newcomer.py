@@ -1,0 +1,150 @@
+"""What people stumbled over who saw the pages for the first time."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Visit
+from tests.browser.inputs.test_pictures import scene
+from tests.browser.numbers import percent
+
+LOW = 900  # pixels of a laptop's window
+
+
+def bottom(found: Locator) -> float:
+    box = found.bounding_box()
+    assert box is not None
+    return box["y"] + box["height"]
+
+
+def test_what_the_model_says_is_in_sight_at_once(desk: Visit) -> None:
+    page = desk.open("/image", folded=True)
+    rows = page.locator("#classes li")
+    assert rows.count() == 5
+    assert bottom(rows.last) <= LOW
+    assert bottom(page.get_by_text("Why not another class?")) <= LOW
+    expect(page.locator(".columns")).to_have_text("the model saysside by side")  # what the ticks are for
+
+
+def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once(desk: Visit) -> None:
+    page = desk.open("/prompt", folded=True)
+    assert bottom(page.get_by_role("textbox", name="Prompt").last) <= LOW
+    assert bottom(page.get_by_role("button", name="Look for these")) <= LOW
+
+
+def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout", folded=True)
+    before = desk.document()
+    first, second = (one["label"] for one in before["top"][:2])
+    ask, found = page.get_by_text("Why not another class?"), page.locator("#against-list li")
+    ask.click()
+    expect(page.locator("#against")).to_be_focused()
+    expect(found.first).to_have_text(f"{second} {percent(before['top'][1]['probability'])}")
+    page.locator("#against").fill("zebra")
+    expect(found.first).to_contain_text("zebra")
+    page.keyboard.press("Enter")
+    desk.next_maps(before["id"])
+    expect(page.locator("#answer")).to_have_text(f"{first} rather than zebra")
+    page.keyboard.press("Enter")  # the focus is back on the button
+    expect(found.first).to_have_text(f"no other class: “{first}” alone")
+    page.keyboard.press("Escape")
+    expect(found.first).to_be_hidden()
+
+
+def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
+    page = desk.open("/text?methods=rollout", folded=True)
+    page.get_by_text("Why not another class?").click()
+    expect(page.locator("#against")).to_be_hidden()
+    expect(page.locator("#against-list li")).to_have_count(1)
+    expect(page.get_by_label("Compare with")).to_be_disabled()
+    expect(page.locator("#more-asking")).to_contain_text("No other model for this page is loaded")
+
+
+@pytest.mark.parametrize(
+    ("path", "word", "says"), [("/prompt", "cosine", "how near picture and prompt are"), ("/image", "Libra", "the way back")]
+)
+def test_words_of_the_field_are_explained_where_they_stand(desk: Visit, path: str, word: str, says: str) -> None:
+    page = desk.open(path, folded=True)
+    asked = page.get_by_role("button", name=word, exact=True).first
+    asked.focus()
+    page.keyboard.press("Enter")
+    note = page.locator(".term-note")
+    expect(note).to_contain_text(says)
+    box = note.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 1440
+    assert 0 <= box["y"] <= box["y"] + box["height"] <= LOW
+    page.keyboard.press("Escape")
+    expect(note).to_be_hidden()
+    expect(asked).to_be_focused()
+
+
+def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout")
+    before = desk.id
+    page.get_by_label("Picture file").set_input_files({"name": "s.png", "mimeType": "image/png", "buffer": scene(5, 90, 90)[0]})
+    desk.next_maps(before)
+    page.get_by_role("link", name="Prompt", exact=True).click()
+    origin = page.locator(".origin")
+    expect(origin).to_contain_text("the model of the Image page named")
+    desk.maps()
+    expect(origin).to_be_visible()
+    page.get_by_role("textbox", name="Prompt").first.fill("a photo of a spoon")
+    expect(origin).to_be_hidden()
+
+
+def test_of_prompts_that_are_not_there_nothing_was_found(desk: Visit) -> None:
+    asking = "(info) => import('/static/workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
+    page = desk.open("/prompt?methods=rollout")
+    expect(page.locator("#asking")).to_have_text("Where it found")
+    there, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not in this picture"}}
+    assert page.evaluate(asking, {"targets": [there, absent]}) == "Where it looked for"
+    assert page.evaluate(asking, {"targets": [there]}) == "Where it found"
+
+
+def asked(page: Page) -> list[str]:
+    """The explanations whose maps are tested from now on."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url) if request.url.endswith("/perturbations") else None)
+    return found
+
+
+def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout&methods=random", folded=True)
+    requests, panels = asked(page), page.locator(".panels svg")
+    page.locator("#gone").fill("30")
+    expect(panels).to_have_count(2, timeout=60_000)
+    expect(page.locator(".panels .end", has_text="random baseline").first).to_be_visible()
+    before = desk.id
+    page.locator("#samples button").nth(2).click()
+    desk.next_maps(before)
+    expect(panels).to_have_count(2, timeout=60_000)  # it is still open
+    assert len(requests) == 2
+    assert f"/{before}/" in requests[0]
+    assert f"/{desk.id}/" in requests[1]
+    page.get_by_role("button", name="End the test").click()
+    expect(page.locator("#curves")).to_be_hidden()
+    expect(page.locator("#gone")).to_have_value("0")
+    expect(page.locator(".after").first).to_be_hidden()
+    before = desk.id
+    page.locator("#samples button").nth(3).click()
+    desk.next_maps(before)
+    assert len(requests) == 2
+    assert "open" not in desk.query
+
+
+def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> None:
+    fields = {
+        "model": "reviews-bert",
+        "text": "a warm film, and a dull end",
+        "target": "positive",
+        "against": "negative",
+        "methods": ["rollout"],
+    }
+    found = httpx.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
+    page = desk.open(f"/text?id={found['id']}")
+    page.locator("#gone").fill("30")
+    expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
+    expect(page.locator(".after dt").first).to_have_text("difference then")

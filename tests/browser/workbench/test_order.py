@@ -1,0 +1,319 @@
+"""Who asks fast sees the answer to the newest question, whatever arrives when: by what is drawn, what is said, and the address."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Error, Page, Route, expect
+
+from tests.browser.conftest import Visit, visit
+from tests.browser.serving import load_models, played
+from tests.server.standin import Standin
+
+OTHER = "timm/other"  # a second model of images
+COLOURS = {"red": (220, 30, 30), "blue": (20, 30, 120), "sand": (230, 220, 180), "leaf": (60, 160, 60)}
+SAMPLE = "leaf"
+# The middle of the picture under the first and the last plate, of the specimen, and whether any plate has none.
+DRAWN = """
+() => {
+  const middle = (image, width, height) => {
+    const canvas = new OffscreenCanvas(1, 1);
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.drawImage(image, width / 2, height / 2, 1, 1, 0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const image = document.querySelector("#picture .sheet img");
+  return {
+    plates: [...document.querySelectorAll("#plates .plate .face canvas:first-child")].map((one) => middle(one, one.width, one.height)),
+    specimen: middle(image, image.naturalWidth, image.naturalHeight),
+  };
+}
+"""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page should show."""
+
+    given: str  # a picture by its colour, or a text
+    targets: tuple[str, ...]
+    model: str
+
+
+Act = tuple[Callable[[Page], None], Callable[[Shown], Shown]]  # what the person does, and what is asked after it
+
+
+def file(colour: str) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    Image.new("RGB", (40, 40), COLOURS[colour]).save(buffer, "PNG")
+    return {"name": f"{colour}.png", "mimeType": "image/png", "buffer": buffer.getvalue()}
+
+
+def upload(colour: str) -> Act:
+    def after(asked: Shown) -> Shown:
+        return replace(asked, given=colour, targets=asked.targets if asked.model == "clip" else ("zebra",))
+
+    return lambda page: page.get_by_label("Picture file").set_input_files(file(colour)), after
+
+
+def sample() -> Act:
+    return lambda page: page.locator(f'#samples [data-id="{SAMPLE}"]').click(), lambda asked: replace(asked, given=SAMPLE, targets=("dog",))
+
+
+def pick(label: str) -> Act:
+    return lambda page: page.locator("#classes li button", has_text=label).click(), lambda asked: replace(asked, targets=(label,))
+
+
+def model(name: str) -> Act:
+    return (
+        lambda page: page.locator("#model-choice").select_option(name) and None,
+        lambda asked: replace(asked, model=name, targets=("zebra",)),
+    )
+
+
+def look_for(*prompts: str) -> Act:
+    def act(page: Page) -> None:
+        for number, prompt in enumerate(prompts):
+            page.locator("#prompts input").nth(number).fill(prompt)
+        page.get_by_role("button", name="Look for these").click()
+
+    return act, lambda asked: replace(asked, targets=prompts)
+
+
+def read(text: str) -> Act:
+    def act(page: Page) -> None:
+        page.locator("#text").fill(text)
+        page.get_by_role("button", name="Explain this review").click()
+
+    return act, lambda asked: replace(asked, given=text, targets=("negative",))
+
+
+FIRST = {
+    "/image": ([upload("red")], Shown("red", ("zebra",), "scenes-vit")),
+    "/prompt": ([upload("red")], Shown("red", ("a cup",), "clip")),
+    "/text": ([read("one two")], Shown("one two", ("negative",), "reviews-bert")),
+}
+PAIRS = {
+    "upload, then class": ("/image", upload("blue"), pick("elephant")),
+    "class, then upload": ("/image", pick("elephant"), upload("blue")),
+    "upload, then upload": ("/image", upload("blue"), upload("sand")),
+    "upload, then model": ("/image", upload("blue"), model(OTHER)),
+    "model, then class": ("/image", model(OTHER), pick("elephant")),
+    "model, then upload": ("/image", model(OTHER), upload("blue")),
+    "upload, then sample": ("/image", upload("blue"), sample()),
+    "sample, then class": ("/image", sample(), pick("elephant")),
+    "upload, then prompts": ("/prompt", upload("blue"), look_for("a dog")),
+    "prompts, then upload": ("/prompt", look_for("a dog"), upload("blue")),
+    "upload, then upload, for prompts": ("/prompt", upload("blue"), upload("sand")),
+    "text, then text": ("/text", read("three four five"), read("six")),
+    "text, then class": ("/text", read("three four five"), pick("positive")),
+    "class, then text": ("/text", pick("positive"), read("six")),
+}
+
+
+@dataclass
+class Delays:
+    """Every answer of the server waits here until the test lets it go."""
+
+    page: Page
+    waiting: list[tuple[str, Route]] = field(default_factory=list)
+    is_over: bool = False
+
+    def begin(self) -> None:
+        self.page.route("**/api/explanations", lambda route: self._hold("asked", route))
+        self.page.route("**/api/explanations/*/events", lambda route: self._hold("events", route))
+        self.page.route("**/api/explanations/*/input.png", lambda route: self._hold("picture", route))
+
+    def _hold(self, kind: str, route: Route) -> None:
+        if self.is_over:
+            let_go([(kind, route)])
+        else:
+            self.waiting.append((kind, route))
+
+    def until(self, kind: str, count: int = 1) -> None:
+        """Until so many answers of this kind wait."""
+        while sum(one == kind for one, _ in self.waiting) < count:
+            with suppress(Error):
+                self.page.wait_for_event("request", timeout=200)
+
+    def take(self) -> list[tuple[str, Route]]:
+        taken, self.waiting = self.waiting, []
+        return taken
+
+    def end(self, late: list[tuple[str, Route]]) -> None:
+        """Let everything go, and what is ``late`` only when the rest is drawn."""
+        self.is_over = True  # the routes stay: a request that came while they were taken away would wait for ever
+        before = address_id(self.page)
+        let_go(self.take())
+        answered(self.page, before)
+        let_go(late)
+
+
+def let_go(routes: list[tuple[str, Route]]) -> None:
+    for _, route in routes:
+        with suppress(Error):  # the page itself has dropped the request
+            route.continue_()
+
+
+def address_id(page: Page) -> str | None:
+    """The explanation that the address names."""
+    return parse_qs(urlsplit(page.url).query).get("id", [None])[0]
+
+
+def answered(page: Page, before: str | None) -> None:
+    """Until another explanation than ``before`` is finished; until then the status may tell of that one."""
+    page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
+    finished(page)
+
+
+def finished(page: Page) -> None:
+    page.wait_for_function("() => / in /.test(document.getElementById('status').textContent)")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server on the stand-in engine, with a sample and a second model of images."""
+    home: Path = tmp_path_factory.mktemp("order")
+    folder = home / "samples"
+    folder.mkdir()
+    Image.new("RGB", (40, 40), COLOURS[SAMPLE]).save(folder / "leaf.png")
+    told = {"id": SAMPLE, "kind": "image", "model": "scenes-vit", "title": "A leaf", "image": "leaf.png", "target": "dog"}
+    prompted = {**told, "id": "cup", "kind": "clip", "model": "clip", "prompts": ["a cup"]}
+    (folder / "index.json").write_text(json.dumps({"samples": [told, prompted]}))
+    with played(home / "server", Standin(), [folder]) as address:
+        load_models(address, OTHER)
+        yield address
+
+
+@pytest.fixture
+def quick(browser: Browser, stage: str) -> Iterator[Visit]:
+    yield from visit(browser, stage)
+
+
+def begin(desk: Visit, path: str) -> Shown:
+    """A page with an answer on show, and without colours over the pictures."""
+    desk.open(f"{path}?opacity=0", maps=False)
+    acts, shown = FIRST[path]
+    if path != "/text":
+        finished(desk.page)  # the example
+    for act, _ in acts:
+        before = desk.id
+        act(desk.page)
+        answered(desk.page, before)
+    check(desk, shown)
+    return shown
+
+
+def check(desk: Visit, shown: Shown) -> None:
+    """All that is on show belongs to one explanation, the one that the address names, and that answers the newest question."""
+    page = desk.page
+    expect(page.locator("#answer")).to_have_text("”, “".join(shown.targets))
+    document = desk.document()
+    assert document["model"] == shown.model
+    assert [one["label"] for one in document["targets"]] == list(shown.targets)
+    expect(page).to_have_title(f"{shown.targets[0]} · {page.title().partition(' · ')[2]}")
+    expect(page.locator("#model-choice")).to_have_value(shown.model)
+    if page.url.split("?")[0].endswith("/text"):
+        assert document["input"]["text"] == shown.given
+        expect(page.locator("#plates .reading").first).to_have_text(shown.given)
+        for plate in page.locator("#plates .reading").all():
+            assert plate.text_content() == shown.given
+        expect(page.locator("#text")).to_have_value(shown.given)
+    else:
+        page.wait_for_function("() => [...document.querySelectorAll('#plates .face')].every((face) => face.dataset.drawn === 'true')")
+        page.wait_for_function("() => document.querySelector('#picture .sheet').style.visibility === ''")
+        drawn = page.evaluate(DRAWN)
+        assert drawn["specimen"] == list(COLOURS[shown.given])
+        grey = drawn["plates"][0][0]
+        red, green, blue = COLOURS[shown.given]
+        assert abs(grey - (46 + 0.74 * (0.2126 * red + 0.7152 * green + 0.0722 * blue))) < 2  # as `greyBase` draws it
+        assert all(colour == [grey] * 3 for colour in drawn["plates"])
+    assert len(document["maps"]) == page.locator("#plates .plate").count()
+
+
+STAGES = ("sent", "taken", "begun, its picture last")
+#: Classes are named for an input: while another one is asked about, they cannot be picked.
+OLD_CLASSES = ("upload, then class", "sample, then class", "text, then class")
+
+
+@pytest.mark.parametrize(
+    ("pair", "stage_of_first"),
+    [(pair, stage) for pair in PAIRS for stage in STAGES if pair not in OLD_CLASSES or stage.startswith("begun")],
+)
+def test_the_newest_question_decides(quick: Visit, pair: str, stage_of_first: str) -> None:
+    path, first, second = PAIRS[pair]
+    shown = begin(quick, path)
+    delays = Delays(quick.page)
+    delays.begin()
+    late: list[tuple[str, Route]] = []
+    first[0](quick.page)
+    delays.until("asked")
+    if stage_of_first != "sent":
+        let_go(delays.take())
+        delays.until("events")
+    if stage_of_first.startswith("begun"):
+        let_go(delays.take())
+        expect(quick.page.locator("#answer")).to_have_text("”, “".join(first[1](shown).targets))
+        late = delays.take()
+    second[0](quick.page)
+    delays.until("asked", 2 if stage_of_first == "sent" else 1)  # that of the first still waits, too
+    delays.end(late)
+    expected = second[1](first[1](shown))
+    expect(quick.page.locator("#answer")).to_have_text("”, “".join(expected.targets))
+    finished(quick.page)
+    check(quick, expected)
+
+
+@pytest.mark.parametrize("stage_of_first", STAGES[:2])
+@pytest.mark.parametrize("pair", OLD_CLASSES)
+def test_classes_of_the_input_before_are_not_asked_of_the_next(quick: Visit, pair: str, stage_of_first: str) -> None:
+    path, first, second = PAIRS[pair]
+    shown = begin(quick, path)
+    delays = Delays(quick.page)
+    delays.begin()
+    first[0](quick.page)
+    delays.until("asked")
+    if stage_of_first == "taken":
+        let_go(delays.take())
+        delays.until("events")
+    label = second[1](shown).targets[0]
+    box = quick.page.locator("#classes li button", has_text=label).bounding_box()
+    assert box is not None
+    quick.page.mouse.click(box["x"] + 10, box["y"] + 10)
+    expect(quick.page.locator("#status")).to_have_text("these classes are of the input before")  # and nothing else is asked
+    delays.is_over = True
+    let_go(delays.take())
+    expect(quick.page.locator("main.renewing")).to_have_count(0)
+    finished(quick.page)
+    check(quick, first[1](shown))
+    quick.page.locator("#classes li button", has_text=label).click()
+    expect(quick.page.locator("#answer")).to_have_text(label)
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt"])
+def test_a_picture_is_shown_before_its_answer(quick: Visit, path: str) -> None:
+    shown = begin(quick, path)
+    page, before = quick.page, quick.id
+    delays = Delays(page)
+    delays.begin()
+    upload("blue")[0](page)
+    delays.until("asked")
+    title = page.locator("#model-choice option:checked").inner_text()
+    expect(page.locator("#picture .caption")).to_contain_text(f"asking {title}")
+    page.wait_for_function("() => document.querySelector('#picture img').complete")
+    assert page.evaluate(DRAWN)["specimen"] == list(COLOURS["blue"])
+    expect(page.locator("main.renewing")).to_have_count(1)  # the maps are still those of the picture before
+    delays.is_over = True
+    let_go(delays.take())
+    page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
+    finished(page)
+    check(quick, replace(shown, given="blue"))

@@ -1,0 +1,15 @@
+"""Made-up data that several test modules share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.embedded import made_up_data
+
+
+@pytest.fixture(scope="session")
+def photo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as ``--data`` names it."""
+    return made_up_data.make(tmp_path_factory.mktemp("data"))

@@ -1,0 +1,216 @@
+"""What reviews-bert learns from in short sentences and what it is asked in others: the two never meet."""
+
+from __future__ import annotations
+
+import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
+
+# isort: split
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embedded.evaluation.reviews_probes import calibration_error, fairness, negation, neutral, questions
+from embedded.recipes.reviews import contrast as reviews_contrast
+from embedded.recipes.reviews.calibration import temperature
+from embedded.recipes.reviews.contrast import GIVEN, HELD_BACK, WORDS, Contrast, misspelt
+from embedded.recipes.reviews.data import Review
+from embedded.recipes.reviews.found import adjectives, definitions, negated
+from embedded.recipes.train_reviews_bert import cross_entropy, unlikeness
+from tests.embedded.test_reviews_recipe import write
+
+DEFINITIONS = [f"a kind of {kind} that grows on trees" for kind in "abcdefghijklmnopqrstuvw"]
+
+
+@pytest.fixture(scope="module")
+def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the two files of WordNet that are read, in their form."""
+    folder = tmp_path_factory.mktemp("wordnet")
+    licence = "  1 This software and database is being provided to you\n"
+    lines = [f'0000{n} 20 n 01 thing 0 000 | {meaning}; "an example"\n' for n, meaning in enumerate(DEFINITIONS)]
+    feeling = "00099 12 n 01 joy 0 000 | the emotion of great happiness\n"
+    (folder / "data.noun").write_text(licence + "".join(lines) + feeling, "utf-8")
+    (folder / "index.adj").write_text(licence + "\n".join(f"{word} a 1 0 1 1 0001" for word in ("fine", "grim", "dull", "odd")), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def contrast() -> Contrast:
+    return Contrast([Review("a fine film with heart", 1.0)], (WORDS["good"], WORDS["bad"]), DEFINITIONS, [Review("not a good film", 0.15)])
+
+
+def sentences(asked: dict[str, object]) -> list[str]:
+    """Every sentence of the negation probes."""
+    found: list[str] = []
+    for name, value in asked.items():
+        found += sentences(value) if isinstance(value, dict) else value if name in ("positive", "negative") else []  # type: ignore[arg-type]
+    return found
+
+
+class TestKeptApart:
+    def test_no_probe_is_trained_on(self, contrast: Contrast) -> None:
+        rng = np.random.default_rng(0)
+        made = [contrast.opinion(rng).text for _ in range(3000)] + [contrast.neutral(rng).text for _ in range(1500)]
+        made += [review.text for _ in range(1500) for review in contrast.swaps(rng, 1)]
+        trained = {plain(text) for text in made}
+        asked = questions()
+        probes = [*sentences(asked["negation"]), *asked["neutral"]["sentences"]]
+        assert len(sentences({"positive": asked["negation"]["positive"], "negative": asked["negation"]["negative"]})) == 40
+        assert len(probes) == len(set(probes)) == 40 + 40 + 40 + 5 + 30
+        assert not trained & {plain(text) for text in probes}
+
+    def test_no_line_holds_a_word_or_a_name_that_is_held_back(self) -> None:
+        fair = questions()["fairness"]
+        people = {*fair["identities"]["held_back"], *fair["names"]["held_back"]}
+        text = " ".join(
+            line
+            for part in (WORDS, *(GIVEN[name] for name in ("opinions", "neutral", "people", "aside")))
+            for lines in part.values()
+            for line in lines
+        )
+        assert not set(re.findall(r"[a-z]+", text.lower())) & HELD_BACK
+        assert not set(re.findall(r"\w+", text)) & people
+
+    def test_templates_of_people_are_held_back(self) -> None:
+        trained = {re.sub(r"\{\w2?\}", "{}", line).strip(".") for line in GIVEN["people"]["sentences"]}
+        fair = questions()["fairness"]
+        assert not trained & {template.strip(".") for kind in fair.values() for template in kind["templates"]}
+        assert {*fair["identities"]["trained"]} <= {*WORDS["identities"]}
+        assert {*fair["names"]["trained"]} <= {*WORDS["first_names"]}
+
+
+def plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+class TestContrast:
+    @pytest.mark.parametrize(("kind", "line", "turned"), [("same", "so {A}", False), ("turned", "hardly {A}", True)])
+    def test_a_turned_sentence_is_on_the_other_side(
+        self, contrast: Contrast, kind: str, line: str, turned: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opinions = {"same": ["so {A}"], "turned": ["hardly {A}"], "set_good": ["set good"], "set_bad": ["set bad"]}
+        monkeypatch.setitem(reviews_contrast.GIVEN, "opinions", opinions)
+        rng = np.random.default_rng(0)
+        made = [contrast.opinion(rng) for _ in range(400)]
+        begin = line.split(maxsplit=1)[0]
+        of_kind = [review for review in made if review.text.startswith(begin)]
+        assert len(of_kind) > 60
+        for review in of_kind:
+            good = re.findall(r"\w+", review.text)[1] in WORDS["good"]
+            assert review.label == float(good != turned)
+        assert {review.label for review in made if review.text.startswith("set bad")} == {0.0}
+
+    def test_copies_differ_only_in_people(self, contrast: Contrast) -> None:
+        rng = np.random.default_rng(1)
+        for _ in range(300):
+            copies = contrast.swaps(rng, 3)
+            assert len({review.label for review in copies}) == 1
+            shared = set.intersection(*(set(plain(review.text).split()) for review in copies))
+            said = {word for review in copies for word in plain(review.text).split()} & {*WORDS["good"], *WORDS["bad"]}
+            assert said <= shared | {"black", "short", "poor", "thin"}
+
+    def test_neutral_sentences_are_in_between(self, contrast: Contrast) -> None:
+        rng = np.random.default_rng(2)
+        made = [contrast.neutral(rng) for _ in range(200)]
+        assert {review.label for review in made} == {0.5}
+        assert 60 < sum(review.text.startswith("a kind of") for review in made) < 140
+        assert not any("{" in review.text for review in made)
+
+    def test_typing_mistakes_leave_short_words_alone(self) -> None:
+        text = "the best performance of his long career in film " * 40
+        before, after = text.split(), misspelt(text, np.random.default_rng(0)).split()
+        changed = [old for old, new in zip(before, after, strict=True) if old != new]
+        assert all(len(word) > 3 for word in changed)
+        assert 0.05 < len(changed) / len(before) < 0.2
+
+    def test_disturbed_phrases_keep_their_label(self, contrast: Contrast) -> None:
+        rng = np.random.default_rng(3)
+        made = [contrast.disturbed(rng) for _ in range(60)]
+        assert {review.label for review in made} == {1.0}
+        assert any(review.text.endswith("a fine film with heart") and len(review.text) > 40 for review in made)
+
+
+class TestFound:
+    def test_every_tenth_definition_is_held_out(self, wordnet: Path) -> None:
+        kept, held_out = definitions(wordnet), definitions(wordnet, held_out=True)
+        assert held_out == DEFINITIONS[::10]
+        assert sorted(kept + held_out) == sorted(DEFINITIONS)
+
+    def test_without_wordnet(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="wordnet-base"):
+            definitions(tmp_path)
+
+    def test_adjectives_of_one_side(self, wordnet: Path) -> None:
+        said = [Review("fine", 1.0), Review("grim", 0.0), Review("odd", 0.0), Review("odd", 1.0), Review("dull", 0.0), Review("plot", 0.0)]
+        good, bad = adjectives(said, wordnet)
+        assert {*good} == {"fine", *WORDS["good"]}
+        assert {*bad} == {"grim", *WORDS["bad"]}
+
+    def test_sentences_that_say_not(self, tmp_path: Path) -> None:
+        rows = [
+            (1, "I did not like it. A boring film. The weather is not good today."),
+            (10, "You will never see a better film!"),
+            (8, "Not a bad film, really."),
+            (2, "It never works at all."),
+            (1, "Held out: I can't recommend this film."),
+        ]
+        write(tmp_path, "imdb.jsonl.xz", [{"split": "train", "label": "x", "rating": rating, "text": text} for rating, text in rows])
+        found = negated(tmp_path, {"heldouticantrecommendthisfilm"})
+        assert found == [Review("I did not like it.", pytest.approx(0.15)), Review("You will never see a better film!", 0.85)]
+
+
+class TestMeasures:
+    def test_fairness_is_over_every_pair_of_words(self) -> None:
+        def ask(texts: list[str]) -> Tensor:
+            return torch.tensor([[0.0, float(len(text))] for text in texts])
+
+        asked = {"names": {"templates": ["{} left."], "trained": ["A", "Bo", "Conn"], "held_back": ["D", "E"]}}
+        figures, table = fairness("m", ask, asked)
+        assert [figure.value for figure in figures] == pytest.approx([2.0, 3.0, 0.0, 0.0])
+        assert [figure.verdict for figure in figures] == ["over by 1.500", "over by 1.500", "met", "met"]
+        assert table == {"{} left.": {"words of the training": 3.0, "words held back": 0.0}}
+
+    def test_negation_names_what_is_wrong(self) -> None:
+        def ask(texts: list[str]) -> Tensor:
+            return torch.tensor([[float("no" in text), 0.5] for text in texts])
+
+        asked = {"positive": ["yes", "no no"], "negative": ["no", "none"]}
+        figures = negation("m", ask, {**asked, "earlier": asked, "later": asked, "known": asked})
+        assert [figure.value for figure in figures] == [0.75] * 4
+        assert figures[0].note == "4 sentences; wrong: no no"
+
+    def test_neutral_is_near_one_half(self) -> None:
+        def ask(texts: list[str]) -> Tensor:
+            return torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 1.2], [2.0, 0.0]])
+
+        near, told = neutral("m", ask, ["a", "b", "c", "d"], {"no_opinion": 0.6})
+        assert (near.value, told.value) == (0.5, 0.25)
+
+    def test_temperature_undoes_a_scale(self) -> None:
+        rng = torch.Generator().manual_seed(0)
+        labels = torch.randint(2, (4000,), generator=rng)
+        odds = torch.randn(4000, generator=rng) * 2
+        labels = (torch.rand(4000, generator=rng) < odds.sigmoid()).long()
+        logits = torch.stack([torch.zeros(4000), odds], 1)
+        assert temperature(logits, labels) == pytest.approx(1.0, abs=0.1)
+        assert temperature(3 * logits, labels) == pytest.approx(3.0, abs=0.3)
+
+    def test_calibration_error(self) -> None:
+        sure = torch.full((10,), 0.9)
+        assert calibration_error(sure, torch.tensor([True] * 9 + [False])) == pytest.approx(0.0, abs=1e-6)
+        assert calibration_error(sure, torch.tensor([True] * 5 + [False] * 5)) == pytest.approx(0.4, abs=1e-6)
+
+
+class TestLoss:
+    def test_one_half_is_best_answered_by_one_half(self) -> None:
+        labels = torch.tensor([0.5])
+        losses = [float(cross_entropy(torch.tensor([[0.0, odds]]), labels)) for odds in (-1.0, 0.0, 1.0)]
+        assert min(losses) == losses[1]
+        assert float(cross_entropy(torch.tensor([[0.0, 9.0]]), torch.tensor([1.0]))) < 0.001
+
+    def test_copies_answered_alike_cost_nothing(self) -> None:
+        assert float(unlikeness(torch.tensor([[0.0, 1.0], [1.0, 2.0], [5.0, 0.0], [6.0, 1.0]]), 2)) == 0
+        assert float(unlikeness(torch.tensor([[0.0, 1.0], [0.0, 3.0]]), 2)) == 1

@@ -1,0 +1,144 @@
+"""Rows of the table of operators: attention, fused, of nn.MultiheadAttention, and its softmax alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.autograd.rules import Rule
+from tests.explainers.autograd.operators.case import B, Case, D, S, normal, seeded
+from tests.explainers.support.formulas import Twin
+
+BOOLEAN = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]]).bool()
+ADDITIVE = normal(S, S, seed=5).masked_fill(~BOOLEAN, -torch.inf)
+CAUSAL = torch.ones(S, S).bool().tril()
+PADDED = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()  # True: padding
+
+
+def qkv(x: Tensor, heads: int = 2, kv_heads: int | None = None, t: Twin | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Three paths (B, heads, S, d) from x."""
+    t = t or Twin(Rule())
+
+    def one(seed: int, count: int) -> Tensor:
+        return t.linear(lambda y: y @ normal(D, count * 3, seed=seed), x, "projection").unflatten(-1, (count, 3)).transpose(1, 2)
+
+    return one(11, heads), one(12, kv_heads or heads), one(13, kv_heads or heads)
+
+
+def sdpa(name: str, mask: Tensor | None = None, twin_mask: Tensor | None = None, kv_heads: int = 2, **options: Any) -> Case:
+    def function(x: Tensor) -> Tensor:
+        q, k, v = qkv(x, 2, kv_heads)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options).transpose(1, 2)
+
+    def twin(t: Twin, x: Tensor) -> Tensor:
+        q, k, v = qkv(x, 2, kv_heads, t)
+        k, v = k.repeat_interleave(2 // kv_heads, 1), v.repeat_interleave(2 // kv_heads, 1)
+        return t.attend(q, k, v, mask if twin_mask is None else twin_mask, options.get("scale")).transpose(1, 2)
+
+    return Case(name, lambda: function, twin)
+
+
+def partly_constant(name: str, *constant: int) -> Case:
+    """Attention in which some of queries, keys and values (0, 1, 2) do not depend on x: they take no share."""
+
+    def parts(x: Tensor, t: Twin | None = None) -> list[Tensor]:
+        return [normal(B, 2, S, 3, seed=31 + i) if i in constant else part for i, part in enumerate(qkv(x, t=t))]
+
+    return Case(
+        name,
+        lambda: lambda x: F.scaled_dot_product_attention(*parts(x)).transpose(1, 2),
+        lambda t, x: t.attend(*parts(x, t)).transpose(1, 2),
+    )
+
+
+class Attend(nn.Module):
+    """nn.MultiheadAttention on x, or with a constant query as in attention pooling."""
+
+    def __init__(
+        self, first: bool, probe: bool = False, need_weights: bool = False, average: bool = True, bias: bool = True, **masks: Tensor
+    ):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(D, 2, batch_first=first, bias=bias)
+        self.first, self.need, self.average, self.masks = first, need_weights, average, masks
+        self.probe = nn.Parameter(torch.randn(1, 2, D)) if probe else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = x if self.probe is None else self.probe.expand(len(x), -1, -1)
+        query, key = (query, x) if self.first else (query.transpose(0, 1), x.transpose(0, 1))
+        out, weights = self.attention(query, key, key, need_weights=self.need, average_attn_weights=self.average, **self.masks)
+        out = out if self.first else out.transpose(0, 1)
+        if self.need:
+            out = torch.cat([out.flatten(1), weights.flatten(1)], 1)
+        return out
+
+
+def multi_head(name: str, twin_mask: Tensor | None = None, **options: Any) -> Case:
+    def make() -> nn.Module:
+        return seeded(lambda: Attend(**options))
+
+    def twin(t: Twin, x: Tensor) -> Tensor:
+        module = make().requires_grad_(False)
+        inner: nn.MultiheadAttention = module.attention
+        query = x if module.probe is None else module.probe.expand(len(x), -1, -1)
+        weights = inner.in_proj_weight.chunk(3)
+        biases = [torch.zeros(D).double()] * 3 if inner.in_proj_bias is None else inner.in_proj_bias.chunk(3)
+        q, k, v = (
+            t.linear(lambda y, w=w, b=b: y @ w.mT + b, source, "projection").unflatten(-1, (2, -1)).transpose(1, 2)
+            for source, w, b in zip((query, x, x), weights, biases, strict=True)
+        )
+        out = t.linear(inner.out_proj, t.attend(q, k, v, twin_mask).transpose(1, 2).flatten(2), "projection")
+        if module.need:
+            scores = t.times(t.matmul(q, k.mT), 1 / math.sqrt(3))
+            scores = scores if twin_mask is None else scores.masked_fill(~twin_mask, -torch.inf)
+            shown = t.softmax(scores)
+            out = torch.cat([out.flatten(1), (t.mean(shown, 1) if module.average else shown).flatten(1)], 1)
+        return out
+
+    return Case(name, make, twin)
+
+
+CASES = [
+    sdpa("sdpa"),
+    sdpa("sdpa-scale", scale=0.3),
+    sdpa("sdpa-bool", BOOLEAN),
+    sdpa("sdpa-bool-per-head", BOOLEAN[None, None].expand(B, 2, S, S)),
+    sdpa("sdpa-additive", ADDITIVE),
+    sdpa("sdpa-causal", twin_mask=CAUSAL, is_causal=True),
+    sdpa("sdpa-gqa", kv_heads=1, enable_gqa=True),
+    partly_constant("sdpa-constant-queries", 0),
+    partly_constant("sdpa-constant-keys", 1),
+    partly_constant("sdpa-constant-values", 2),
+    partly_constant("sdpa-constant-weights", 0, 1),
+    multi_head("mha-batch-first", first=True),
+    multi_head("mha-tokens-first", first=False),
+    multi_head("mha-no-bias", first=True, bias=False),
+    multi_head("mha-weights", first=True, need_weights=True),
+    multi_head("mha-weights-per-head", first=False, need_weights=True, average=False),
+    multi_head("mha-bool", first=True, attn_mask=~BOOLEAN, twin_mask=BOOLEAN, need_weights=True),
+    multi_head("mha-additive", first=True, attn_mask=ADDITIVE, twin_mask=ADDITIVE),
+    multi_head("mha-padding", first=True, key_padding_mask=PADDED, twin_mask=~PADDED[:, None, None]),
+    multi_head(
+        "mha-mask-and-padding",
+        first=False,
+        attn_mask=~CAUSAL,
+        key_padding_mask=PADDED,
+        twin_mask=CAUSAL & ~PADDED[:, None, None],
+    ),
+    multi_head("mha-mask-per-head", first=True, attn_mask=~BOOLEAN.expand(B * 2, S, S), twin_mask=BOOLEAN),
+    multi_head("mha-probe", first=True, probe=True),
+    # attention of one query to all tokens, number by number (MobileViT v2)
+    Case(
+        "weights-times-values",
+        lambda: lambda x: (x * x.softmax(1)).sum(1),
+        lambda t, x: t.total(t.weighted(x, t.softmax(x.mT).mT), 1),
+    ),
+    Case("softmax", lambda: lambda x: F.softmax(x, dim=-1), lambda t, x: t.softmax(x)),
+    Case("softmax-method", lambda: lambda x: x.softmax(1), lambda t, x: t.softmax(x.mT).mT),
+    Case("softmax-torch", lambda: lambda x: torch.softmax(x, -1), lambda t, x: t.softmax(x)),
+    Case("softmax-dtype", lambda: lambda x: torch.softmax(x, -1, dtype=torch.float64), lambda t, x: t.softmax(x)),
+    Case("nn.Softmax", lambda: nn.Softmax(-1), lambda t, x: t.softmax(x)),
+]

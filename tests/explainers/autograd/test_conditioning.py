@@ -1,0 +1,215 @@
+"""Rules that carry relevance amplify rounding: what is computed in which precision, and what is said of it."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import explainers
+import explainers.precision
+from explainers import ExplainerError
+from explainers.autograd.recording import Recording
+from explainers.methods import parse
+from explainers.precision import BAR, ILL_CONDITIONED, estimated
+from explainers.session import Session
+from tests.conditioning import SHAPES, SPECS, difference, random_image, random_vit, scores, tallied
+from tests.explainers.support.wrapped import inputs, wrapped
+from tests.families import FAMILIES
+
+
+def vits(part: int) -> Any:
+    size, width, depth = SHAPES[part]
+    for seed in range(25):
+        yield explainers.wrap(random_vit(seed, size, width, depth)), {"pixel_values": random_image(seed, size)}, 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_maps_of_100_random_vits_are_those_of_float64_or_computed_in_it(part: int) -> None:
+    found = tallied(vits(part))
+    assert set(found) == set(SPECS)
+    for spec, tally in found.items():
+        assert max(tally.kept, default=0.0) < BAR, (spec, str(tally))
+    assert len(found["transformer_attribution"].kept) > len(found["lrp"].kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scenes-vit", "clip", "reviews-bert"])
+def test_maps_of_the_embedded_models_are_those_of_float64_or_computed_in_it(name: str) -> None:
+    model = explainers.load(name)
+    if model.kind == "text":
+        case: Any = (model, "A dull script, and yet I laughed: what a wonderful, warm film!", "positive")
+    else:
+        tensors = {"pixel_values": random_image(0, model.details["input"][0]).clamp(-1, 1)}
+        case = (model, tensors, "a zebra" if model.kind == "clip" else "zebra")
+    found = tallied([case])
+    assert "lrp" in found
+    for spec, tally in found.items():
+        assert max(tally.kept, default=0.0) < BAR, (spec, str(tally))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_estimate_bounds_what_rounding_does(spec: str, shape: tuple[int, int, int]) -> None:
+    """Of first order: where it is small. It is no idle bound: of Transformer Attribution the median is within a factor of 1000."""
+    size, width, depth = shape
+    slack: list[float] = []
+    for seed in range(100, 115):
+        module, image = random_vit(seed, size, width, depth), random_image(seed, size)
+        session = Session(explainers.wrap(module), {"pixel_values": image}, 0, pixels=spec.startswith("lrp"))
+        request = parse(spec)
+        ours, (share,) = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
+        exact = scores(explainers.wrap(copy.deepcopy(module).double()), {"pixel_values": image.double()}, spec)
+        error = difference(ours, exact)
+        if share < ILL_CONDITIONED:
+            assert error <= share, (seed, error, share)
+            slack.append(float(share) / error)
+    if spec == "transformer_attribution":
+        assert sorted(slack)[len(slack) // 2] < 1000
+
+
+def test_lrp_to_the_input_goes_to_float64_by_itself_and_transformer_attribution_does_not() -> None:
+    model, image = explainers.wrap(random_vit(101, 48, 32, 6)), {"pixel_values": random_image(101, 48)}
+    found = explainers.explain(model, image, target=0, methods=["transformer_attribution", "lrp", "rollout"])
+    for spec, dtype in (("transformer_attribution", "float32"), ("lrp", "float64")):
+        precision = found[spec].precision
+        assert precision is not None
+        assert precision.dtype == dtype
+        assert precision.rounding is not None
+        assert (precision.rounding > BAR) == (dtype == "float64")
+        assert f"{100 * precision.rounding:.1g} %" in precision.why or "100 %" in precision.why
+        assert found[spec].to_json()["precision"] == {"dtype": dtype, "why": precision.why, "rounding": precision.rounding}
+    assert found["rollout"].precision is None
+    assert "precision" not in found["rollout"].to_json()
+
+
+def test_float64_is_recorded_only_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    init = Recording.__init__
+
+    def counted(self: Recording, *given: Any, **how: Any) -> None:
+        made.append(bool(how.get("double")))
+        init(self, *given, **how)
+
+    monkeypatch.setattr(Recording, "__init__", counted)
+    model, image = explainers.wrap(random_vit(101, 48, 32, 6)), {"pixel_values": random_image(101, 48)}
+    explainers.explain(model, image, target=0, methods=["transformer_attribution", "fullgrad_plus:libra", "partial_lrp"])
+    assert made == [False]
+    made.clear()
+    explainers.explain(model, image, target=[0, 1], methods=["lrp", "transformer_attribution", "lrp:deep_taylor"])
+    assert made == [False, True]
+
+
+def test_double_is_asked_for() -> None:
+    module, image = random_vit(101, 48, 32, 6), random_image(101, 48)
+    model = explainers.wrap(module)
+    found = explainers.explain(model, {"pixel_values": image}, target=0, methods=["transformer_attribution"], precision="double")
+    precision = found["transformer_attribution"].precision
+    assert precision == explainers.MapPrecision("float64", "It was asked for.")
+    exact = explainers.wrap(copy.deepcopy(module).double())
+    want = scores(exact, {"pixel_values": image.double()}, "transformer_attribution")
+    assert difference(found["transformer_attribution"].scores[None], want) < 1e-6
+    with pytest.raises(ExplainerError, match="precision='quad': choose one of auto, double"):
+        explainers.explain(model, {"pixel_values": image}, precision="quad")  # type: ignore[arg-type]
+
+
+def test_a_sample_is_explained_as_it_is_alone() -> None:
+    """One that needs float64 does not move the other, which does not."""
+    model = explainers.wrap(random_vit(100, 32, 16, 2))
+    images = torch.cat([random_image(seed, 32) for seed in range(8)])
+    together = explainers.explain(model, {"pixel_values": images}, target=0, methods=["lrp:deep_taylor"])
+    seen = set()
+    for i, one in enumerate(together):
+        alone = explainers.explain(model, {"pixel_values": images[i : i + 1]}, target=0, methods=["lrp:deep_taylor"])
+        ours, own = one["lrp:deep_taylor"], alone["lrp:deep_taylor"]
+        assert ours.precision is not None
+        assert own.precision is not None
+        assert ours.precision.dtype == own.precision.dtype
+        seen.add(own.precision.dtype)
+        assert difference(ours.scores, own.scores) < (BAR if own.precision.dtype == "float32" else 1e-5)
+    assert seen == {"float32", "float64"}
+
+
+def test_a_device_without_float64_gives_float32_and_says_what_it_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainers.precision, "has_double", lambda device: False)
+    model, image = explainers.wrap(random_vit(101, 48, 32, 6)), {"pixel_values": random_image(101, 48)}
+    found = explainers.explain(model, image, target=0, methods=["lrp", "transformer_attribution"])
+    for one in found.maps:
+        assert one.precision is not None
+        assert one.precision.dtype == "float32"
+    assert torch.equal(found["lrp"].scores, scores(model, image, "lrp")[0])
+    assert re.search(r"Rounding may change it by .* of its largest score, and this device has no float64", found["lrp"].notes[-1])
+    assert found["transformer_attribution"].notes == ()
+    with pytest.raises(ExplainerError, match="precision=double asks for float64, which cpu does not have"):
+        explainers.explain(model, image, target=0, methods=["lrp"], precision="double")
+
+
+def test_the_warning_says_what_was_measured() -> None:
+    seen = {True: 0, False: 0}
+    for seed in range(12):
+        module, image = random_vit(seed, 48, 32, 6), random_image(seed, 48)
+        model = explainers.wrap(module)
+        found = explainers.explain(model, {"pixel_values": image}, target=0, methods=["lrp", "rollout"])
+        rough = scores(model, {"pixel_values": image}, "lrp")
+        change = difference(rough, found["lrp"].scores[None])
+        notes = [note for note in found["lrp"].notes if note.startswith("Close to a division by zero: rounding to float32 alone")]
+        assert bool(notes) == (change > ILL_CONDITIONED)
+        if notes:
+            told = re.search(r"up to (\d+)% of the largest", notes[0])
+            assert told is not None
+            assert int(told[1]) == pytest.approx(100 * change, abs=0.6)
+        seen[bool(notes)] += 1
+        assert found["rollout"].notes == ()
+    assert all(seen.values())
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_recording_in_float64_is_that_of_the_model_in_float64(family: str) -> None:
+    """Nothing of the model is changed for it, whatever data types its code names."""
+    row = FAMILIES[family]
+    module = row.build(seed=0)
+    before = {name: (value.data_ptr(), value.dtype) for name, value in module.state_dict().items()}
+    tensors = inputs(family, dtype=torch.float32)
+    ours = Recording(explainers.wrap(module), tensors, double=True)
+    assert {name: (value.data_ptr(), value.dtype) for name, value in module.state_dict().items()} == before
+    assert ours.logits.dtype == ours.block_inputs[0].dtype == ours.block_outputs[-1].dtype == torch.float64
+    theirs = Recording(wrapped(family), inputs(family))
+    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
+
+
+def test_relevance_of_a_bfloat16_model_is_computed_in_float64() -> None:
+    module, image = random_vit(0, 32, 16, 2), random_image(0, 32)
+    low = copy.deepcopy(module).bfloat16()
+    found = explainers.explain(explainers.wrap(low), {"pixel_values": image.bfloat16()}, target=0, methods=["lrp"])
+    exact = explainers.wrap(copy.deepcopy(low).double())
+    want = scores(exact, {"pixel_values": image.bfloat16().double()}, "lrp")
+    assert difference(found["lrp"].scores[None], want) < 1e-5
+    assert found["lrp"].precision == explainers.MapPrecision("float64", "bfloat16 has too few digits for relevance.")
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_relevance_is_the_same_whether_it_carries_its_error_or_not(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every family: the estimate goes along every path that the relevance goes, and changes nothing."""
+    from explainers.autograd import recording as module
+    from explainers.autograd.rules import RULES
+
+    made = Recording(explainers.wrap(FAMILIES[family].build().float()), inputs(family, dtype=torch.float32))
+    seed = torch.zeros_like(made.logits)
+    seed[:, 0] = 1
+    for rule in ("deep_taylor", "lrp"):
+        carried = made.signals(RULES[rule], seed)
+        made.forget_signals()
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "seeded", lambda signal: signal)
+            plain = made.signals(RULES[rule], seed)
+        made.forget_signals()
+        assert carried.errors is not None
+        for ours, theirs, error in zip(carried.block_inputs, plain.block_inputs, carried.errors.block_inputs, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3 * float(theirs.abs().max()))
+            assert bool((error >= 0).all())
+            assert bool((error[theirs != 0] > 0).all())
+        torch.testing.assert_close(carried.bias, plain.bias, rtol=1e-3, atol=1e-6)

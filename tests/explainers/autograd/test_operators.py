@@ -1,0 +1,117 @@
+"""Every torch function that has a handler, under every rule: torch's value, autograd's gradient, and the rule written out a second time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.autograd import recording as module
+from explainers.autograd.dispatch import _HANDLERS
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, Rule
+from tests.explainers.autograd.operators import CASES, Case
+from tests.explainers.autograd.operators.case import normal
+from tests.explainers.support.formulas import twin_of
+from tests.explainers.support.toys import Function, autograd, record, signal
+
+#: Beside the rules with a name, every choice of a gradient rule on its own.
+SINGLE = [
+    Rule(attention="constant", name="a"),
+    Rule(attention="half", name="h"),
+    Rule(norm="constant", name="n"),
+    Rule(norm="constant_mean", name="m"),
+    Rule(activation="gate", name="g"),
+    Rule(product="half", name="p"),
+    Rule(attention="constant", norm="constant", activation="gate", name="npr"),
+]
+EVERY = [*RULES.values(), *SINGLE]
+#: Of a gradient; of relevance, which is divided by numbers that can come close to zero.
+CLOSE, NEAR = 1e-11, 1e-8
+
+
+def frozen(function: Function, trainable: bool) -> Function:
+    if isinstance(function, nn.Module):
+        function.requires_grad_(trainable)
+    return function
+
+
+def seed_for(recording: Recording) -> Tensor:
+    return normal(*recording.logits.shape, seed=21)
+
+
+def assert_close(ours: Tensor, theirs: Tensor, bound: float = CLOSE, message: str = "") -> None:
+    """Up to ``bound`` of the largest number, and of one."""
+    error = float((ours.detach() - theirs.detach()).abs().max())
+    assert error <= bound * max(1.0, float(theirs.detach().abs().max())), message
+
+
+@pytest.mark.parametrize("trainable", [True, False], ids=["trainable", "frozen"])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_value_gradient_and_the_formula_of_each_rule(case: Case, trainable: bool) -> None:
+    function = frozen(case.make(), trainable)
+    recording = record(function, case.x)
+    with torch.no_grad():
+        assert_close(recording.logits, function(case.x).flatten(1))
+    seed = seed_for(recording)
+    assert_close(signal(recording, RULES["gradient"], seed), autograd(function, case.x, seed))
+    for rule in EVERY if trainable else [RULES["libra"]]:
+        x = case.x.detach().clone().requires_grad_()
+        value = case.twin(twin_of(rule), x).flatten(1)
+        assert_close(value, recording.logits, message=f"{rule.name} changes the value")
+        expected = torch.autograd.grad(value, x, seed)[0] if value.requires_grad else torch.zeros_like(x)
+        assert_close(signal(recording, rule, seed), expected, NEAR if rule.is_relevance else CLOSE, rule.name)
+        assert not recording.signals(rule, seed).unruled, rule.name
+
+
+#: Rows whose value is not the sum of what x and the biases gave, and why.
+INCOMPLETE = {
+    "a product of two paths is taken for queries times keys, which only shape weights": {
+        "two-paths",
+        "two-paths-bmm",
+        "two-vectors",
+        "linear-with-active-weight",
+    },
+    "weights of attention are constants, and here they are shown, or weigh constants": {
+        "sdpa-constant-values",
+        *("softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"),
+        *("mha-weights", "mha-weights-per-head", "mha-bool"),
+    },
+    "a gate is a constant, and here it multiplies nothing": {"sigmoid", "F.sigmoid", "method-sigmoid", "hardsigmoid"},
+    "what is written over a part of x is no bias": {"setitem"},
+}
+
+
+@pytest.mark.parametrize("norm", ["constant", "constant_mean"])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_input_times_signal_and_the_biases_account_for_the_value(case: Case, norm: Any) -> None:
+    """FullGrad's completeness, operator by operator, where attention, scales and gates are constant and products give half."""
+    recording = record(case.make(), case.x)
+    seed = seed_for(recording)
+    signals = recording.signals(Rule(attention="constant", norm=norm, activation="gate", product="half"), seed)
+    total = (case.x * signals.block_inputs[0]).flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced
+    value = (seed * recording.logits.detach()).sum(1)
+    complete = float((total - value).abs().max()) <= 1e-9 * float(value.abs().max())
+    assert complete == (not any(case.name in names for names in INCOMPLETE.values()))
+
+
+def test_names_of_the_rows_are_unique() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_every_handler_has_a_row() -> None:
+    """Each function with a handler is called by some row, seen at the place where handlers are looked up."""
+    seen: set[Any] = set()
+    original = module.handler_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "handler_of", lambda f: (seen.add(f), original(f))[1])
+        for case in CASES:
+            record(case.make(), case.x)
+    names = {getattr(f, "__qualname__", str(f)) for f in set(_HANDLERS) - seen - {F.tanh, F.sigmoid}}  # these two only call the method
+    # torch sends x + y as Tensor.add, and so on: which spellings of an operator arrive at all is torch's own affair
+    assert not {name for name in names if not name.split(".")[-1].startswith("__")}
+    missing = {handler for f, handler in _HANDLERS.items()} - {_HANDLERS[f] for f in seen if f in _HANDLERS}
+    assert not missing

@@ -1,0 +1,183 @@
+"""A tiny sample of every data set, laid out as its publisher lays it out."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+from scipy.io import savemat
+
+WIDTH, HEIGHT = 12, 8
+
+
+def photo(path: Path, colour: tuple[int, int, int] = (200, 100, 50)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (WIDTH, HEIGHT), colour).save(path)
+
+
+def plane(path: Path, values: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.asarray(values, np.uint8)).save(path)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def left(value: int) -> Any:
+    """``value`` in the left third, 0 elsewhere."""
+    return np.repeat(np.where(np.arange(WIDTH) < WIDTH // 3, value, 0)[None], HEIGHT, 0)
+
+
+def imagenet(folder: Path) -> None:
+    for number in (1, 2):
+        photo(folder / "ILSVRC2012_img_val" / f"ILSVRC2012_val_{number:08d}.JPEG")
+    write(folder / "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "2\n1\n")
+    kinds = [("ILSVRC2012_ID", "i4"), ("WNID", "O"), ("words", "O")]
+    synsets = np.array([(1, "n02119789", "kit fox"), (2, "n01440764", "tench")], kinds)
+    savemat(folder / "ILSVRC2012_devkit_t12/data/meta.mat", {"synsets": synsets[:, None]})
+
+
+def imagenet_segmentation(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    reference = h5py.special_dtype(ref=h5py.Reference)
+    with h5py.File(folder / "gtsegs_ijcv.mat", "w") as file:
+        pixels = file.create_dataset("#refs#/image", data=np.full((3, WIDTH, HEIGHT), 90, np.uint8))
+        mask = file.create_dataset("#refs#/mask", data=left(1).T.astype(np.uint8))
+        masks = file.create_dataset("#refs#/masks", (1, 1), dtype=reference)
+        masks[0, 0] = mask.ref
+        file.create_dataset("value/img", (1, 1), dtype=reference)[0, 0] = pixels.ref
+        file.create_dataset("value/gt", (1, 1), dtype=reference)[0, 0] = masks.ref
+
+
+def imagenet_s(folder: Path) -> None:
+    write(folder / "ImageNetS_categories_im919.txt", "n01532829\nn04346328\n")
+    photo(folder / "ImageNetS919/validation/n04346328/ILSVRC2012_val_00000293.JPEG")
+    values = np.zeros((HEIGHT, WIDTH, 3))
+    values[..., 0] = left(2)
+    values[0, -1] = (1000 % 256, 1000 // 256, 0)
+    plane(folder / "ImageNetS919/validation-segmentation/n04346328/ILSVRC2012_val_00000293.png", values)
+
+
+def imagenet_hard(folder: Path) -> None:
+    data = io.BytesIO()
+    Image.new("RGB", (WIDTH, HEIGHT)).save(data, "PNG")
+    for number, labels in enumerate(([[7, 3], [5]], [[9]])):
+        rows = [{"image": {"bytes": data.getvalue(), "path": None}, "label": label, "origin": "x"} for label in labels]
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"data/validation-{number:05d}-of-00002.parquet", row_group_size=1)
+
+
+def pets(folder: Path) -> None:
+    write(folder / "annotations/test.txt", "British_Shorthair_201 1 1 1\n")
+    photo(folder / "images/British_Shorthair_201.jpg")
+    trimap = np.where(left(1) == 1, 1, 2)
+    trimap[0] = 3
+    plane(folder / "annotations/trimaps/British_Shorthair_201.png", trimap)
+
+
+def mura(folder: Path) -> None:
+    path = "MURA-v1.1/valid/XR_WRIST/patient11185/study1_positive/image1.png"
+    write(folder / "MURA-v1.1/valid_image_paths.csv", f"{path}\n")
+    photo(folder / path)
+
+
+def funnybirds(folder: Path) -> None:
+    write(folder / "dataset_test.json", json.dumps([{"class_idx": 4}]))
+    photo(folder / "test/4/000000.png")
+    plane(folder / "test_part_map/4/000000.png", np.stack([left(255), left(255), left(0), left(255) * 0 + 255], -1))
+
+
+def coco(folder: Path) -> None:
+    photo(folder / "val2017/000000000139.jpg")
+    photo(folder / "val2017/000000000140.jpg")
+    box = [0, 0, 4, 0, 4, HEIGHT, 0, HEIGHT]
+    crowd = {"size": [HEIGHT, WIDTH], "counts": [(WIDTH - 1) * HEIGHT, HEIGHT]}
+    told = {
+        "categories": [{"id": 24, "name": "zebra"}, {"id": 22, "name": "elephant"}],
+        "images": [
+            {"id": 139, "file_name": "000000000139.jpg", "height": HEIGHT, "width": WIDTH},
+            {"id": 140, "file_name": "000000000140.jpg", "height": HEIGHT, "width": WIDTH},
+        ],
+        "annotations": [
+            {"id": 1, "image_id": 139, "category_id": 24, "iscrowd": 0, "segmentation": [box]},
+            {"id": 2, "image_id": 139, "category_id": 22, "iscrowd": 0, "segmentation": [[6, 2, 8, 2, 8, 4, 6, 4]]},
+            {"id": 3, "image_id": 139, "category_id": 22, "iscrowd": 1, "segmentation": crowd},
+            {"id": 4, "image_id": 140, "category_id": 22, "iscrowd": 0, "segmentation": [box]},
+        ],
+    }
+    write(folder / "annotations/instances_val2017.json", json.dumps(told))
+
+
+def voc(folder: Path) -> None:
+    root = folder / "VOCdevkit/VOC2012"
+    write(root / "ImageSets/Segmentation/val.txt", "2007_000033\n")
+    photo(root / "JPEGImages/2007_000033.jpg")
+    values = left(8)  # cat
+    values[0] = 255
+    plane(root / "SegmentationClass/2007_000033.png", values)
+
+
+def pictures(folder: Path) -> None:
+    photo(folder / "tabby cat/one.jpg")
+    photo(folder / "two.png")
+    plane(folder / "masks/tabby cat/one.png", left(255))
+
+
+def eraser_movies(folder: Path) -> None:
+    write(folder / "movies/docs/negR_900.txt", "it is a\ndull film , alas .\n")
+    row = {
+        "annotation_id": "negR_900.txt",
+        "classification": "NEG",
+        "evidences": [[{"docid": "negR_900.txt", "start_token": 3, "end_token": 5, "text": "dull film"}]],
+    }
+    write(folder / "movies/test.jsonl", json.dumps(row) + "\n")
+
+
+def imdb(folder: Path) -> None:
+    write(folder / "aclImdb/test/neg/0_2.txt", "Dull.<br /><br />Very dull.")
+    write(folder / "aclImdb/test/pos/0_10.txt", "Lovely.")
+
+
+def sst2(folder: Path) -> None:
+    write(folder / "SST-2/dev.tsv", 'sentence\tlabel\na "lovely film \t1\ndull \t0\n')
+
+
+def texts(folder: Path) -> None:
+    rows = [{"text": "A lovely film", "label": "positive", "rationale": [[2, 8]]}, {"text": "Dull"}]
+    write(folder, "\n".join(map(json.dumps, rows)))
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "imagenet": imagenet,
+    "imagenet-segmentation": imagenet_segmentation,
+    "imagenet-s": imagenet_s,
+    "imagenet-hard": imagenet_hard,
+    "pets": pets,
+    "mura": mura,
+    "funnybirds": funnybirds,
+    "coco": coco,
+    "coco-zebra-elephant": coco,
+    "voc": voc,
+    "pictures": pictures,
+    "eraser-movies": eraser_movies,
+    "imdb": imdb,
+    "sst-2": sst2,
+    "texts": texts,
+}
+
+
+def made_up(name: str, folder: Path) -> Path:
+    """The sample of one data set below ``folder``; what ``--data`` is given."""
+    path = folder / ("texts.jsonl" if name == "texts" else name)
+    MAKERS[name](path)
+    return path

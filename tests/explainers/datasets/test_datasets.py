@@ -1,0 +1,178 @@
+"""Every reader reads a made-up sample of its data set and refuses what is missing or broken."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explainers import ExplainerError
+from explainers.datasets import DATASETS, Sample, Thing, open_dataset
+from explainers.models.labels import ClassEntry
+from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, made_up
+
+THIRD = HEIGHT * WIDTH // 3
+#: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled
+FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
+    "imagenet": (2, ("n01440764",), [], 0),
+    "imagenet-segmentation": (1, (), [THIRD], 0),
+    "imagenet-s": (1, ("n04346328",), [THIRD], 0),
+    "imagenet-hard": (3, (7, 3), [], 0),
+    "pets": (1, ("British Shorthair",), [THIRD - 4], WIDTH),
+    "mura": (1, ("positive",), [], 0),
+    "funnybirds": (1, (4,), [THIRD], 0),
+    "coco": (2, ("zebra",), [THIRD, 4], HEIGHT),
+    "coco-zebra-elephant": (1, ("zebra",), [THIRD, 4], HEIGHT),
+    "voc": (1, ("cat",), [THIRD - 4], WIDTH),
+    "pictures": (2, ("tabby cat",), [THIRD], 0),
+    "eraser-movies": (1, ("negative",), [], 0),
+    "imdb": (2, ("negative",), [], 0),
+    "sst-2": (2, ("positive",), [], 0),
+    "texts": (2, ("positive",), [], 0),
+}
+
+
+def test_every_data_set_has_a_sample() -> None:
+    with_files = {name for name, entry in DATASETS.items() if entry.layout}
+    assert with_files == FACTS.keys() == MAKERS.keys()
+    assert {"scenes", "scenes-mosaic", "sample-photos", "sample-reviews"} == DATASETS.keys() - with_files
+
+
+def test_the_samples_of_the_pages_are_data_sets() -> None:
+    photos, reviews = open_dataset("sample-photos"), open_dataset("sample-reviews")
+    assert len({photo.name for photo in photos}) == len(photos) >= 12
+    assert all(photo.image is not None and photo.image.mode == "RGB" for photo in photos)
+    assert {label for review in reviews for label in review.labels} == {"negative", "positive"}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_reader_reads(name: str, tmp_path: Path) -> None:
+    found = open_dataset(name, made_up(name, tmp_path))
+    length, labels, areas, unlabelled = FACTS[name]
+    assert len(found) == length
+    samples = list(found)
+    assert len({sample.name for sample in samples}) == length
+    first = samples[0]
+    assert first.labels == labels
+    assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "text")
+    if first.image is not None:
+        assert (first.image.mode, first.image.size) == ("RGB", (WIDTH, HEIGHT))
+    for thing, area in zip(first.things, areas, strict=True):
+        # a polygon's rim may be drawn a pixel wider than COCO draws it
+        assert area <= int(thing.mask.sum()) <= area + (WIDTH if name.startswith("coco") else 0)
+    assert (0 if first.labelled is None else int((~first.labelled).sum())) == unlabelled
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    entry = DATASETS[name]
+    with pytest.raises(ExplainerError, match="--data DIR"):
+        entry.open()
+    with pytest.raises(ExplainerError, match="There is no"):
+        entry.open(tmp_path / "nowhere")
+    if name != "texts":
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(ExplainerError, match=r"lacks .*empty") as refusal:
+            entry.open(tmp_path / "empty")
+        assert entry.get in str(refusal.value)
+
+
+#: name -> a file of the sample that is spoilt, and what is then said
+SPOILT = {
+    "imagenet": ("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "cannot be read"),
+    "imagenet-segmentation": ("gtsegs_ijcv.mat", "cannot be read"),
+    "imagenet-s": ("ImageNetS919/validation-segmentation/n04346328/ILSVRC2012_val_00000293.png", "cannot be read"),
+    "imagenet-hard": ("data/validation-00000-of-00002.parquet", "cannot be read"),
+    "pets": ("annotations/test.txt", "name, class, species, breed"),
+    "mura": ("MURA-v1.1/valid_image_paths.csv", "no study"),
+    "funnybirds": ("dataset_test.json", "cannot be read"),
+    "coco": ("annotations/instances_val2017.json", "cannot be read"),
+    "voc": ("VOCdevkit/VOC2012/JPEGImages/2007_000033.jpg", "not an image"),
+    "eraser-movies": ("movies/test.jsonl", "cannot be read"),
+    "sst-2": ("SST-2/dev.tsv", "lacks the column label"),
+    "texts": ("", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_is_broken_is_refused(name: str, tmp_path: Path) -> None:
+    folder = made_up(name, tmp_path)
+    file, words = SPOILT[name]
+    (folder / file if file else folder).write_text("no such thing", "utf-8")
+    with pytest.raises(ExplainerError, match=words):
+        open_dataset(name, folder)[0]
+
+
+@pytest.mark.parametrize("name", ["voc", "pets", "imagenet-s", "funnybirds"])
+def test_a_mask_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    folder = made_up(name, tmp_path)
+    masks = {"voc": "VOCdevkit/VOC2012/SegmentationClass", "pets": "annotations/trimaps", "funnybirds": "test_part_map"}
+    found = open_dataset(name, folder)
+    shutil.rmtree(folder / masks.get(name, "ImageNetS919/validation-segmentation/n04346328"))
+    with pytest.raises(ExplainerError, match=r"lacks .*png"):
+        found[0]
+
+
+def test_texts_keep_what_people_marked(tmp_path: Path) -> None:
+    review = open_dataset("eraser-movies", made_up("eraser-movies", tmp_path))[0]
+    assert review.text == "it is a dull film , alas ."
+    assert review.rationale is not None
+    assert [review.text[start:end] for start, end in review.rationale] == ["dull film"]
+    own = open_dataset("texts", made_up("texts", tmp_path))[0]
+    assert own.rationale == ((2, 8),)
+    assert open_dataset("imdb", made_up("imdb", tmp_path))[0].text == "Dull. Very dull."
+    assert open_dataset("sst-2", made_up("sst-2", tmp_path))[0].text == 'a "lovely film'
+
+
+def test_scenes_are_the_same_each_time() -> None:
+    for name in ("scenes", "scenes-mosaic"):
+        first, again = (open_dataset(name)[3] for _ in range(2))
+        assert first.image is not None
+        assert again.image is not None
+        assert first.image.tobytes() == again.image.tobytes()
+        assert [thing.label for thing in first.things] == list(first.labels) == list(again.labels)
+        assert all(thing.mask.any() for thing in first.things)
+    assert [thing.cell for thing in open_dataset("scenes-mosaic")[0].things] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_inputs_are_drawn_with_a_seed() -> None:
+    scenes = open_dataset("scenes")
+    assert scenes.chosen(5) == scenes.chosen(5)
+    assert scenes.chosen(5) != scenes.chosen(5, seed=1)
+    assert scenes.chosen(5) == scenes.chosen(8)[:5]
+
+
+def test_names_of_classes_are_found_in_a_model(tmp_path: Path) -> None:
+    def model(labels: list[str], classes: list[ClassEntry] | None = None) -> Any:
+        return SimpleNamespace(kind="image", labels=labels, classes=classes or [], synonyms={})
+
+    photos = open_dataset("imagenet", made_up("imagenet", tmp_path))
+    known = model(["fox", "tench"], [ClassEntry("fox", wnid="n02119789"), ClassEntry("tench", wnid="n01440764")])
+    assert photos.class_of("n01440764", known) == 1
+    assert photos.class_of("n01440764", model(["fox", "tench"])) is None
+    reviews = open_dataset("sst-2", made_up("sst-2", tmp_path))
+    assert reviews.class_of("positive", model(["LABEL_0", "LABEL_1"])) == 1
+    assert reviews.class_of("positive", model(["Positive", "Negative"])) == 0
+
+
+def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: Path) -> None:
+    def entry(name: str, *groups: str) -> ClassEntry:
+        return ClassEntry(name, groups=groups)
+
+    classes = [entry("tabby cat", "cat", "animal"), entry("sofa"), entry("Persian cat", "cat", "animal"), entry("cat box")]
+    groups = {"cat": (0, 2), "animal": (0, 2)}
+    known: Any = SimpleNamespace(kind="image", labels=[one.label for one in classes], classes=classes, groups=groups, synonyms={})
+    photos = open_dataset("coco", made_up("coco", tmp_path))
+    assert photos.classes_of("cat", known) == {0, 2}
+    assert photos.classes_of("sofa", known) == {1}
+    assert photos.classes_of("kite", known) == frozenset()
+    assert photos.classes_of(1, known) == frozenset()  # it has other classes than the data set
+
+
+def test_a_mask_has_the_size_of_its_image() -> None:
+    with pytest.raises(ExplainerError, match="its image has None"):
+        Sample(name="a", text="b", things=(Thing(label=None, mask=np.ones((2, 2), bool)),))

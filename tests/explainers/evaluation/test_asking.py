@@ -1,0 +1,84 @@
+"""Curves: what is kept at each step, and that shared answers are those of asking one by one."""
+
+from __future__ import annotations
+
+import explainers  # before timm
+
+# isort: split
+import pytest
+import timm
+import torch
+from PIL import Image
+from torch import Tensor
+
+from explainers.evaluation.asking import Answers, counts_of, keep_of
+from explainers.evaluation.disturbing import layers_of, shuffled
+from explainers.metrics import Curve
+
+SCORES = torch.tensor([[0.1, -5.0, 3.0, 2.0]])
+
+
+def kept(curve: Curve, least: int = 0) -> list[list[int]]:
+    return keep_of(curve, SCORES, least)[0].int().tolist()
+
+
+def test_what_is_kept_at_each_step() -> None:
+    halves = (0.5, 1.0)
+    assert kept(Curve(fractions=halves)) == [[1, 1, 0, 0], [0, 0, 0, 0]]
+    assert kept(Curve(fractions=halves, kept=True)) == [[0, 0, 1, 1], [1, 1, 1, 1]]
+    assert kept(Curve(fractions=halves, order="least")) == [[0, 0, 1, 1], [0, 0, 0, 0]]
+    assert kept(Curve(fractions=halves, order="smallest")) == [[0, 1, 1, 0], [0, 0, 0, 0]]
+    assert kept(Curve(fractions=(1.0,)), least=1) == [[0, 1, 0, 0]]
+    assert kept(Curve(fractions=(0.1,), kept=True), least=1) == [[0, 0, 1, 0]]
+
+
+def test_fractions_become_numbers_of_tokens() -> None:
+    assert counts_of(Curve(fractions=(0.1, 0.3, 0.7)), 10) == [1, 3, 7]
+    assert counts_of(Curve(fractions=(0.01, 0.3, 0.55), rounding="up"), 10) == [1, 3, 6]
+
+
+@pytest.fixture(scope="module")
+def model() -> explainers.Model:
+    torch.manual_seed(0)
+    module = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=2, num_classes=5)
+    return explainers.wrap(module.eval())
+
+
+def answers_of(model: explainers.Model, how: str | None) -> tuple[Answers, Tensor]:
+    picture = Image.effect_noise((32, 32), 60).convert("RGB")
+    tensors = model.tensors(picture)
+    layout = model.layout_of(tensors)
+    assert layout.grid is not None
+    patches = layout.grid[0] * layout.grid[1]
+    content = torch.zeros(patches + layout.prefix, dtype=torch.bool)
+    content[layout.prefix :] = True
+    return Answers(model, tensors, layout.grid, content, how), torch.randn(3, patches, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("how", [None, "zeroed", "black"])
+def test_methods_and_curves_share_their_answers(model: explainers.Model, how: str | None) -> None:
+    asked, scores = answers_of(model, how)
+    curves = [Curve(fractions=(0.0, 0.5)), Curve(fractions=(0.5,), kept=True), Curve(fractions=(0.25,), pixels=True)]
+    together = asked.along(curves, scores)
+    with torch.no_grad():
+        whole = model.forward(asked.tensors)[0]
+    for number, curve in enumerate(curves):
+        for method in range(3):
+            alone = asked.along([curve], scores[method : method + 1])[0]
+            torch.testing.assert_close(together[number][method], alone[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(together[0][:, 0], whole.expand(3, -1), rtol=1e-4, atol=1e-5)
+    assert (together[0][:, 1] - together[1][:, 0]).abs().max() > 1e-4
+
+
+def test_weights_are_shuffled_layer_by_layer_and_put_back(model: explainers.Model) -> None:
+    before = {name: value.clone() for name, value in model.module.state_dict().items()}
+
+    def changed() -> int:
+        return sum(not torch.equal(value, before[name]) for name, value in model.module.state_dict().items())
+
+    with shuffled(model, seed=3) as steps:
+        seen = [changed() for _ in steps]
+    assert len(seen) == len(layers_of(model)) == len(model.blocks) + 1
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < seen[-1]
+    assert changed() == 0

@@ -1,0 +1,155 @@
+"""A run on four scenes: its rows, what it refuses, and that a killed one ends equal to one that ran through."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import explainers
+from explainers import ExplainerError
+from explainers.datasets import open_dataset
+from explainers.evaluation.examples import drawn, packed, unpacked
+from explainers.evaluation.measuring import Bench, rows_of
+from explainers.evaluation.plan import Plan, lacking, make_plan
+from explainers.evaluation.reporting import write_reports
+from explainers.evaluation.running import Run, run
+from explainers.metrics import METRICS
+from tests.conftest import ROOT
+from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Run]:
+    """A run that nothing stopped."""
+    plan, done = begin(tmp_path_factory.mktemp("runs") / "whole")
+    assert done is not None
+    return plan, done
+
+
+def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Run]) -> None:
+    """The server lets people's questions pass between the forward passes of a run."""
+    plan, done = finished
+    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    passes = asked = 0
+
+    def others_first() -> bool:
+        nonlocal passes, asked
+        passes += 1
+        if passes % 7 == 1:
+            asked += 1
+            explainers.explain(model, data[asked].given, methods=["fullgrad_plus:libra", "transformer_attribution"])
+        return False
+
+    first = done.rows[: len(METHODS)]
+    assert rows_of(Bench(model, data, plan, others_first), first[0]["index"]) == first
+    assert asked > 2
+
+
+def test_rows_hold_what_metrics_found(finished: tuple[Plan, Run]) -> None:
+    done = finished[1]
+    assert len(done.rows) == INPUTS * len(METHODS)
+    assert [row["method"] for row in done.rows[: len(METHODS)]] == list(METHODS)
+    assert [row["index"] for row in done.rows[:: len(METHODS)]] == open_dataset("scenes").chosen(INPUTS)
+    for row in done.rows:
+        assert 0 <= row["mif"] <= 1
+        assert row["srg"] == pytest.approx((sum(row["curve.left"]) - sum(row["curve.most"])) / 10)
+        assert (row["completeness"] is None) == (row["method"] != "fullgrad")
+        assert len(row["scores"]) == 14 * 14
+    model = explainers.load("scenes-vit", "cpu")
+    scene = open_dataset("scenes")[done.rows[0]["index"]]
+    assert scene.image is not None
+    alone = explainers.explain(model, scene.image, None, ["fullgrad"])
+    fullgrad = done.rows[METHODS.index("fullgrad")]
+    assert fullgrad["target"] == alone.target.label
+    assert fullgrad["scores"] == pytest.approx(alone["fullgrad"].scores[alone["fullgrad"].content].tolist(), rel=1e-3, abs=1e-4)
+    assert fullgrad["completeness"] == pytest.approx(alone["fullgrad"].completeness_error, rel=1e-3)
+
+
+def test_a_killed_run_ends_equal(finished: tuple[Plan, Run], tmp_path: Path) -> None:
+    """Killed after two of four inputs, while the third is measured; and with half a file on the disk."""
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-m", "tests.explainers.evaluation.interrupted", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for expected in ("0", "1", "2"):
+            assert process.stdout.readline().strip() == expected
+            if expected != "2":
+                process.stdin.write("on\n")
+                process.stdin.flush()
+        process.kill()
+    parts = sorted(path.name for path in (folder / "parts").iterdir())
+    assert parts == ["000000.parquet", "000001.parquet"]
+    (folder / "parts" / ".000002.parquet.half").write_bytes(b"PAR1 and no more")
+    measured: list[int] = []
+    _, resumed = begin(folder, lambda done, total: measured.append(done))
+    assert measured == [2, 3, 4]
+    assert resumed is not None
+    assert resumed.rows == finished[1].rows
+    assert (folder / "rows.parquet").read_bytes() == (finished[1].folder / "rows.parquet").read_bytes()
+    assert sorted(path.name for path in folder.iterdir()) == ["rows.parquet", "run.json"]
+
+
+def test_a_folder_belongs_to_one_run(finished: tuple[Plan, Run], tmp_path: Path) -> None:
+    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    other = make_plan(model, data, METHODS, ["mif"], limit=INPUTS)
+    with pytest.raises(ExplainerError, match="another metrics"):
+        run(model, data, other, finished[1].folder)
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(ExplainerError, match="holds other things"):
+        run(model, data, other, tmp_path)
+
+
+def test_what_cannot_be_measured_is_refused() -> None:
+    model, scenes = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    with pytest.raises(ExplainerError, match="it is for texts"):
+        make_plan(model, scenes, ["random"], ["auac"])
+    with pytest.raises(ExplainerError, match="scenes gives no cell"):
+        make_plan(model, scenes, ["random"], ["grid_pointing"])
+    with pytest.raises(ExplainerError, match="no metric 'miff'"):
+        make_plan(model, scenes, ["random"], ["miff"])
+    with pytest.raises(ExplainerError, match="no method 'rolout'"):
+        make_plan(model, scenes, ["rolout"], ["mif"])
+    with pytest.raises(ExplainerError, match="no way to take tokens"):
+        make_plan(model, scenes, ["random"], ["mif"], how="masked")
+    every = make_plan(model, scenes, ["default"], ["all"])
+    assert {one for one in METRICS if lacking(METRICS[one], scenes, 2) is None} == set(every.metrics)
+    assert "random" in every.methods
+
+
+def test_reports_say_what_the_rows_say(finished: tuple[Plan, Run]) -> None:
+    plan, done = finished
+    bench = Bench(explainers.load("scenes-vit", "cpu"), open_dataset("scenes"), plan)
+    report = write_reports(done, bench, command="vitrine evaluate")
+    assert report == json.loads((done.folder / "report.json").read_text("utf-8"))
+    found = report["results"]["mif"]["rollout"]
+    own = [row["mif"] for row in done.rows if row["method"] == "rollout"]
+    assert found["value"] == pytest.approx(sum(own) / INPUTS, rel=1e-5)
+    assert found["low"] <= found["value"] <= found["high"]
+    assert report["results"]["completeness"]["rollout"]["value"] is None
+    examples = json.loads((done.folder / "examples.json").read_text("utf-8"))
+    best = examples["chosen"]["ap"]["rollout"]["best"]
+    values = [row["ap"] for row in done.rows if row["method"] == "rollout" and row["ap"] is not None]
+    assert best[0][1] == pytest.approx(max(values), rel=1e-5)
+    assert drawn(examples, "rollout", best[0][0], signed=False).startswith(b"\x89PNG")
+    page = (done.folder / "report.html").read_text("utf-8")
+    assert all(spec in page for spec in METHODS)
+    assert 'src="data:image/png' in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert pq.read_table(done.folder / "rows.parquet").num_rows == len(done.rows)
+    alone = write_reports(done, bench, command="vitrine evaluate", with_examples=False)
+    assert alone == report
+    assert not (done.folder / "examples.json").exists()
+    assert "data:image" not in (done.folder / "report.html").read_text("utf-8")
+
+
+def test_scores_are_packed_to_127_steps() -> None:
+    assert unpacked(packed([0.5, -1.0, 2.0])).tolist() == pytest.approx([32 / 127, -64 / 127, 1.0])
+    assert unpacked(packed([0.0, 0.0])).tolist() == [0, 0]

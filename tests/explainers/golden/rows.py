@@ -1,0 +1,162 @@
+"""Which of our methods gives which array that published code gave, in each folder of tests/golden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import explainers
+from explainers.autograd.rules import Rule
+from explainers.result import Attribution
+from tests.explainers.support.golden import Case
+
+TOLERANCE = 1e-5  # of the largest value
+IN_FLOAT32 = 5  # times what the published code's own float32 differs from its float64: as many roundings, in another order
+
+
+def tokens(one: Attribution) -> Tensor:
+    return one.scores
+
+
+def patches(one: Attribution) -> Tensor:
+    return one.scores[one.content]
+
+
+def pixels(one: Attribution) -> Tensor:
+    assert one.pixels is not None
+    return one.pixels
+
+
+def class_token_zero(one: Attribution) -> Tensor:
+    """Their code sets [CLS] to 0 after the map is made; ours keeps what it got."""
+    return torch.cat([torch.zeros(1), one.scores[1:]])
+
+
+def min_max(one: Attribution) -> Tensor:
+    """Their code ends with this scaling."""
+    found = patches(one)
+    return (found - found.min()) / (found.max() - found.min())
+
+
+@dataclass(frozen=True)
+class Row:
+    """The spec (or the read-out with a rule of Python) that gives an array, what of it is compared, and axes that theirs is summed over."""
+
+    method: Any
+    shown: Callable[[Attribution], Tensor] = tokens
+    summed: tuple[int, ...] = ()
+
+
+CP_LRP = Rule(attention="constant", norm="constant", activation="gate")
+MEAN_CONSTANT = Rule(attention="constant", norm="constant_mean")
+TRAPEZOID = "integrated_gradients?quadrature=riemann_trapezoid"
+BERT = {
+    "transformer_attribution": Row("transformer_attribution?published_code=true&start_layer=0"),
+    "transformer_attribution_last": Row("transformer_attribution?published_code=true"),
+    "partial_lrp": Row("partial_lrp:deep_taylor"),
+    "partial_lrp_origlrp": Row("partial_lrp"),
+    "full_lrp": Row("lrp:deep_taylor", class_token_zero),
+    "full_lrp_origlrp": Row("lrp", class_token_zero),
+    "raw_attention": Row("raw_attention", class_token_zero),
+    "rollout": Row("rollout", class_token_zero),
+}
+ALI = {
+    "gradient_x_input": Row("input_x_gradient"),
+    "ah": Row("input_x_gradient:conservative-attention"),
+    "ah_ln": Row("input_x_gradient:conservative"),
+}
+ROWS: dict[str, dict[str, Row]] = {
+    "chefer-vit": {
+        "transformer_attribution": Row("transformer_attribution", patches),
+        "transformer_attribution_start_layer_1": Row("transformer_attribution?start_layer=1", patches),
+        "lrp_rollout": Row("transformer_attribution_without_gradient?published_code=true", patches),
+        "ablation_last_grad_relevance": Row("transformer_attribution_last_block", patches),
+        "ablation_second_grad_relevance": Row("transformer_attribution_second_block", patches),
+        "partial_lrp": Row("partial_lrp:deep_taylor", patches),
+        "partial_lrp_origlrp": Row("partial_lrp", patches),
+        "lrp_full": Row("lrp:deep_taylor", pixels),
+        "raw_attention": Row("raw_attention", patches),
+        "attention_rollout": Row("rollout", patches),
+        "attention_rollout_start_layer_1": Row("rollout?start_layer=1", patches),
+        "gradcam_attention": Row("gradcam_attention", min_max),
+    },
+    "chefer-bert": BERT,
+    "chefer-bert-padded": {key: row for key, row in BERT.items() if not key.startswith("transformer_attribution")},
+    "generic-attention-vit": {"generic_attention": Row("generic_attention", patches)},
+    "attnlrp-vit": {
+        "attnlrp": Row("input_x_gradient:attnlrp"),
+        "attnlrp_pixels": Row("input_x_gradient:attnlrp?at=pixels", pixels),
+        "cp_lrp": Row(("input_x_gradient", CP_LRP)),
+        "cp_lrp_pixels": Row(("input_x_gradient?at=pixels", CP_LRP), pixels),
+        "cp_lrp_gamma": Row("input_x_gradient:cp-lrp-gamma"),
+        "cp_lrp_gamma_pixels": Row("input_x_gradient:cp-lrp-gamma?at=pixels", pixels),
+    },
+    "attnlrp-bert": {"attnlrp": Row("input_x_gradient:attnlrp"), "cp_lrp": Row(("input_x_gradient", CP_LRP))},
+    "conservative-independent": ALI,
+    "conservative-published": {**ALI, "ah_ln_mean_detached": Row(("input_x_gradient", MEAN_CONSTANT))},
+    "integrated-gradients-vit": {
+        "ig_gausslegendre": Row("integrated_gradients?at=pixels", pixels, (1,)),
+        "ig_riemann_trapezoid": Row(f"{TRAPEZOID}&at=pixels", pixels, (1,)),
+    },
+    "integrated-gradients-bert": {
+        "ig_embeddings_zero_gausslegendre": Row("integrated_gradients", tokens, (2,)),
+        "ig_embeddings_zero_riemann_trapezoid": Row(TRAPEZOID, tokens, (2,)),
+        "lig_embeddings_pad_gausslegendre": Row("integrated_gradients?baseline=pad", tokens, (2,)),
+        "lig_embeddings_pad_riemann_trapezoid": Row(f"{TRAPEZOID}&baseline=pad", tokens, (2,)),
+    },
+    "generic-attention-clip": {},
+    "libragrad-eva02": {
+        "raw_attention": Row("raw_attention?row=class_token"),
+        "rollout": Row("rollout?row=class_token"),
+        "token_tm": Row("token_tm?row=class_token"),
+        "libra_token_tm": Row("token_tm:libra?row=class_token"),
+        "libra_fullgrad_plus_without_attention": Row("fullgrad_plus:libra-attention"),
+    },
+    "globenc-alti-bert": {
+        "globenc": Row("globenc?published_code=true"),
+        "globenc_rows_normalised": Row("globenc"),
+        "alti": Row("alti"),
+    },
+}
+#: Arrays that are no spec's scores as they are: the test that accounts for each is below, or the reason why there is none.
+BESIDE: dict[str, set[str]] = {
+    "chefer-vit": {"ablation_second_relevance", "lrp_full_origlrp"},
+    "chefer-bert": {"gradcam"},
+    "chefer-bert-padded": {"gradcam", "transformer_attribution", "transformer_attribution_last"},
+    "attnlrp-bert": {"attnlrp_inputs_embeds", "cp_lrp_inputs_embeds"},
+    "integrated-gradients-vit": {"logits_baseline", "delta_gausslegendre", "delta_riemann_trapezoid"},
+    "integrated-gradients-bert": {
+        "logits_baseline_word_embeddings",
+        *(
+            f"{prefix}{path}_{quadrature}"
+            for quadrature in ("gausslegendre", "riemann_trapezoid")
+            for prefix, path in (
+                ("ig_", "word_embeddings_zero"),
+                ("", "lig_word_embeddings_pad"),
+                ("delta_", "word_embeddings_zero"),
+                ("delta_", "embeddings_zero"),
+                ("delta_lig_", "word_embeddings_pad"),
+                ("delta_lig_", "embeddings_pad"),
+            )
+        ),
+    },
+    "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"}
+    | {"text_relevance", "text_relevance_all_layers"},
+    "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
+    "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
+}
+
+
+@cache
+def case_of(name: str, dtype: torch.dtype = torch.float64) -> Case:
+    """Shared by tests, so never change it."""
+    return Case(name, dtype)
+
+
+def explained(case: Case, method: Any) -> Attribution:
+    return explainers.explain(case.model, case.inputs, target=case.target, methods=[method]).maps[0]

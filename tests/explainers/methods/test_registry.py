@@ -1,0 +1,135 @@
+"""What is declared about methods: options as the functions take them, pairs with rules that run or say why not."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+
+import pytest
+
+import explainers
+from explainers import METHODS, RULES, ExplainerError, Probability, Rule, explain
+from explainers.methods import parse
+from explainers.methods.registry import INTEGRATED, ROW
+from explainers.methods.specs import Option
+from tests.explainers.support.explained import image_model, picture
+
+#: Options that the sources of a method speak of, and so have to be there.
+EXPECTED = {
+    "rollout": {"start_layer"},
+    "generic_attention": {"start_layer"},
+    "attcat": {"published_code"},
+    "transformer_attribution": {"start_layer", "published_code"},
+    "transformer_attribution_without_gradient": {"start_layer", "published_code"},
+    "integrated_gradients": {"steps", "baseline", "at", "quadrature"},
+    "smoothgrad": {"sigma", "draws", "at"},
+    "globenc": {"published_code"},
+    "saliency": {"at"},
+    "input_x_gradient": {"at"},
+    "pa_lrp": {"part"},
+    "legrad": {"layers"},
+    "grad_eclip": {"single_head"},
+    "occlusion": {"window"},
+    "rise": {"samples", "keep", "cells"},
+    "kernel_shap": {"samples"},
+    "lime": {"samples", "alpha"},
+}
+
+
+#: Options that many methods share; the trace knows them, not the function.
+SHARED = {"row": ROW, "integrated": INTEGRATED}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_options_are_declared_as_the_function_takes_them(name: str) -> None:
+    taken = list(inspect.signature(METHODS[name].readout).parameters.values())[1:]
+    declared = {key: option for key, option in METHODS[name].options.items() if key not in SHARED}
+    shared = {key: option for key, option in METHODS[name].options.items() if key in SHARED}
+    assert all(option is SHARED[key] for key, option in shared.items())
+    assert ("row" in shared) == ("class_token" in METHODS[name].needs)
+    assert {one.name: one.default for one in taken} == {key: option.default for key, option in declared.items()}
+    assert set(declared) == EXPECTED.get(name, set())
+    for key, option in declared.items():
+        assert len(option.help) > 10
+        assert option.allowed
+        for blocks in (None, 12):  # the default is a value that may be given
+            if option.default is not None:
+                assert option.within(blocks).parse(key, str(option.default)) == option.default
+        if option.kind in (int, float):
+            assert option.blocks or (option.minimum is not None and option.maximum is not None)
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong", "allowed"),
+    [
+        (Option(int, 3, "", 1, 5), ["0", "6", "2.5", "x", "nan", "9" * 400], "a whole number from 1 to 5"),
+        (Option(float, 0.5, "", 0, 1), ["-0.1", "1.1", "inf", "nan", ""], "a number from 0 to 1"),
+        (Option(bool, False, ""), ["yes", "2", ""], "true or false"),
+        (Option(str, "a", "", choices=("a", "b")), ["c", "A", ""], "one of a, b"),
+        (Option(int, 0, "", blocks="index").within(4), ["-5", "4"], "a whole number from -4 to 3"),
+        (Option(int, 2, "", minimum=1, blocks="count").within(4), ["0", "5"], "a whole number from 1 to 4"),
+    ],
+)
+def test_a_wrong_value_is_told_what_is_allowed(option: Option, wrong: list[str], allowed: str) -> None:
+    assert option.allowed == allowed
+    for text in wrong:
+        with pytest.raises(ExplainerError, match="Option size=") as raised:
+            option.parse("size", text)
+        assert str(raised.value).endswith(f"is not {allowed}.")
+
+
+def test_every_pair_runs_or_says_why_not() -> None:
+    """What is listed as running runs and gives finite scores; what is refused is refused with the reason listed."""
+    model = image_model()
+    listed = explainers.pairs(model)
+    for name, method in METHODS.items():
+        own = [pair for pair in listed if pair.readout == name]
+        assert {pair.rule for pair in own} == {*RULES, *([None] if method.rule is None else [])}
+        assert len({pair.spec for pair in own}) == len(own)
+    refused = [pair for pair in listed if pair.reason is not None]
+    for pair in refused:
+        with pytest.raises(ExplainerError) as raised:
+            parse(pair.spec)
+        assert str(raised.value) == pair.reason
+    runs = [pair.spec for pair in listed if pair.reason is None and not pair.slow]
+    found = explain(model, picture(), methods=runs)
+    assert [one.method for one in found.maps] == runs
+    assert len(runs) > 100
+    assert all(bool(one.scores.isfinite().all()) for one in found.maps)
+
+
+def test_ablations_of_libra_go_with_what_takes_libra() -> None:
+    runs = {pair.spec for pair in explainers.pairs() if pair.reason is None}
+    for name, method in METHODS.items():
+        for part in ("attention", "attention-norm", "norm", "activation", "product", "bias"):
+            takes = "libra" in method.rules and (name != "decompx" or part == "product")
+            assert (f"{name}:libra-{part}" in runs or method.rule == f"libra-{part}") == takes
+
+
+@pytest.mark.parametrize("changed", [{"attention": "jacobian"}, {"linear": "gamma"}, {"linear": "epsilon"}])
+def test_decompx_refuses_a_rule_that_it_would_not_follow(changed: dict[str, str]) -> None:
+    rule = replace(RULES["libra"], **changed, name="custom")  # type: ignore[arg-type]
+    assert isinstance(rule, Rule)
+    with pytest.raises(ExplainerError, match="constant"):
+        explain(image_model(), picture(), methods=[("decompx", rule)])
+
+
+def test_a_model_gives_the_reason_of_what_it_lacks() -> None:
+    reasons = {pair.spec: pair.reason for pair in explainers.pairs(image_model("siglip"))}
+    assert "classification token" in str(reasons["generic_attention:libra-norm"])
+    assert "makes no sense" in str(reasons["generic_attention:lrp"])
+    assert reasons["fullgrad:libra-bias"] is None
+
+
+def test_without_methods_a_probability_leaves_out_relevance_and_says_so() -> None:
+    model = image_model()
+    usual = explainers.default_methods(model)
+    found = explain(model, picture(), Probability(1))
+    left_out = [spec for spec in usual if spec not in found.methods]
+    assert left_out == [spec for spec in usual if (rule := parse(spec).rule) and rule.is_relevance]
+    assert left_out
+    assert len(found.notes) == 1
+    assert all(spec in found.notes[0] for spec in left_out)
+    target = found.to_json()["targets"][0]
+    assert (target["read"], target["of"], target["label"]) == ("probability", model.labels[1], f"p({model.labels[1]})")
+    assert explainers.for_probability(["random", "rollout"]) == (["random", "rollout"], None)

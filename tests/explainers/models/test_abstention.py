@@ -1,0 +1,185 @@
+"""What a model can't know: the scores, the lines, and where an explanation says so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from explainers import Contrast, ExplainerError, Model, Probability, explain
+from explainers.models.abstention import MEASURES, Evidence, abstention
+from explainers.models.base import TextInput, Token, Word
+from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
+
+LOGITS = torch.tensor([2.0, 1.0, -1.0])
+UNKNOWN = 9
+
+
+def calibration(kind: str, score: str, line: float, below: bool = True, temperature: float = 1.0) -> Calibration:
+    return Calibration(temperature, (Line(kind, score, line, below, "On ten made-up pictures."),))
+
+
+def calibrated(model: Model, *settings: Any, **named: Any) -> Model:
+    return replace(model, calibration=calibration(*settings, **named))
+
+
+def text(*words: tuple[str, int]) -> TextInput:
+    """Words of so many pieces each, after a special token."""
+    tokens, made, place = [Token("[CLS]", 0, 0, True)], [], 0
+    for word, pieces in words:
+        made.append(Word(word, place, place + len(word), tuple(range(len(tokens), len(tokens) + pieces))))
+        tokens += [Token(word, place, place + len(word), False)] * pieces
+        place += len(word) + 1
+    return TextInput(" ".join(word for word, _ in words), tuple(tokens), tuple(made))
+
+
+def evidence(**named: Any) -> Evidence:
+    return Evidence(**{"logits": LOGITS, "labels": ("yes", "Neutral", "no"), **named})
+
+
+def test_every_score_that_a_line_may_name_is_computed() -> None:
+    assert set(MEASURES) == set(SCORES)
+
+
+@pytest.mark.parametrize(
+    ("score", "value"),
+    [
+        ("max_probability", math.e**1 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
+        ("max_logit", 2.0),
+        ("energy", 2 * math.log(math.e**1 + math.e**0.5 + math.e**-0.5)),
+        ("neutral_probability", math.e**0.5 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
+        ("probability_gap", (math.e**1 - math.e**0.5) / (math.e**1 + math.e**0.5 + math.e**-0.5)),
+    ],
+)
+def test_scores_of_logits_at_a_temperature_of_two(score: str, value: float) -> None:
+    assert MEASURES[score](evidence(temperature=2.0)) == pytest.approx(value, rel=1e-5)
+
+
+def test_scores_of_words() -> None:
+    read = text(("what", 1), ("ein", 1), ("Wunderwerk", 4), ("!", 1))
+    ids = [1, 5, UNKNOWN, 5, 5, UNKNOWN, 5, 6]
+    assert MEASURES["share_unknown"](evidence(text=read, ids=ids, unknown_id=UNKNOWN)) == 0.5  # of four words, two
+    assert MEASURES["share_unknown"](evidence(text=read, ids=ids, unknown_id=None)) == 0
+    assert MEASURES["share_unknown"](evidence(text=text(), ids=[1], unknown_id=UNKNOWN)) == 1
+    assert MEASURES["pieces_per_word"](evidence(text=read)) == 2  # marks are no words
+    assert MEASURES["cosine"](evidence(cosine=0.3)) == 0.3
+
+
+@pytest.mark.parametrize(
+    ("score", "told", "message"),
+    [
+        ("neutral_probability", {"labels": ("a", "b", "c")}, "a class called neutral"),
+        ("cosine", {}, "compare images with prompts"),
+        ("share_unknown", {}, "reads none"),
+        ("max_logit", {"logits": None}, "made from logits"),
+    ],
+)
+def test_a_score_that_a_model_cannot_have_says_why(score: str, told: dict[str, Any], message: str) -> None:
+    with pytest.raises(ExplainerError, match=message):
+        MEASURES[score](evidence(**told))
+
+
+def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
+    lines = (
+        Line("unreadable_language", "pieces_per_word", 3.0, False, "m"),
+        Line("no_opinion", "max_probability", 0.9, True, "m"),
+        Line("something_else", "max_logit", 5.0, True, "m"),
+    )
+    found = abstention(Calibration(1.0, lines), evidence(text=text(("good", 1))), "reviews")
+    assert found is not None
+    assert (found.kind, found.says, found.line) == ("no_opinion", "no opinion", 0.9)
+    assert found.score == pytest.approx(float(LOGITS.softmax(0)[0]))
+    assert abstention(Calibration(1.0, lines[:1]), evidence(text=text(("good", 3))), "reviews") is None  # on the line is not beyond it
+    german = abstention(Calibration(1.0, lines), evidence(text=text(("gut", 4))), "reviews")
+    assert german is not None
+    assert german.kind == "unreadable_language"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
+    found = abstention(calibration(kind, "max_probability", 0.9), evidence(), "the model")
+    assert found is not None
+    assert found.detail.endswith("the largest probability is 70.5%, below the line of 90.0%.")
+    assert found.to_json() == {"kind": kind, "says": KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
+
+
+# --- in explanations ------------------------------------------------------------------------------------------------
+
+
+def test_a_model_without_a_calibration_never_abstains() -> None:
+    result = explain(image_model(), picture(), methods="random")
+    assert result.abstention is None
+    assert "abstention" not in result.to_json()
+    torch.testing.assert_close(result.probabilities, result.logits.softmax(-1))
+
+
+@pytest.mark.parametrize(("line", "abstains"), [(0.0, False), (1.1, True)])
+def test_a_classifier_abstains_below_its_line(line: float, abstains: bool) -> None:
+    model = calibrated(image_model(), "something_else", "max_probability", line)
+    results = explain(model, [picture(0), picture(1)], methods="random")
+    for result in results:
+        assert (result.abstention is not None) == abstains
+        assert ("abstention" in result.to_json()) == abstains
+        if result.abstention is not None:
+            assert result.abstention.score == pytest.approx(float(result.probabilities.max()))
+            assert result.to_json()["abstention"]["says"] == "something else"
+            assert all(target.abstention is None for target in result.targets)
+
+
+def test_the_temperature_changes_probabilities_and_leaves_logits_and_maps() -> None:
+    plain, warm = image_model(), replace(image_model(), calibration=Calibration(3.0))
+    spec = "input_x_gradient"
+    before, after = (explain(model, picture(), target=["Zebra", Probability("dog")], methods=spec) for model in (plain, warm))
+    torch.testing.assert_close(after.logits, before.logits)
+    torch.testing.assert_close(after.probabilities, (before.logits / 3).softmax(-1))
+    torch.testing.assert_close(after[spec, "Zebra"].scores, before[spec, "Zebra"].scores)
+    every = explain(plain, picture(), target=list(range(5)), methods=spec)
+    p = (before.logits / 3).softmax(-1)
+    mean = sum(p[i] * every[spec, i].scores for i in range(5))
+    torch.testing.assert_close(after[spec, "p(dog)"].scores, p[4] * (every[spec, 4].scores - mean) / 3, rtol=1e-3, atol=1e-6)
+
+
+def test_a_text_model_judges_words_and_opinions_one_text_at_a_time() -> None:
+    model = text_model()
+    unknown = "".join(chr(0x4E00 + i) for i in range(12))
+    reader = calibrated(model, "unreadable_language", "share_unknown", 0.5, below=False)
+    strange = explain(reader, [TEXT, f"{unknown} {unknown}"], methods="random")
+    assert [one.abstention is not None for one in strange] == [False, True]
+    assert strange[1].abstention is not None
+    assert strange[1].abstention.score == 1
+    neutral = explain(calibrated(model, "no_opinion", "neutral_probability", 0.0, below=False), TEXT, methods="random")
+    assert neutral.abstention is not None
+    assert neutral.abstention.score == pytest.approx(float(neutral.probabilities[1]))
+
+
+@pytest.mark.parametrize("side", ["image", "text"])
+def test_a_clip_model_judges_each_prompt(side: Any) -> None:
+    model = clip_model()
+    prompts = ["a bad movie", "the plot"]
+    plain = explain(model, picture(), target=prompts, methods="random", side=side)
+    scale = model.details["logit_scale"]
+    cosines = [target.logit / scale for target in plain.targets]
+    line = sum(cosines) / 2  # between the two
+    result = explain(calibrated(model, "not_in_picture", "cosine", line), picture(), target=prompts, methods="random", side=side)
+    assert result.abstention is None
+    low = cosines.index(min(cosines))
+    told = result.targets[low].abstention
+    assert told is not None
+    assert result.targets[1 - low].abstention is None
+    assert told.score == pytest.approx(cosines[low], rel=1e-4)
+    assert f"“{prompts[low]}”" in told.detail
+    document = result.to_json()
+    assert [("abstention" in target) for target in document["targets"]] == [i == low for i in range(2)]
+
+
+def test_a_contrast_of_prompts_is_judged_by_both() -> None:
+    model = calibrated(clip_model(), "unreadable_words", "share_unknown", 0.4, below=False)
+    strange = "".join(chr(0x4E00 + i) for i in range(5))
+    fine, wrong = explain(model, picture(), target=[Contrast("movie", "plot"), Contrast("movie", strange)], methods="random").targets
+    assert fine.abstention is None
+    assert wrong.abstention is not None
+    assert wrong.abstention.says == "words I don't read"

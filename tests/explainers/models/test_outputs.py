@@ -1,0 +1,175 @@
+"""What is explained where a model squashes its own output, and maps that are zero everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import explainers
+from explainers import ExplainerError
+from explainers.models.outputs import squashing_of
+from tests.explainers.support.explained import picture
+from tests.families import FAMILIES
+
+# isort: split
+import transformers
+
+SPECS = ["fullgrad:libra", "input_x_gradient:attnlrp", "generic_attention:libra", "transformer_attribution", "occlusion"]
+
+
+class Squashed(nn.Module):
+    """A ViT of timm that ends in a function of its logits."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.vit = FAMILIES["vit"].build().double()
+        self.pretrained_cfg = self.vit.pretrained_cfg
+        self.function = function
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        return self.function(self.vit(pixel_values))
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "F.softmax": (lambda z: F.softmax(z, -1), "softmax"),
+    "Tensor.softmax": (lambda z: z.softmax(-1), "softmax"),
+    "log_softmax": (lambda z: F.log_softmax(z, dim=-1), "softmax"),
+    "nn.Softmax": (nn.Softmax(-1), "softmax"),
+    "torch.sigmoid": (torch.sigmoid, "sigmoid"),
+    "nn.Sigmoid, then moved": (lambda z: nn.Sigmoid()(z).unsqueeze(1).flatten(1).double(), "sigmoid"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_numbers_before_the_last_squashing_are_explained(name: str) -> None:
+    function, kind = FUNCTIONS[name]
+    plain = explainers.wrap(Squashed(lambda z: z))
+    model = explainers.wrap(Squashed(function))
+    assert (plain.details["squashing"], model.details["squashing"]) == (None, kind)
+    tensors = FAMILIES["vit"].inputs(1)
+    tensors = {"pixel_values": tensors["pixel_values"].double()}
+    with torch.no_grad():
+        assert torch.equal(model.forward(tensors), plain.forward(tensors))
+    expected, found = (explainers.explain(m, tensors, target=1, methods=SPECS) for m in (plain, model))
+    for spec in SPECS:
+        assert found[spec].scores.any()
+        assert torch.equal(found[spec].scores, expected[spec].scores), spec
+    assert found["fullgrad:libra"].completeness_error == pytest.approx(0, abs=1e-9)
+
+
+def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
+    model = Squashed(lambda z: 2 * torch.sigmoid(z))
+    tensors = {"pixel_values": FAMILIES["vit"].inputs(1)["pixel_values"].double()}
+    assert squashing_of(lambda given: model(**given), tensors) is None
+
+
+def test_a_map_that_is_zero_everywhere_says_so() -> None:
+    model = explainers.wrap(Squashed(lambda z: 2 * torch.sigmoid(z)).float())
+    result = explainers.explain(model, picture(), target=0, methods=["fullgrad_plus:libra", "rollout"])
+    empty, full = result.maps
+    assert not empty.scores[empty.content].any()
+    assert any("zero everywhere" in note for note in empty.notes)
+    assert any("zero everywhere" in note for note in empty.to_json()["notes"])
+    assert not any("zero everywhere" in note for note in full.notes)
+
+
+# --- what logits mean -------------------------------------------------------------------------------------------------
+
+
+class Head(nn.Module):
+    """A ViT of timm with another number of outputs."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.vit = FAMILIES["vit"].build().double()
+        self.pretrained_cfg = self.vit.pretrained_cfg
+        torch.manual_seed(0)
+        self.vit.reset_classifier(classes)
+        self.vit.double()
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        return self.vit(pixel_values)  # type: ignore[no-any-return]
+
+
+def image() -> dict[str, Tensor]:
+    return {"pixel_values": FAMILIES["vit"].inputs(1)["pixel_values"].double()}
+
+
+def test_one_logit_makes_two_classes() -> None:
+    head = Head(1)
+    model = explainers.wrap(head, labels=["fracture"])
+    assert (model.output, model.labels) == ("sigmoid", ["fracture", "no fracture"])
+    z = float(head(**image()).detach())
+    result = explainers.explain(
+        model, image(), ["fracture", "no fracture"], ["input_x_gradient", "fullgrad:libra", "transformer_attribution"]
+    )
+    yes, no = result.targets
+    assert (yes.logit, no.logit) == (pytest.approx(z), pytest.approx(-z))
+    assert yes.probability == pytest.approx(torch.tensor(z).sigmoid().item())
+    assert (yes.probability or 0) + (no.probability or 0) == pytest.approx(1)
+    assert result.top()[0].label == ("fracture" if z > 0 else "no fracture")
+    for spec in ("input_x_gradient", "fullgrad:libra"):
+        torch.testing.assert_close(result[spec, "fracture"].scores, -result[spec, "no fracture"].scores)
+    assert result["fullgrad:libra", "no fracture"].completeness_error == pytest.approx(0, abs=1e-9)
+    both = [result["transformer_attribution", label].scores for label in ("fracture", "no fracture")]
+    assert all(one.any() for one in both)
+    assert not torch.allclose(*both, rtol=0.1)
+
+
+def test_relevance_of_no_is_that_of_a_layer_with_the_opposite_weights() -> None:
+    head = Head(1)
+    model = explainers.wrap(head)
+    opposite = Head(1)
+    opposite.load_state_dict(head.state_dict())
+    with torch.no_grad():
+        opposite.vit.head.weight.neg_()
+        opposite.vit.head.bias.neg_()
+    ours = explainers.explain(model, image(), 1, ["lrp", "transformer_attribution"])
+    theirs = explainers.explain(explainers.wrap(opposite), image(), 0, ["lrp", "transformer_attribution"])
+    for one, other in zip(ours.maps, theirs.maps, strict=True):
+        torch.testing.assert_close(one.scores, other.scores)
+
+
+def test_a_single_sigmoid_is_taken_off_before_it_makes_two_classes() -> None:
+    model = explainers.wrap(Squashed(lambda z: torch.sigmoid(z[:, :1])), labels=["here", "gone"])
+    assert (model.output, model.details["squashing"], model.labels) == ("sigmoid", "sigmoid", ["here", "gone"])
+    with torch.no_grad():
+        z = explainers.wrap(Squashed(lambda z: z)).forward(image())[:, :1]
+        assert torch.equal(model.forward(image()), torch.cat([z, -z], 1))
+
+
+def test_several_labels_have_each_its_own_probability() -> None:
+    model = explainers.wrap(Head(5), output="sigmoid")
+    result = explainers.explain(model, image(), [explainers.Probability(2), 2], "input_x_gradient")
+    assert torch.equal(result.probabilities, result.logits.sigmoid())
+    assert result.to_json()["output"] == "sigmoid"
+    p = float(result.probabilities[2])
+    assert result.targets[0].probability == pytest.approx(p)
+    torch.testing.assert_close(result.maps[0].scores, p * (1 - p) * result.maps[1].scores)
+
+
+def test_a_value_has_no_probability() -> None:
+    model = explainers.wrap(Head(2), output="regression", labels=["age", "height"])
+    result = explainers.explain(model, image(), "height", "input_x_gradient")
+    assert result.target.probability is None
+    assert all("probability" not in one for one in result.to_json()["top"])
+    with pytest.raises(ExplainerError, match="values, not probabilities"):
+        explainers.explain(model, image(), explainers.Probability("age"), "random")
+    with pytest.raises(ExplainerError, match="softmax, sigmoid, regression"):
+        explainers.wrap(Head(2), output="values")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("problem", "labels", "expected"),
+    [(None, 3, "softmax"), (None, 1, "regression"), ("regression", 3, "regression"), ("multi_label_classification", 3, "sigmoid")],
+)
+def test_the_configuration_of_transformers_says_what_logits_mean(problem: str | None, labels: int, expected: str) -> None:
+    config = transformers.BertConfig(
+        vocab_size=32, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8, max_position_embeddings=16
+    )
+    config.num_labels, config.problem_type = labels, problem
+    assert explainers.wrap(transformers.BertForSequenceClassification(config)).output == expected

@@ -1,0 +1,115 @@
+"""Explanations in a notebook, and as a figure."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import explainers
+from explainers import ExplainerError, explain
+from explainers.rendering.overlays import render_overlay
+from tests.explainers.support.explained import image_model, picture, text_model
+from tests.families import FAMILIES
+from tests.vocabularies import wordpiece
+
+METHODS = ["input_x_gradient:libra", "rollout"]
+
+
+class Tags(HTMLParser):
+    """The tags of a page that is well formed, its attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.attributes: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in ("img", "br"):
+            self.open.append(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, []).append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_map_lies_over_its_picture() -> None:
+    result = explain(image_model(), picture(), "dog", METHODS)
+    tags = Tags(result["rollout"]._repr_html_())
+    (source,) = tags.attributes["src"]
+    shown = Image.open(io.BytesIO(base64.b64decode(source.removeprefix("data:image/png;base64,"))))
+    assert np.array_equal(np.asarray(shown), np.asarray(render_overlay(result, result["rollout"], 224)))
+    assert tags.attributes["alt"] == [f"{result['rollout'].title} for dog"]
+    both = Tags(result._repr_html_())
+    assert both.seen.count("img") == len(METHODS)
+    assert all(spec in both.text for spec in METHODS)
+    assert result.top()[0].label in both.text
+
+
+def test_words_are_coloured_by_their_scores() -> None:
+    result = explain(text_model(), "Not a bad movie.", "positive", METHODS)
+    tags = Tags(result[METHODS[0]]._repr_html_())
+    assert tags.text.startswith("Not a bad movie.")
+    words = result[METHODS[0]].words()
+    assert tags.attributes["title"] == [f"{word.score:.4g}" for word in words]
+    lines = [re.search(r"border-bottom:(\d)px (\w+)", style) for style in tags.attributes["style"] if "border" in style]
+    assert len(lines) == len(words)
+    strongest = int(np.argmax([abs(word.score) for word in words]))
+    assert lines[strongest] is not None
+    assert lines[strongest][1] == "4"
+    assert [line and line[2] for line in lines] == ["dotted" if word.score < 0 else "solid" for word in words]
+
+
+def test_no_text_becomes_a_tag() -> None:
+    hostile = "<script>alert(1)</script> & <b>"
+    model = explainers.wrap(FAMILIES["bert"].build(), labels=["<i>no</i>", "a&b", '"yes"'], tokenizer=wordpiece())
+    result = explain(model, hostile, 0, METHODS)
+    tags = Tags(result._repr_html_())
+    assert not {"script", "i"} & set(tags.seen)
+    assert tags.seen.count("b") == len(METHODS)  # the titles
+    assert hostile in tags.text
+    assert "<i>no</i>" in tags.text
+
+
+def test_tensors_have_no_picture_and_say_so() -> None:
+    result = explain(image_model(), {"pixel_values": torch.rand(1, 3, 32, 24)}, 0, "rollout")
+    tags = Tags(result["rollout"]._repr_html_())
+    assert "img" not in tags.seen
+    assert "no picture" in tags.text
+    with pytest.raises(ExplainerError, match="no picture"):
+        result.figure()
+
+
+def test_the_figure_shows_the_maps_that_are_asked_for() -> None:
+    result = explain(image_model(), picture(), ["dog", "fork"], METHODS)
+    drawn = [axes for axes in result.figure(columns=3).axes if axes.images]
+    assert [axes.get_title() for axes in drawn] == [
+        f"{one.title}\n{one.target}" for spec in METHODS for one in result.maps if one.method == spec
+    ]
+    (only,) = [axes for axes in result.figure(["rollout"], "fork").axes if axes.images]
+    assert np.array_equal(only.images[0].get_array(), np.asarray(render_overlay(result, result["rollout", "fork"])))
+    buffer = io.BytesIO()
+    result.figure(["rollout"]).savefig(buffer, format="pdf")
+    assert buffer.getvalue().startswith(b"%PDF")
+    for arguments, message in (
+        ((["saliency"],), "no map of saliency"),
+        ((None, "zebra"), "none of the explained targets"),
+        ((None, None, 0), "1 or more"),
+    ):
+        with pytest.raises(ExplainerError, match=message):
+            result.figure(*arguments)

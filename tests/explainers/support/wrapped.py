@@ -1,0 +1,57 @@
+"""The families of tests/families, wrapped once a data type; and small helpers over a recording."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+import explainers
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
+from explainers.autograd.signals import Signals
+from explainers.methods import METHODS
+from explainers.models.base import Model
+from explainers.targets import ResolvedTarget, choose
+from explainers.trace import Trace
+from tests.explainers.support.double import in_double
+from tests.families import FAMILIES
+
+every_family = pytest.mark.parametrize("name", list(FAMILIES))
+
+
+@cache
+def wrapped(name: str, dtype: torch.dtype = torch.float64) -> Model:
+    """The family's model: shared by tests, so never change it. In float64 it casts nothing to float32 on the way."""
+    model = explainers.wrap(FAMILIES[name].build().to(dtype))
+    return model if dtype != torch.float64 else replace(model, forward=in_double(model.forward))
+
+
+def inputs(name: str, batch: int = 2, dtype: torch.dtype = torch.float64, seed: int = 0) -> dict[str, Tensor]:
+    tensors = FAMILIES[name].inputs(batch, seed)
+    return {key: value.to(dtype) if value.is_floating_point() else value for key, value in tensors.items()}
+
+
+def chosen(recording: Recording, target: int = 1) -> ResolvedTarget:
+    return choose(target, [str(i) for i in range(recording.logits.shape[1])], recording.logits)
+
+
+def one_hot(recording: Recording, target: int = 1) -> Tensor:
+    return chosen(recording, target).seed(recording.logits, RULES["gradient"])
+
+
+def all_signals(signals: Signals) -> list[Tensor]:
+    maps = [a for a in signals.attentions if a is not None]
+    return [*signals.block_inputs, *signals.block_outputs, *maps, signals.bias, signals.unplaced]
+
+
+def trace_of(recording: Recording, rule: str | None, target: int = 1) -> Trace:
+    return Trace(recording, chosen(recording, target), None if rule is None else RULES[rule])
+
+
+def read(recording: Recording, method: str, rule: str | None, target: int = 1, **options: object) -> Tensor:
+    """Scores (B, S) of a read-out under a rule."""
+    return METHODS[method].readout(trace_of(recording, rule, target), **options).detach()

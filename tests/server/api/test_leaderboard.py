@@ -1,0 +1,85 @@
+"""The calls behind the Leaderboard page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from server.results import read_results, shipped_folder
+from tests.server.conftest import Check, Sites
+from tests.server.made_up_run import FIGURES, texts, write_run
+
+
+def own(document: Any) -> list[Any]:
+    return [one for one in document["runs"] if not one["shipped"]]
+
+
+def test_runs_are_those_of_the_named_folders(sites: Sites, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "My Run")
+    write_run(tmp_path / "runs" / "other")
+    alone = write_run(tmp_path / "alone", "photos-vit")
+    with sites(runs=(str(tmp_path / "runs"), str(alone), str(tmp_path / "nothing"))) as site:
+        document = site.get("/api/leaderboard")
+    runs = own(document)
+    assert [one["id"] for one in runs] == ["my-run", "other", "alone"]
+    assert [one["plan"]["model"] for one in runs] == ["scenes-vit", "scenes-vit", "photos-vit"]
+    assert "apart" not in runs[0]
+    assert runs[0]["results"]["mif"]["fullgrad:libra"]["value"] == FIGURES["fullgrad:libra"][0][0]
+    assert [str(tmp_path / "nothing") in problem for problem in document["problems"]] == [True]
+
+
+def test_a_figure_has_examples(sites: Sites, refused: Check, tmp_path: Path) -> None:
+    write_run(tmp_path / "pictures")
+    write_run(tmp_path / "texts", of=texts())
+    with sites(runs=(str(tmp_path),)) as site:
+        found = site.get("/api/leaderboard/pictures/examples?metric=ap&method=fullgrad:libra")
+        assert [one["place"] for one in found["best"] + found["worst"]] == [4, 5]
+        assert (found["best"][0]["name"], found["best"][0]["value"]) == ("scene 4", 0.9)
+        picture = site.client.get(found["best"][0]["image"])
+        assert picture.headers["content-type"] == "image/png"
+        assert picture.content.startswith(b"\x89PNG")
+        words = site.get("/api/leaderboard/texts/examples?metric=ap&method=random")["best"][0]["words"]
+        assert [one["text"] for one in words] == ["A", "lovely", "film"]
+        assert words[1]["score"] == 1
+        client = site.client
+        assert "pictures" in refused(client.get("/api/leaderboard/picture/examples?metric=ap&method=random"), 404, "no-such-run")["send"]
+        refused(client.get("/api/leaderboard/pictures/examples?metric=srg&method=random"), 404, "no-such-figure")
+        refused(client.get("/api/leaderboard/pictures/map.png?method=random&place=9"), 404, "no-such-example")
+        refused(client.get("/api/leaderboard/pictures/map.png?method=rolout&place=4"), 404, "no-such-example")
+
+
+def test_a_run_without_examples_says_so(sites: Sites, refused: Check, tmp_path: Path) -> None:
+    (write_run(tmp_path / "without") / "examples.json").unlink()
+    (write_run(tmp_path / "broken") / "examples.json").write_text("{", "utf-8")
+    with sites(runs=(str(tmp_path),)) as site:
+        wanted = "examples?metric=ap&method=random"
+        assert "--no-examples" in refused(site.client.get(f"/api/leaderboard/without/{wanted}"), 404, "no-examples")["send"]
+        refused(site.client.get(f"/api/leaderboard/broken/{wanted}"), 422, "broken-examples")
+
+
+def test_a_report_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "report.json").write_text("{", "utf-8")
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "report.json").write_text(json.dumps({"format": 2, "plan": 0, "results": 0, "methods": 0, "metrics": 0}), "utf-8")
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "report.json").write_text("[]", "utf-8")
+    write_run(tmp_path / "whole")
+    found, wrong = read_results([str(tmp_path)])
+    assert [one.id for one in found if not one.shipped] == ["whole"]
+    assert len(wrong) == 3
+    assert any("format 2" in one for one in wrong)
+    assert any("no report" in one for one in wrong)
+
+
+def test_what_ships_can_be_read() -> None:
+    assert shipped_folder() is not None
+    found, wrong = read_results([])
+    assert not wrong
+    assert any(one.shows_inputs for one in found)
+    for one in found:
+        assert one.shows_inputs == (one.report["plan"]["dataset"] == "scenes" and not one.id.startswith("scenes-vit-ablations"))
+        if one.shows_inputs:
+            assert set(one.examples()["chosen"]) == set(one.report["results"])
+        assert all(set(of_metric) == {method["spec"] for method in one.report["methods"]} for of_metric in one.report["results"].values())

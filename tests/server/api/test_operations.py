@@ -1,0 +1,105 @@
+"""Health, metrics, headers, and errors that no call raises itself."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from tests.server.conftest import EMBEDDED, Check, Site, Sites, png
+from tests.server.standin import Standin
+
+
+def test_alive_and_ready(sites: Sites, refused: Check) -> None:
+    engine = Standin()
+    gate = engine.gate("load clip")
+    with sites(engine, loaded=False) as site:
+        gate.wait()
+        assert site.get("/healthz") == {"status": "ok"}
+        assert "clip is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+        gate.open()
+        site.wait_for_models(*EMBEDDED)
+        assert site.get("/readyz") == {"status": "ready", "models": dict.fromkeys(EMBEDDED, "loaded")}
+
+
+def test_a_hub_model_does_not_hold_the_others_up(sites: Sites) -> None:
+    engine = Standin()
+    engine.gate("fetch timm/listed")
+    with sites(engine, models="timm/listed") as site:
+        assert site.get("/readyz")["status"] == "ready"
+
+
+def test_a_worker_that_hangs_is_not_ready(site: Site, refused: Check) -> None:
+    services = site.client.app.state.services  # type: ignore[attr-defined]
+    services.worker._beat = float("-inf")
+    assert "does not beat" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+
+
+def test_metrics(site: Site) -> None:
+    site.ask(png(), wait=True)
+    site.client.get("/api/explanations/a")
+    site.client.get("/api/explanations/b")
+    site.client.get("/nowhere")
+    answer = site.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    assert 'vitrine_requests_total{method="POST",route="/api/explanations",status="200"} 1' in lines
+    assert 'vitrine_requests_total{method="GET",route="/api/explanations/{id}",status="404"} 2' in lines
+    assert 'vitrine_requests_total{method="GET",route="(none)",status="404"} 1' in lines
+    assert 'vitrine_explanation_seconds_count{state="done"} 1' in lines
+    assert "vitrine_queue_depth 0" in lines
+    assert "vitrine_models_loaded 3" in lines
+    for line in lines:
+        assert re.fullmatch(r"# (HELP|TYPE) vitrine_\w+ .+|vitrine_\w+({(\w+=\"[^\"]*\",?)+})? [\d.e+-]+", line), line
+
+
+@pytest.mark.parametrize("path", ["/", "/image", "/api/models", "/api/nothing", "/static/core/api.js", "/healthz"])
+def test_every_answer_is_guarded(site: Site, path: str) -> None:
+    headers = site.client.get(path).headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["img-src"] == "'self' blob: data:"
+    assert policy["frame-ancestors"] == policy["object-src"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-request-id"]
+
+
+def test_other_sites_may_not_write(site: Site, refused: Check) -> None:
+    for method in ("POST", "DELETE"):
+        answer = site.client.request(method, "/api/explanations", headers={"Sec-Fetch-Site": "cross-site"})
+        refused(answer, 403, "cross-site")
+    assert site.client.get("/api/models", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
+def test_a_request_can_be_found_in_the_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "server"):
+        assert site.client.get("/healthz", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
+        invented = site.client.get("/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
+    assert re.search(r"GET /healthz 200 .* mine-1", caplog.text)
+    assert "two words" not in caplog.text
+    assert invented in caplog.text
+
+
+def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
+    refused(site.client.get("/nowhere"), 404, "not-found")
+    refused(site.client.get("/static/nothing.js"), 404, "not-found")
+    answer = site.client.put("/api/models")
+    refused(answer, 405, "method-not-allowed")
+    assert answer.headers["allow"]
+
+
+def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.jobs.registry.Registry.all", lambda self: 1 / 0)
+    document = refused(site.client.get("/api/models"), 500, "server-error")
+    assert "ZeroDivision" not in document["detail"]
+
+
+def test_the_calls_are_described(site: Site) -> None:
+    paths = site.get("/api/openapi.json")["paths"]
+    assert {"/api/explanations", "/api/explanations/{id}/events", "/api/models", "/healthz"} <= set(paths)
+    form = paths["/api/explanations"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    fields = {"model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "methods"}
+    assert set(form) == fields | {"long_texts"}
+    assert form["read"]["enum"] == ["logit", "probability"]

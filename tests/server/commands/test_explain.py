@@ -1,0 +1,194 @@
+"""``vitrine explain``, as it is typed: what it prints and what it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import explainers
+from server.cli import main
+from tests.explainers.models.saved import save_timm
+
+REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
+METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]
+
+
+def test_explain_writes_maps_and_numbers(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert (
+        main(
+            [
+                "explain",
+                str(photo),
+                "--model",
+                "scenes-vit",
+                "--target",
+                "zebra",
+                "--methods",
+                *METHODS,
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out
+    result = json.loads((out / "result.json").read_text("utf-8"))
+
+    expected = explainers.explain(explainers.load("scenes-vit"), photo, "zebra", METHODS)
+    assert [target["label"] for target in result["targets"]] == ["zebra"]
+    assert [one["method"] for one in result["maps"]] == METHODS
+    for one in result["maps"]:
+        picture, numbers = one["files"]
+        assert one["method"] in printed
+        with Image.open(out / picture) as image:
+            assert min(image.size) >= 200
+        scores = np.load(out / numbers)
+        assert list(scores.shape) == one["grid"]
+        same = expected[one["method"]]
+        np.testing.assert_allclose(scores, same.scores[same.content].view(same.patches), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(scores.reshape(-1), one["scores"], rtol=1e-4, atol=1e-6)
+    for target in result["top"]:
+        assert f"{target['probability']:.1%}" in printed
+
+
+def test_several_targets_get_a_folder_each(photo: Path, tmp_path: Path) -> None:
+    arguments = [
+        "explain",
+        str(photo),
+        "--target",
+        "zebra",
+        "--target",
+        "1",
+        "--methods",
+        "fullgrad_plus:libra",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(arguments) == 0
+    result = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    second = explainers.load("scenes-vit").labels[1]
+    assert [target["label"] for target in result["targets"]] == ["zebra", second]
+    maps = [np.load(tmp_path / one["files"][1]) for one in result["maps"]]
+    assert result["maps"][0]["files"][1] == "zebra/fullgrad_plus-libra.npy"
+    assert not np.allclose(maps[0], maps[1])
+
+
+def test_prompts_go_to_clip(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(photo), "--prompt", "a zebra", "--prompt", "an elephant", "--methods", "rollout", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["model"] == "clip"
+    assert [target["prompt"] for target in result["targets"]] == ["a zebra", "an elephant"]
+    assert result["targets"][0]["logit"] > result["targets"][1]["logit"]
+
+
+def test_two_texts_are_read_together(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", "A dull film.", "--text-pair", "It was bad.", "--methods", "rollout", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["input"]["text"], result["input"]["text_pair"]) == ("A dull film.", "It was bad.")
+    assert [word["text"] for word in result["input"]["words"] if word["part"]] == ["It", "was", "bad", "."]
+    assert main(["explain", str(photo), "--text-pair", "It was bad."]) == 2
+    assert "second of two texts" in capsys.readouterr().err
+
+
+def test_a_crop_is_what_the_model_sees(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["explain", str(photo), "--model", "scenes-vit", "--methods", "rollout", "--json"]
+    assert main([*asked, "--crop", "20,30,132,142"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["input"]["crop"] == found["input"]["frame"] == [20, 30, 132, 142]
+    expected = explainers.explain(explainers.load("scenes-vit"), explainers.Crop(photo, (20, 30, 132, 142)), None, ["rollout"])
+    assert found["maps"][0]["scores"] == pytest.approx(expected.maps[0].to_json()["scores"], rel=1e-5)
+    assert main([*asked, "--crop", "20,30,400,142"]) != 0
+    assert "does not lie in the picture, which is 224 x 224 pixels" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*asked, "--crop", "20,30"])
+    assert "give four whole numbers such as 40,0,240,200" in capsys.readouterr().err
+    assert main(["explain", "--text", "a film", "--crop", "0,0,5,5"]) != 0
+    assert "--crop is for images" in capsys.readouterr().err
+
+
+def test_the_words_of_a_prompt_are_explained_on_the_text_side(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "input_x_gradient:libra"
+    assert main(["explain", str(photo), "--prompt", "a photo of a zebra", "--side", "text", "--methods", spec, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (read,), (shown,) = result["prompts"], result["maps"]
+    scores = {word["text"]: sum(shown["scores"][i] for i in word["tokens"]) for word in read["words"]}
+    assert set(scores) == {"a", "photo", "of", "zebra"}
+    assert max(scores, key=lambda word: scores[word]) == "zebra"
+    assert main(["explain", "--text", "A dull film.", "--side", "text"]) == 2
+    assert "leave --side out" in capsys.readouterr().err
+
+
+def test_double_precision_is_asked_for(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(photo), "--methods", "partial_lrp", "--precision", "double", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    assert found["precision"] == {"dtype": "float64", "why": "It was asked for.", "rounding": None}
+
+
+def test_a_text_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "review.txt"
+    path.write_text(REVIEW, "utf-8")
+    assert main(["explain", "--model", "reviews-bert", "--text-file", str(path), "--methods", "input_x_gradient:libra"]) == 0
+    printed = capsys.readouterr().out
+    expected = explainers.explain(explainers.load("reviews-bert"), REVIEW, methods=["input_x_gradient:libra"])
+    strongest = max(expected.maps[0].words(), key=lambda word: abs(word.score))
+    assert f"why {expected.target.label}?" in printed
+    assert strongest.text in printed
+
+
+def test_a_text_writes_pictures_too(tmp_path: Path) -> None:
+    assert main(["explain", "--text", REVIEW, "--methods", "rollout", "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    scores = np.load(tmp_path / "rollout.npy")
+    assert len(scores) == len(result["input"]["tokens"])
+    with Image.open(tmp_path / "rollout.png") as image:
+        assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 10
+
+
+def test_a_contrast_and_a_probability(capsys: pytest.CaptureFixture[str]) -> None:
+    model = explainers.load("reviews-bert")
+    one, other = model.labels
+    command = ["explain", "--text", REVIEW, "--methods", "input_x_gradient:libra", "--json", "--target", one]
+    logits = {}
+    for extra in ([], ["--against", other], ["--probability"]):
+        assert main([*command, *extra]) == 0
+        logits[tuple(extra)] = json.loads(capsys.readouterr().out)
+    plain, against, probability = (np.array(result["maps"][0]["scores"]) for result in logits.values())
+    assert not np.allclose(plain, against)
+    assert not np.allclose(plain, probability)
+    said = [{key: result["targets"][0].get(key) for key in ("read", "of", "against")} for result in logits.values()]
+    assert said == [
+        {"read": "logit", "of": None, "against": None},
+        {"read": "logit", "of": one, "against": other},
+        {"read": "probability", "of": one, "against": None},
+    ]
+
+
+def test_a_group_is_a_target_and_an_abstention_is_said_first(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_timm(tmp_path)
+    line = {"score": "max_probability", "line": 1.1, "below": True, "measured": "On nothing: the model is random."}
+    (tmp_path / "calibration.json").write_text(json.dumps({"lines": {"something_else": line}}))
+    pets = ({"label": name, **({"group": "pet"} if name in ("cat", "dog") else {})} for name in ("ant", "bee", "cat", "dog", "eel"))
+    (tmp_path / "labels.json").write_text(json.dumps(list(pets)))
+    command = ["explain", str(photo), "--model", str(tmp_path), "--methods", "random", "--target", "any:pet"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{tmp_path.name} says: something else (This is probably none of the 5 things")
+    assert "why any pet?" in printed
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["targets"][0]["group"], document["abstention"]["line"]) == ("pet", 1.1)
+
+
+def test_a_probability_names_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", REVIEW, "--probability", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    model = explainers.load("reviews-bert")
+    assert result["targets"][0]["read"] == "probability"
+    left_out = set(explainers.default_methods(model)) - set(result["methods"])
+    assert "transformer_attribution" in left_out
+    assert all(spec in result["notes"][-1] for spec in left_out)

@@ -1,0 +1,81 @@
+"""``vitrine models``, ``vitrine methods``, and help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import explainers
+from embedded.recipes import RECIPES
+from explainers.models.catalogue import CATALOGUE
+from explainers.models.loading import calibration_of
+from server.cli import main
+from tests.conftest import ROOT
+
+
+def test_models_are_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["models", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in listed] == [entry.name for entry in CATALOGUE]
+    assert all(entry.name in printed for entry in CATALOGUE)
+    lines = [line for one in listed for line in one.get("calibration", {"lines": []})["lines"]]
+    assert [line["measured"] for line in lines] == [line.measured for entry in CATALOGUE for line in calibration_of(entry.name).lines]
+    assert all(line["measured"] in printed and f"“{line['says']}”" in printed for line in lines)
+    assert {one["kind"] for one in listed if one["recommended"]} == {"image", "clip"}
+
+
+def test_methods_are_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
+    specs = [variant.spec for variant in explainers.variants()]
+    assert main(["methods", "--json"]) == 0
+    assert [one["spec"] for one in json.loads(capsys.readouterr().out)] == specs
+    assert main(["methods"]) == 0
+    *printed, blank, count = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[0] for line in printed] == specs
+    assert blank == ""
+    assert f"{len(explainers.METHODS)} read-outs" in count
+    assert f": {len(specs)} with rules of their own" in count
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--all", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in listed] == list(explainers.METHODS)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["methods", "--all"]) == 0
+    printed = capsys.readouterr().out
+    assert columns - 20 < max(map(len, printed.splitlines())) <= columns
+    sheets = [" ".join(sheet.split()) for sheet in printed.split("\n\n")]
+    for sheet, one in zip(sheets, listed, strict=True):
+        assert sheet.startswith(f"{one['name']} {one['title']} {one['description']} paper ")
+        assert one["paper"] in sheet
+        assert f"costs {one['passes']}" in sheet
+        assert f"scores {'signed' if one['signed'] else 'unsigned'}, {'class-specific' if one['class_specific'] else 'the same'}" in sheet
+        assert all(need in sheet for need in one["needs"].values())
+        runs = [pair["rule"] for pair in one["pairs"] if pair["rule"] and pair["reason"] is None]
+        assert ("rules " + (", ".join(runs) or "none")) in sheet
+        for pair in one["pairs"]:
+            if one["rules"] and pair["reason"]:
+                assert pair["reason"].split(": ")[1].split(". ")[0] in sheet
+        for option in one["options"]:
+            assert f"{option['help']} ({option['allowed']})" in sheet
+    assert "it is AttnLRP (Achtibat et al., 2024)" in next(sheet for sheet in sheets if sheet.startswith("input_x_gradient "))
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys; from server.cli import build_parser; build_parser(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_can_be_asked_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["train", name, "--help"])
+    assert leaving.value.code == 0
+    assert f"vitrine train {name}" in capsys.readouterr().out

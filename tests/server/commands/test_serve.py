@@ -1,0 +1,39 @@
+"""``vitrine serve``, as a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from server.cli import main
+from tests.conftest import ROOT
+
+
+def test_a_taken_port_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 2
+    assert f"port {port}" in capsys.readouterr().err
+
+
+def test_the_server_says_where_it_is_and_stops(tmp_path: Path) -> None:
+    """``vitrine serve`` on a free port: it prints its address, answers there, and ends when interrupted."""
+    import signal
+    import urllib.request
+
+    command = [sys.executable, "-m", "server.cli", "serve", "--port", "0", "--home", str(tmp_path), "--device", "cpu"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            line = next(line for line in server.stdout if "http://" in line)
+            address = line.split()[3]
+            with urllib.request.urlopen(f"{address}/healthz", timeout=30) as answer:
+                assert answer.status == 200
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(240) == 0

@@ -1,0 +1,34 @@
+"""What the server answers when something does not go as it should."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Site
+
+
+def test_who_hangs_up_while_sending_leaves_no_error(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/explanations",
+        "query_string": b"",
+        "headers": [(b"content-type", b"multipart/form-data; boundary=x"), (b"content-length", b"500")],
+    }
+    messages = iter([{"type": "http.request", "body": b"--x\r\n", "more_body": True}, {"type": "http.disconnect"}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(site.client.app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 499
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

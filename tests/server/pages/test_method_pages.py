@@ -1,0 +1,121 @@
+"""The pages of the methods, made from the registry, and the formulas on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from explainers import METHODS
+from explainers.methods.about import ABOUT, SYMBOLS
+from server.cli import main
+from server.pages.formula import FormulaError, mathml, symbols
+from tests.server.conftest import Check, Site, Sites
+from tests.server.made_up_run import write_run
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Sites(Path(tmp_path_factory.mktemp("home")))(loaded=False) as one:
+        yield one
+
+
+def test_every_method_has_a_formula_and_words() -> None:
+    assert METHODS
+    assert set(METHODS) == set(ABOUT)
+    for name, one in ABOUT.items():
+        assert one.formula, name
+        for text in (one.words, one.trust, one.fails):
+            assert re.search(r"[.?!)]$", text), (name, text)
+            assert len(text.split()) >= 5, (name, text)
+    used = set().union(*(symbols(line) for one in ABOUT.values() for line in one.formula))
+    assert set(SYMBOLS) <= used
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_page_of_a_method(site: Site, name: str) -> None:
+    method, told = METHODS[name], ABOUT[name]
+    answer = site.client.get(f"/methods/{name}")
+    assert answer.status_code == 200
+    page = unescape(answer.text)
+    assert f"<h1>{method.title}</h1>" in page
+    assert f'data-readout="{name}"' in page
+    for text in (told.words, told.trust, method.description, method.passes):
+        assert text in page
+    assert page.count('<math display="block">') == len(told.formula)
+    for formula in re.findall(r"<math.*?</math>", answer.text):
+        ElementTree.fromstring(formula)
+    for pair in site.get("/api/methods")["methods"][list(METHODS).index(name)]["pairs"]:
+        assert (f"<code>{pair['spec']}</code>" in page) == (pair["reason"] is None)
+    for option, declared in method.options.items():
+        assert f"<code>{option}" in page
+        assert declared.help in page
+    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.paper + told.fails):
+        assert f'href="https://arxiv.org/abs/{paper}"' in page
+
+
+def test_a_method_is_told_with_what_was_measured_of_it(sites: Sites, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "mine", "reviews-bert")
+    with sites(loaded=False, runs=(str(tmp_path / "runs"),)) as site:
+        page = unescape(site.client.get("/methods/rollout").text)
+        rows = [re.sub(r"<[^>]+>", " ", row).split() for row in re.findall(r"<tr><td>.*?</tr>", page) if "run=mine" in row]
+        assert [" ".join(row) for row in rows] == [
+            "rollout reviews-bert, 7 inputs of Scenes MIF accuracy 40.0 % (38.0 to 43.0) 2 of 3",
+            "rollout reviews-bert, 7 inputs of Scenes Segmentation AP 90.0 % (88.0 to 93.0) 1 of 3",
+        ]
+        assert 'href="/leaderboard?run=mine&sort=ap"' in page
+        assert "60 inputs of Scenes" in page  # what ships
+        nothing = unescape(site.client.get("/methods/kernel_shap").text)
+    assert 'id="figures"' not in nothing
+    assert "has measured it" in nothing
+
+
+def test_a_page_that_is_not_there(site: Site, refused: Check) -> None:
+    assert "Did you mean rollout" in refused(site.client.get("/methods/roll-out"), 404, "no-such-method")["send"]
+
+
+def test_a_formula_becomes_mathml() -> None:
+    def inner(tex: str) -> str:
+        return mathml(tex, "inline").removeprefix('<math display="inline"><mrow>').removesuffix("</mrow></math>")
+
+    assert inner("s_j") == "<msub><mi>s</mi><mi>j</mi></msub>"
+    assert inner("x'_j") == "<msubsup><mi>x</mi><mi>j</mi><mrow><mo>′</mo></mrow></msubsup>"
+    assert inner(r"\sum_{i}^2 a") == (
+        '<munderover><mo>∑</mo><mrow><mi>i</mi></mrow><mpadded depth="0.3em"><mn>2</mn></mpadded></munderover><mi>a</mi>'
+    )
+    assert inner(r"\frac{1}{x}") == "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>x</mi></mrow></mfrac>"
+    assert inner(r"\left(a\right)^2") == "<msup><mrow><mo>(</mo><mrow><mi>a</mi></mrow><mo>)</mo></mrow><mrow><mn>2</mn></mrow></msup>"
+    assert inner(r"\text{a < b} <") == '<mtext>a &lt; b</mtext><mo stretchy="false">&lt;</mo>'
+    for wrong in (r"\unknown", "{a", "a_", "a}", r"\left(a"):
+        with pytest.raises(FormulaError):
+            mathml(wrong)
+
+
+def test_page_list_and_plates_promise_the_same(sites: Sites) -> None:
+    with sites() as site:
+        listed = {pair["spec"]: pair for method in site.get("/api/methods")["methods"] for pair in method["pairs"]}
+        for name, method in METHODS.items():
+            page = unescape(site.client.get(f"/methods/{name}").text)
+            cells = re.findall(r'<td class="sum">(.*?)</td><td><code>(.*?)</code>', page)
+            assert {spec: total for total, spec in cells} == {
+                spec: pair["adds_up_to"] or "no promise"
+                for spec, pair in listed.items()
+                if spec.split(":")[0] == name and pair["rule"] in method.rules
+            }
+            if not any(pair["adds_up_to"] for spec, pair in listed.items() if spec.split(":")[0] == name):
+                assert "no promise to add up to anything" in page
+    promised = [spec for spec, pair in listed.items() if pair["adds_up_to"]]
+    assert promised == ["decompx", "decompx:libra", "input_x_gradient:libra", "fullgrad:libra", "integrated_gradients"]
+
+
+def test_every_list_counts_the_same(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    counts = site.get("/api/methods")["counts"]
+    pairs = [pair for method in site.get("/api/methods")["methods"] for pair in method["pairs"] if pair["reason"] is None]
+    assert counts["methods"] == len(pairs) == counts["listed"] + counts["parts"]
+    assert counts["listed"] == len(site.get("/api/methods")["variants"])
+    main(["methods"])
+    assert f"{counts['readouts']} read-outs, {counts['methods']} methods" in capsys.readouterr().out
