@@ -22,7 +22,11 @@ _COCO = Citation(
 _COCO_LAYOUT = """
 annotations/instances_val2017.json
 val2017/000000000139.jpg ...
+or, where there is no validation part,
+annotations/instances_train2017.json
+train2017/000000000009.jpg ...
 """
+_COCO_PARTS = ("val2017", "train2017")  # the first that is there is read
 _COCO_GET = "https://cocodataset.org/#download"
 VOC_CLASSES = [
     "aeroplane",
@@ -74,8 +78,8 @@ def outlined(segmentation: Any, height: int, width: int) -> Mask:
 
 def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     """The photos that show all of the ``wanted`` categories, any where none is."""
-    listing = place.need("annotations/instances_val2017.json")
-    photos = place.need("val2017")
+    listing = place.need(*(f"annotations/instances_{part}.json" for part in _COCO_PARTS))
+    photos = place.need(listing.stem.removeprefix("instances_"))
     listed = place.json(listing)
     try:
         categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
@@ -112,7 +116,7 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
 
 
-@dataset("coco", title="COCO 2017 validation", kind="image", gives=("class", "mask"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
+@dataset("coco", title="COCO 2017", kind="image", gives=("class", "mask"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
 def coco(place: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.

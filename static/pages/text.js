@@ -7,6 +7,7 @@ import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
 
 const field = byId("text");
+let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 let read = null; // {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
 
 /** A text in the chosen grain. */
@@ -28,14 +29,19 @@ function cut() {
   bench.wall.colour();
 }
 
+/** Put a text that the page brings into the field, unless the person was faster. */
+function fill(text) {
+  if (!isWritten) field.value = text;
+}
+
 function openSample(sample, labels = null, isOwn = true) {
-  field.value = sample.text;
+  fill(sample.text);
   page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
 }
 
 const own = {
   reopen(stored) {
-    field.value = stored.input?.text ?? "";
+    fill(stored.input?.text ?? "");
   },
   example() {
     const { example } = page;
@@ -48,7 +54,10 @@ const own = {
     tellWindows(info);
     if (isNew) cut();
   },
-  openSample: (sample) => openSample(sample),
+  openSample(sample) {
+    isWritten = false;
+    openSample(sample);
+  },
 };
 
 const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
@@ -60,8 +69,10 @@ bench.view.follow((now, before) => {
   bench.focus.set({ at: -1, locked: false });
   cut();
 });
+field.addEventListener("input", () => (isWritten = true));
 byId("writing").addEventListener("submit", (event) => {
   event.preventDefault();
+  isWritten = false;
   page.explain(new Input({ text: field.value }), null);
 });
 field.addEventListener("keydown", (event) => {

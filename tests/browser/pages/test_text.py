@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit, view
 from tests.browser.numbers import colour_ends, percent, shown_range, shown_score
@@ -66,6 +66,21 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     check_words(desk, document)
     moved, what = desk.shift()
     assert moved < 0.01, what
+
+
+def test_what_is_written_while_the_page_opens_stays(desk: Visit) -> None:
+    held: list[Route] = []
+    desk.page.route("**/api/samples", held.append)
+    with desk.page.expect_request("**/api/samples"):
+        page = desk.open("/text", maps=False)
+    field = page.get_by_label("The review to explain")
+    field.fill("Dull, from its first")
+    held.pop().continue_()
+    desk.maps()
+    assert "Dull" not in desk.document()["input"]["text"]
+    expect(field).to_have_value("Dull, from its first")
+    page.locator("#samples button").last.click()
+    expect(field).not_to_have_value("Dull, from its first")
 
 
 def test_a_review_is_explained_for_either_side(desk: Visit) -> None:

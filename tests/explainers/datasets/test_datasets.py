@@ -117,6 +117,18 @@ def test_a_mask_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
         found[0]
 
 
+def test_the_training_part_of_coco_is_read_where_the_validation_part_is_missing(tmp_path: Path) -> None:
+    folder = made_up("coco", tmp_path)
+    validation = open_dataset("coco", folder)[0]
+    (folder / "val2017").rename(folder / "train2017")
+    (folder / "annotations/instances_val2017.json").rename(folder / "annotations/instances_train2017.json")
+    training = open_dataset("coco", folder)[0]
+    assert (training.name, training.labels) == (validation.name, validation.labels)
+    (folder / "annotations/instances_train2017.json").unlink()
+    with pytest.raises(ExplainerError, match=r"instances_val2017\.json nor .*instances_train2017\.json"):
+        open_dataset("coco", folder)
+
+
 def test_texts_keep_what_people_marked(tmp_path: Path) -> None:
     review = open_dataset("eraser-movies", made_up("eraser-movies", tmp_path))[0]
     assert review.text == "it is a dull film , alas ."
