@@ -49,8 +49,8 @@ class Result:
         return examples
 
 
-#: What a method's page says of its figures: the first of these that a run has of each kind, faithfulness and agreement with people's marks.
-_TOLD = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
+#: The metrics on a method's page: the first of these that a run has of each kind, faithfulness and agreement with people's marks.
+_METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,28 @@ class Figure:
 
 
 def figures_of(readout: str, rules: Iterable[str], results: Iterable[Result]) -> list[Figure]:
-    """What runs found of a read-out alone and under these ``rules``, run by run, best first."""
-    figures, specs = [], {readout, *(f"{readout}:{rule}" for rule in rules)}
-    for result in results:
+    """What runs found of a read-out alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
+    setting, the one with most methods counts: its places say most.
+    """
+    specs = {readout, *(f"{readout}:{rule}" for rule in rules)}
+    figures: list[Figure] = []
+    known: set[tuple[str, ...]] = set()
+    for result in sorted(results, key=lambda result: -len(result.report["methods"])):
         report = result.report
         metrics = {metric["name"]: metric for metric in report["metrics"]}
-        for name in (next((name for name in names if name in metrics), None) for names in _TOLD):
+        setting = [str(report["plan"].get(part)) for part in ("model", "dataset", "target", "how")]
+        for name in (next((name for name in names if name in metrics), None) for names in _METRICS):
             if name is None:
                 continue
             metric, values = metrics[name], report["results"][name]
             order = ranked(report, metric)
             for spec in order:
-                if spec.partition("?")[0] in specs:
-                    low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
-                    value = shown(values[spec]["value"], metric["unit"])
-                    figures.append(Figure(result, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
+                if spec.partition("?")[0] not in specs or (key := (*setting, name, spec)) in known:
+                    continue
+                known.add(key)
+                low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
+                value = shown(values[spec]["value"], metric["unit"])
+                figures.append(Figure(result, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
     return figures
 
 

@@ -70,8 +70,14 @@ def test_a_method_is_told_with_what_was_measured_of_it(sites: Sites, tmp_path: P
         assert 'href="/leaderboard?run=mine&sort=ap"' in page
         assert "60 inputs of Scenes" in page  # what ships
         nothing = unescape(site.client.get("/methods/kernel_shap").text)
+        whole = unescape(site.client.get("/methods/fullgrad_plus").text)
     assert 'id="figures"' not in nothing
     assert "has measured it" in nothing
+    # the ablations measure it on the same scenes once more; those with black patches are another setting
+    assert "run=scenes-vit-on-scenes&" in whole
+    assert "run=scenes-vit-ablations-black&" in whole
+    for row in re.findall(r"<tr><td>.*?</tr>", whole):
+        assert "run=scenes-vit-ablations&" not in row or "libra-" in row
 
 
 def test_a_page_that_is_not_there(site: Site, refused: Check) -> None:
