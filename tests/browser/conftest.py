@@ -13,10 +13,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.serving import VISITED, launched, played, served, wait_for_maps
+from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.standin import Standin
 
+PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy machine is no fault of the page
+expect.set_options(timeout=PATIENCE)
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
@@ -83,7 +85,7 @@ class Visit:
         self.maps()
 
     def get(self, path: str) -> Any:
-        answer = httpx.get(self.address + path)
+        answer = HTTP.get(self.address + path)
         answer.raise_for_status()
         return answer.json()
 
@@ -141,6 +143,7 @@ def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "ligh
     context.add_init_script(SHIFTS)
     if not first:
         context.add_init_script(VISITED)
+    context.set_default_timeout(2 * PATIENCE)
     page = context.new_page()
     one = Visit(page, address)
     page.on("console", lambda message: one.complaints.append(message.text) if message.type in {"error", "warning"} else None)

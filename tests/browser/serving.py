@@ -31,6 +31,8 @@ EMBEDDED = {"image": "scenes-vit", "clip": "clip", "text": "reviews-bert"}
 FOR_PHOTOS = "photos-vit"
 VISITED = "localStorage.setItem('vitrine-visit', 'offered')"  # run in a page, it keeps the guided visit away
 READY = "Vitrine is at "
+#: Asks servers with patience; each call has a connection of its own, for a server closes those that are idle.
+HTTP = httpx.Client(timeout=300, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @contextmanager
@@ -106,7 +108,7 @@ def played(home: Path, engine: HasEngine, samples: Iterable[Path] = (), **settin
 def load_models(address: str, *names: str) -> None:
     """Ask a server for further models, and wait for them."""
     for name in names:
-        httpx.post(f"{address}/api/models", json={"name": name}).raise_for_status()
+        HTTP.post(f"{address}/api/models", json={"name": name}).raise_for_status()
         wait_until_loaded(address, name)
 
 
@@ -115,7 +117,7 @@ def wait_until_loaded(address: str, name: str) -> None:
     with httpx.stream("GET", f"{address}/api/models/events", params={"name": name}, timeout=300) as events:
         ends = (line for line in events.iter_lines() if line in {"event: loaded", "event: failed"})
         if next(ends, None) != "event: loaded":
-            raise RuntimeError(f"{name} could not be loaded: {httpx.get(f'{address}/api/models').text}")
+            raise RuntimeError(f"{name} could not be loaded: {HTTP.get(f'{address}/api/models').text}")
 
 
 def wait_for_maps(page: Page) -> None:

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, methods, visit
 from tests.browser.numbers import shown_range, shown_score
+from tests.browser.serving import HTTP
 from tests.server.conftest import png
 from tests.server.standin import METHODS_SHOWN, Standin
 
@@ -39,7 +40,7 @@ class Stage:
         seed = len(self.engine.calls)
         files = None if kind == "text" else {"image": ("a.png", png(seed))}
         fields = {"text": f"a dull film {seed}", **fields} if kind == "text" else fields
-        answer = httpx.post(f"{self.visit.address}/api/explanations?wait=1", data={**ASKED[kind], **fields}, files=files)
+        answer = HTTP.post(f"{self.visit.address}/api/explanations?wait=1", data={**ASKED[kind], **fields}, files=files)
         answer.raise_for_status()
         self.visit.open(f"/{kind}?id={answer.json()['id']}")
         return answer.json()
@@ -55,7 +56,7 @@ def stage(browser: Browser, standin: tuple[str, Standin]) -> Iterator[Stage]:
 
 def seen(desk: Visit) -> bytes:
     """The picture that the model saw, as a PNG file."""
-    data = httpx.get(f"{desk.address}/api/explanations/{desk.id}/input.png").content
+    data = HTTP.get(f"{desk.address}/api/explanations/{desk.id}/input.png").content
     assert Image.open(io.BytesIO(data)).format == "PNG"
     return data
 

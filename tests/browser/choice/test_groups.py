@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -14,7 +13,7 @@ from explainers import Abstention, ExplainerError
 from explainers.models.calibration import Calibration, Line
 from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.serving import HTTP, played
 from tests.server.conftest import png
 from tests.server.standin import CATALOGUE, Standin
 
@@ -51,7 +50,7 @@ def stage(browser: Browser, playing: tuple[str, Standin]) -> Iterator[Visit]:
 def explained(stage: Visit, seed: int) -> Any:
     """Have something new explained, and open its page."""
     files = {"image": ("a.png", png(seed))}
-    answer = httpx.post(f"{stage.address}/api/explanations?wait=1", data={"model": MODEL}, files=files)
+    answer = HTTP.post(f"{stage.address}/api/explanations?wait=1", data={"model": MODEL}, files=files)
     answer.raise_for_status()
     stage.open(f"/image?id={answer.json()['id']}")
     return answer.json()

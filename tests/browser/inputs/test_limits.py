@@ -6,14 +6,13 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.serving import HTTP, played
 from tests.server.standin import Standin
 
 
@@ -50,7 +49,7 @@ def posts(desk: Visit) -> list[str]:
 def refusal(address: str, **fields: Any) -> Any:
     """What the server says of the same."""
     image = fields.pop("image", None)
-    answer = httpx.post(f"{address}/api/explanations", data=fields, files={"image": ("photo.png", image)} if image else None)
+    answer = HTTP.post(f"{address}/api/explanations", data=fields, files={"image": ("photo.png", image)} if image else None)
     assert answer.status_code in (413, 422)
     return answer.json()
 

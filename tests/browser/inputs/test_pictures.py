@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,6 +12,7 @@ from playwright.sync_api import expect
 from embedded.recipes.data.scenes import render
 from tests.browser.conftest import Visit
 from tests.browser.image_plates import check_plates, colours
+from tests.browser.serving import HTTP
 
 
 def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
@@ -93,7 +93,7 @@ def test_a_broken_file_says_what_to_send_and_changes_nothing(desk: Visit, broken
     desk.open("/image")
     data = scene(3, 224, 224)[0]
     data = b"this is no picture" if broken == "text" else data[: len(data) // 2]
-    refusal = httpx.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit"}, files={"image": ("p.png", data)}).json()
+    refusal = HTTP.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit"}, files={"image": ("p.png", data)}).json()
     before = desk.page.url, colours(desk, desk.document()["maps"][0]).tolist()
     desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": data})
     alert = desk.page.locator("#specimen-problem [role=alert]")

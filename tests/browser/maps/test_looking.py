@@ -7,7 +7,6 @@ import io
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import numpy as np
 import pytest
 from matplotlib import colormaps
@@ -19,6 +18,7 @@ from safetensors.torch import load
 from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, place
 from tests.browser.conftest import Visit, view, visit
 from tests.browser.pages.test_text import word_scores
+from tests.browser.serving import HTTP
 
 
 def canvas(desk: Visit, selector: str) -> NDArray[np.float64]:
@@ -32,7 +32,7 @@ def face(desk: Visit, spec: str) -> NDArray[np.float64]:
 
 
 def fetched(desk: Visit, path: str) -> NDArray[np.float64]:
-    data = httpx.get(f"{desk.address}/api/explanations/{desk.id}/{path}").content
+    data = HTTP.get(f"{desk.address}/api/explanations/{desk.id}/{path}").content
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), np.float64)
 
 
@@ -93,7 +93,7 @@ def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Vis
     desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": buffer.getvalue()})
     desk.next_maps(before)
     one = desk.document()
-    tensor = load(httpx.get(f"{desk.address}/api/explanations/{desk.id}/tensors.safetensors").content)["pixel_values"][0]
+    tensor = load(HTTP.get(f"{desk.address}/api/explanations/{desk.id}/tensors.safetensors").content)["pixel_values"][0]
     seen = fetched(desk, "input.png")
     assert list(seen.shape[1::-1]) == one["input"]["seen"] == list(tensor.shape[:0:-1])
     # the same up to a factor and an offset for each channel: the normalisation

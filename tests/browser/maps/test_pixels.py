@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from urllib.parse import quote
 
-import httpx
 import numpy as np
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import colour_ends, shown
+from tests.browser.serving import HTTP
 
 FINE, COARSE = "input_x_gradient?at=pixels", "fullgrad_plus:libra"
 PAGE = f"/image?opacity=100&methods={quote(FINE)}&methods={COARSE}"
@@ -35,7 +35,7 @@ def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
     plate = desk.plate(FINE)
     one = next(one for one in desk.document()["maps"] if one["method"] == FINE)
     path = f"/api/explanations/{desk.id}/maps/{quote(FINE, safe='')}.npy"
-    pixels = np.load(io.BytesIO(httpx.get(desk.address + path, params={"at": "pixels"}).content))
+    pixels = np.load(io.BytesIO(HTTP.get(desk.address + path, params={"at": "pixels"}).content))
     expect(desk.plate(COARSE).locator(".level")).to_be_hidden()
     switch = plate.get_by_role("group", name="resolution")
     expect(switch.get_by_role("button", name="patches")).to_have_attribute("aria-pressed", "true")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
+from tests.browser.serving import HTTP
 from tests.browser.typefaces import TYPEFACES
 from tests.conftest import ROOT
 
@@ -26,10 +26,10 @@ def test_the_fonts_are_small_and_licensed() -> None:
 
 def test_browsers_keep_fonts_and_ask_again_about_the_rest(address: str) -> None:
     for file in FONTS.glob("*.woff2"):
-        answer = httpx.get(f"{address}/static/fonts/{file.name}")
+        answer = HTTP.get(f"{address}/static/fonts/{file.name}")
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert answer.headers["content-type"] == "font/woff2"
-    assert httpx.get(f"{address}/static/styles/fonts.css").headers["cache-control"] == "no-cache"
+    assert HTTP.get(f"{address}/static/styles/fonts.css").headers["cache-control"] == "no-cache"
 
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)

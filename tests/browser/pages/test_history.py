@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import percent
+from tests.browser.serving import HTTP
 
 
 def fill(desk: Visit) -> tuple[Any, Any, Any]:
@@ -86,9 +86,9 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     records.nth(1).get_by_role("button", name="Delete").click()
     records.nth(1).get_by_role("button", name="for good").click()
     expect(records).to_have_count(2)
-    assert httpx.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
+    assert HTTP.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
 
-    httpx.delete(f"{desk.address}/api/explanations/{second['id']}")
+    HTTP.delete(f"{desk.address}/api/explanations/{second['id']}")
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
     expect(records).to_have_count(1)

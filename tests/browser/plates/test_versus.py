@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import shown, shown_range, shown_score
+from tests.browser.serving import HTTP
 
 MINUS = "\u2212"
 # a few that differ in what they promise: one map for all classes, a signed one, an unsigned one
@@ -114,7 +115,7 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
 def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> None:
     """FullGrad under Libra is linear in the signal at the logits, so subtracting two maps must give the server's map of a rather than b."""
     spec = "fullgrad_plus:libra"
-    picture = httpx.get(f"{desk.address}/api/samples/dog-cat/image").content
+    picture = HTTP.get(f"{desk.address}/api/samples/dog-cat/image").content
 
     def asked(**fields: str | list[str]) -> Any:
         data = {"model": "scenes-vit", "methods": spec, **fields}

@@ -12,6 +12,7 @@ from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
+from tests.browser.serving import HTTP
 
 PATIENCE = 120_000
 TINTS = "(buttons) => buttons.map((button) => [button.className.split(' ')[0], Number(button.style.getPropertyValue('--a'))])"
@@ -29,7 +30,7 @@ def explained(visit: Visit, **fields: Any) -> str:
 
 def sample(visit: Visit, model: str) -> bytes:
     found = next(one for one in visit.get("/api/samples")["samples"] if one["model"] == model)
-    return httpx.get(visit.address + found["image"]).content
+    return HTTP.get(visit.address + found["image"]).content
 
 
 def flipped(picture: bytes) -> bytes:

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import MINUS, percent, shown, shown_score
+from tests.browser.serving import HTTP
 from tests.browser.tools.test_words import ROWS, opened
 
 
@@ -61,7 +62,7 @@ def test_the_example_is_a_stored_result(desk: Visit) -> None:
     desk.open("/text")
     part = opened(desk, "probe")
     part.get_by_text("What such a probe finds").click()
-    stored = httpx.get(f"{desk.address}/static/tools/probe-example.json").json()
+    stored = HTTP.get(f"{desk.address}/static/tools/probe-example.json").json()
     example = part.locator(".example")
     expect(example.locator("tbody tr")).to_have_count(len(stored["rows"]))
     expect(example).to_contain_text("A stored result of reviews-bert, second edition, whatever model is on this page")

@@ -6,13 +6,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.numbers import percent, shown_range, shown_score
-from tests.browser.serving import load_models, played
+from tests.browser.serving import HTTP, load_models, played
 from tests.server.conftest import png
 from tests.server.standin import KINDS, METHODS_SHOWN, Standin
 
@@ -41,7 +40,7 @@ def small(browser: Browser, playing: str) -> Iterator[Visit]:
 
 def explained(stage: Visit, seed: int, **fields: Any) -> Any:
     """Have the first model explain something new, and open its page."""
-    answer = httpx.post(
+    answer = HTTP.post(
         f"{stage.address}/api/explanations?wait=1",
         data={"model": FIRST, "methods": METHODS_SHOWN, **fields},
         files={"image": ("a.png", png(seed))},
@@ -176,7 +175,7 @@ def test_places_are_found_across_crops_and_cuttings(stage: Visit) -> None:
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
     asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": METHODS_SHOWN}
-    one = httpx.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
+    one = HTTP.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
     small.open(f"/text?id={one['id']}")
     small.page.get_by_role("button", name="Ask more").click()
     second = compared(small, "timm/other")

@@ -8,12 +8,11 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.serving import HTTP, played
 from tests.server.conftest import png
 from tests.server.standin import Standin
 
@@ -43,7 +42,7 @@ def desk(browser: Browser, stage: str) -> Iterator[Visit]:
 
 
 def made(desk: Visit) -> str:
-    answer = httpx.post(
+    answer = HTTP.post(
         f"{desk.address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files={"image": ("photo.png", png(), "image/png")}
     )
     return str(answer.json()["id"])

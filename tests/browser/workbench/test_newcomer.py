@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
 from tests.browser.numbers import percent
+from tests.browser.serving import HTTP
 
 LOW = 900  # pixels of a laptop's window
 
@@ -143,7 +143,7 @@ def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> Non
         "against": "negative",
         "methods": ["rollout"],
     }
-    found = httpx.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
+    found = HTTP.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
     page = desk.open(f"/text?id={found['id']}")
     page.locator("#gone").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)

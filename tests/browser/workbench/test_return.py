@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, methods, view, visit
+from tests.browser.serving import HTTP
 from tests.server.standin import Standin
 
 
@@ -176,9 +176,9 @@ def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> N
     ask = f"{quick.address}/api/explanations?wait=1"
     file = {"image": ("photo.png", photo(5)["buffer"])}
     made = {
-        "/image": httpx.post(ask, data={"model": "scenes-vit"}, files=file).json()["id"],
-        "/prompt": httpx.post(ask, data={"model": "clip", "prompt": "a dog"}, files=file).json()["id"],
-        "/text": httpx.post(ask, data={"model": "reviews-bert", "text": "good"}).json()["id"],
+        "/image": HTTP.post(ask, data={"model": "scenes-vit"}, files=file).json()["id"],
+        "/prompt": HTTP.post(ask, data={"model": "clip", "prompt": "a dog"}, files=file).json()["id"],
+        "/text": HTTP.post(ask, data={"model": "reviews-bert", "text": "good"}).json()["id"],
     }
     for path in made:
         for own, one in made.items():
@@ -202,7 +202,7 @@ def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(quick: V
     page.get_by_role("link", name="explain a review").click()
     page.wait_for_url("**/text")
     for path, accept in (("/nothing", "*/*"), ("/api/explanations/nothing", "text/html")):
-        found = httpx.get(quick.address + path, headers={"Accept": accept})
+        found = HTTP.get(quick.address + path, headers={"Accept": accept})
         assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
 
 
