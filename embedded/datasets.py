@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from embedded.recipes.data.scenes import KINDS, render
+from embedded.recipes.data.scenes import KINDS, Scene, render
 from explainers.datasets import Dataset, Folder, Sample, Thing, dataset
 
 SEED = 20_250_101  # of scenes that no training has seen
@@ -20,23 +20,39 @@ SIDE = 112  # pixels, as scenes-vit reads them
 MANY = 100_000
 
 
-@dataset("scenes", title="Scenes", kind="image", gives=("class", "mask"))
+@dataset("scenes", title="Scenes", kind="image", gives=("class", "mask", "others"))
 def scenes(place: Folder) -> Dataset:
     """Pictures of one to four things out of 48 kinds on a plain ground, rendered from a seed of their own, with the exact pixels of each
     thing. Any of its kinds is a right class of a scene; the largest is explained.
     """
 
     def read(number: int) -> Sample:
-        scene = render(np.random.default_rng([SEED, number]), SIDE)
-        things = [Thing(label=item.kind, mask=item.mask) for item in scene.objects]
-        things.sort(key=lambda thing: -int(thing.mask.sum()))
-        labels = tuple(str(thing.label) for thing in things)
-        return Sample(name=f"{number:05d}", image=scene.image, labels=labels, things=tuple(things))
+        return _sample(number, render(np.random.default_rng([SEED, number]), SIDE))
 
     return Dataset(name="scenes", kind="image", length=MANY, classes=KINDS, read=read)
 
 
-@dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask"))
+@dataset("scenes-pairs", title="Scenes of two things", kind="image", gives=("class", "mask", "others"))
+def pairs(place: Folder) -> Dataset:
+    """Scenes of exactly two things of different kinds, with the exact pixels of each: does a map of one leave out the other? With the
+    target ``each`` both are explained in turn.
+    """
+
+    def read(number: int) -> Sample:
+        return _sample(number, render(np.random.default_rng([SEED, MANY + 1, number]), SIDE, count=2))
+
+    return Dataset(name="scenes-pairs", kind="image", length=MANY, classes=KINDS, read=read)
+
+
+def _sample(number: int, scene: Scene) -> Sample:
+    """A scene with its things, the largest first."""
+    things = [Thing(label=item.kind, mask=item.mask) for item in scene.objects]
+    things.sort(key=lambda thing: -int(thing.mask.sum()))
+    labels = tuple(str(thing.label) for thing in things)
+    return Sample(name=f"{number:05d}", image=scene.image, labels=labels, things=tuple(things))
+
+
+@dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask", "others"))
 def mosaic(place: Folder) -> Dataset:
     """Four scenes of one thing each, all of different kinds, side by side in two rows: the grid pointing game. Any of the four kinds is
     a right class; the one at the top left is explained.

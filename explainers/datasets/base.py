@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -77,6 +77,7 @@ class Dataset:
 
     classes  names of its classes, in the order of their indices; empty where they are not numbered
     read     the sample at a place, 0 to ``length`` - 1
+    gives    what is known of its inputs: keys of ``explainers.datasets.GIVES``; :func:`open_dataset` fills it in
     """
 
     name: str
@@ -84,6 +85,7 @@ class Dataset:
     length: int
     read: Callable[[int], Sample] = field(repr=False)
     classes: Sequence[str] = ()
+    gives: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.length
@@ -102,6 +104,10 @@ class Dataset:
             return list(range(self.length))
         drawn: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
         return drawn
+
+    def at(self, places: Sequence[int]) -> Dataset:
+        """The data set of the inputs at these places alone, in this order."""
+        return replace(self, length=len(places), read=lambda place: self.read(places[place]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:
         """The index of a label among the model's classes; None where the model has no such class.

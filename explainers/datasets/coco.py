@@ -116,7 +116,7 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
 
 
-@dataset("coco", title="COCO 2017", kind="image", gives=("class", "mask"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
+@dataset("coco", title="COCO 2017", kind="image", gives=("class", "mask", "others"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
 def coco(place: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.
@@ -128,7 +128,7 @@ def coco(place: Folder) -> Dataset:
     "coco-zebra-elephant",
     title="COCO 2017, zebras with elephants",
     kind="image",
-    gives=("class", "mask"),
+    gives=("class", "mask", "others"),
     layout=_COCO_LAYOUT,
     source=_COCO,
     get=_COCO_GET,
@@ -142,7 +142,7 @@ def zebra_elephant(place: Folder) -> Dataset:
     "voc",
     title="Pascal VOC 2012 segmentation",
     kind="image",
-    gives=("class", "mask"),
+    gives=("class", "mask", "others"),
     layout="""
 VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt
 VOCdevkit/VOC2012/JPEGImages/2007_000033.jpg ...

@@ -6,7 +6,7 @@ import csv
 import difflib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,13 @@ from explainers.methods.citation import Citation
 from explainers.models.inputs.images import read_image
 
 #: What a data set may give besides its inputs.
-GIVES = {"class": "classes", "mask": "masks of objects", "rationale": "words that people marked", "cell": "mosaics of four pictures"}
+GIVES = {
+    "class": "classes",
+    "mask": "masks of objects",
+    "others": "masks of several objects of different classes",
+    "rationale": "words that people marked",
+    "cell": "mosaics of four pictures",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +55,7 @@ class DatasetEntry:
         place = Folder(self, Path() if folder is None else folder)
         if self.layout and not place.path.exists():
             raise ExplainerError(f"There is no {place.path}, where {self.title} should be. {self.where}")
-        return self.opener(place)
+        return replace(self.opener(place), gives=self.gives)
 
     @property
     def where(self) -> str:

@@ -14,7 +14,7 @@ from PIL import Image
 from explainers.evaluation.measuring import Bench, Row
 from explainers.evaluation.statistics import columns_of
 from explainers.metrics import Metric
-from explainers.models.base import ImageInput, TextInput
+from explainers.models.base import TextInput
 from explainers.rendering.overlays import lay_over
 
 AMONG = 100  # inputs: examples are chosen among the first ones, so that a report stays small
@@ -26,32 +26,31 @@ _STEPS = 127
 def examples_of(bench: Bench, rows: list[Row]) -> dict[str, Any]:
     """The examples of a run as plain data.
 
-    inputs  place in the data set -> name, explained class, and the picture as the model saw it (JPEG, base64) or its words
-    maps    method -> place -> scores of patches or words, as whole numbers from -127 to 127, base64
+    inputs  number among the explained classes of inputs -> name, class, and the picture as the model saw it (JPEG, base64) or its words
+    maps    method -> number -> scores of patches or words, as whole numbers from -127 to 127, base64
     grid    (rows, columns) of the patches; absent for texts
-    chosen  metric -> method -> best and worst, each a list of [place, value]
+    chosen  metric -> method -> best and worst, each a list of [number, value]
     """
     methods = list(bench.plan.methods)
     among = rows[: AMONG * len(methods)]
-    places = [row["index"] for row in among[:: len(methods)]]
-    chosen = {metric.name: _chosen(metric, among, methods, places) for metric in bench.metrics}
+    count = len(among) // len(methods)
+    chosen = {metric.name: _chosen(metric, among, methods) for metric in bench.metrics}
     wanted: dict[str, set[int]] = {method: set() for method in methods}
     for of_method in chosen.values():
         for method, ends in of_method.items():
-            wanted[method] |= {place for end in ends.values() for place, _ in end}
+            wanted[method] |= {number for end in ends.values() for number, _ in end}
     maps: dict[str, dict[str, str]] = {method: {} for method in methods}
-    for row in among:
-        if row["index"] in wanted[row["method"]]:
-            maps[row["method"]][str(row["index"])] = packed(row["scores"])
-    needed = set().union(*wanted.values())
-    inputs = {str(place): _input(bench, place, among[i * len(methods)]) for i, place in enumerate(places) if place in needed}
-    examples: dict[str, Any] = {"among": len(places), "inputs": inputs, "maps": maps, "chosen": chosen}
+    for i, row in enumerate(among):
+        if i // len(methods) in wanted[row["method"]]:
+            maps[row["method"]][str(i // len(methods))] = packed(row["scores"])
+    inputs = {str(number): _input(bench, among[number * len(methods)]) for number in sorted(set().union(*wanted.values()))}
+    examples: dict[str, Any] = {"among": count, "inputs": inputs, "maps": maps, "chosen": chosen}
     if bench.data.kind == "image":
-        examples["grid"] = list(_grid(bench, places[0]))
+        examples["grid"] = list(_grid(bench, among[0]["index"]))
     return examples
 
 
-def _chosen(metric: Metric, rows: list[Row], methods: list[str], places: list[int]) -> dict[str, Any]:
+def _chosen(metric: Metric, rows: list[Row], methods: list[str]) -> dict[str, Any]:
     columns = columns_of(metric, rows, methods)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = columns[..., 0] if metric.combine is None else metric.combine(columns)
@@ -61,9 +60,7 @@ def _chosen(metric: Metric, rows: list[Row], methods: list[str], places: list[in
         column = values[:, number]
         order = [i for i in np.argsort(-sign * column, kind="stable").tolist() if np.isfinite(column[i])]
         best, worst = order[:EACH], order[::-1][: min(EACH, max(0, len(order) - EACH))]
-        cases[method] = {
-            end: [[places[i], float(f"{column[i]:.6g}")] for i in picked] for end, picked in (("best", best), ("worst", worst))
-        }
+        cases[method] = {end: [[i, float(f"{column[i]:.6g}")] for i in picked] for end, picked in (("best", best), ("worst", worst))}
     return cases
 
 
@@ -80,18 +77,14 @@ def unpacked(text: str) -> NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 
-def _record(bench: Bench, place: int) -> ImageInput | TextInput:
-    return bench.model.prepare(bench.data[place].given).inputs[0]
-
-
 def _grid(bench: Bench, place: int) -> tuple[int, int]:
     grid = bench.model.layout_of(bench.model.tensors(bench.data[place].given)).grid
     assert grid is not None
     return grid
 
 
-def _input(bench: Bench, place: int, row: Row) -> dict[str, Any]:
-    record = _record(bench, place)
+def _input(bench: Bench, row: Row) -> dict[str, Any]:
+    record = bench.model.prepare(bench.data[row["index"]].given).inputs[0]
     about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
     if isinstance(record, TextInput):
         return {**about, "words": [word.text for word in record.words if word.tokens]}

@@ -21,6 +21,11 @@ figcaption { font-size: 12px; max-width: 14rem } svg { overflow: visible } svg t
 """
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
 _DRAWN = 8  # methods whose curves are drawn
+_EXPLAINED = {
+    "predicted": "the predicted class",
+    "gold": "the class that the data set gives",
+    "each": "each class that the data set gives",
+}
 _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a148", "#ba4e00")
 
 
@@ -29,7 +34,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     plan = report["plan"]
     title = f"{plan['model']} on {report['dataset']['title']}"
     facts = (
-        f"{report['inputs']} inputs, drawn with seed {plan['seed']}. Explained: the {plan['target']} class. "
+        f"{report['inputs']} inputs, drawn with seed {plan['seed']}. Explained: {_EXPLAINED[plan['target']]}. "
         f"Tokens are taken away: {plan['how'] or 'as suits the model'}. "
         f"Intervals hold {report['interval']['level']:.0%} of {report['interval']['draws']} paired bootstrap draws of the inputs."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from explainers.datasets import Dataset, Sample
+from explainers.datasets import Dataset, Sample, Thing
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.asking import Answers
@@ -68,6 +68,14 @@ class Bench:
             return label
         return list(self.data.classes).index(label) if label in self.data.classes else None
 
+    def gold(self, sample: Sample) -> int | None:
+        """The class that the data set gives an input, of several the first that the model knows; None where it knows none."""
+        return next((index for index in map(self.class_of, sample.labels) if index is not None), None)
+
+    def named(self, index: int) -> int | str:
+        """A class as ``explain`` takes it."""
+        return index if self.prompts is None else self.prompts[index]
+
     def takes_in(self, label: str | int, target: int) -> bool:
         """Whether a label of the data set is the class ``target`` of the model, or a group that it belongs to."""
         if self.prompts is not None:
@@ -84,44 +92,74 @@ class Bench:
 
 
 def rows_of(bench: Bench, place: int) -> list[Row]:
-    """The rows of one input, one a method: index, name, explained class, values of the metrics, curves, and scores.
+    """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores.
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
     at random depend on ``place`` alone, so rows are the same whichever were computed before.
     """
     sample = bench.data[place]
     logits = bench.answers(sample.given)
-    gold = next((index for index in map(bench.class_of, sample.labels) if index is not None), None)
-    target = int(logits.argmax()) if bench.plan.target == "predicted" else gold
-    if target is None:
-        raise ExplainerError(f"{sample.name} is of class {sample.labels[:1]}, which {bench.model.name} does not know: target=predicted.")
-    return Measured(bench, sample, place, target, gold, logits).rows()
-
-
-class Measured:
-    """One input, explained; what metrics take is made when it is asked for."""
-
-    def __init__(self, bench: Bench, sample: Sample, place: int, target: int, gold: int | None, logits: Tensor) -> None:
-        self.bench, self.sample, self.place, self.target, self.gold = bench, sample, place, target, gold
-        order = logits.argsort(descending=True, stable=True).tolist()
-        self.runner_up = next((index for index in order if index != target), target)
-        wanted = [target, self.runner_up] if "other" in bench.needs else [target]
-        self.specs = list(bench.plan.methods)
-        self.explanation: Explanation = explain(
-            bench.model,
-            sample.given,
-            [self._named(index) for index in wanted],
-            self.specs,
-            prompts=bench.prompts,
-            seed=place,
-            cancelled=bench.cancelled,
+    targets = _targets(bench, sample, logits)
+    order = logits.argsort(descending=True, stable=True).tolist()
+    runners_up = [next((index for index in order if index != target), target) for target in targets]
+    wanted = list(dict.fromkeys([*targets, *(runners_up if "other" in bench.needs else [])]))
+    explanation: Explanation = explain(
+        bench.model,
+        sample.given,
+        [bench.named(index) for index in wanted],
+        list(bench.plan.methods),
+        prompts=bench.prompts,
+        seed=place,
+        cancelled=bench.cancelled,
+    )
+    rows: list[Row] = []
+    for target, runner_up in zip(targets, runners_up, strict=True):
+        maps, others = (
+            [explanation[spec, wanted.index(index)] for spec in bench.plan.methods] if index in wanted else []
+            for index in (target, runner_up)
         )
-        self.maps = [self.explanation[spec] for spec in self.specs]
-        self.scores = torch.stack([attribution.scores[attribution.content] for attribution in self.maps])
+        gold = target if bench.plan.target == "each" else bench.gold(sample)
+        measured = Measured(
+            bench=bench, sample=sample, place=place, target=target, gold=gold, explanation=explanation, maps=maps, others=others
+        )
+        rows += measured.rows()
+    return rows
 
-    def _named(self, index: int) -> int | str:
-        """A class as ``explain`` takes it."""
-        return index if self.bench.prompts is None else self.bench.prompts[index]
+
+def _targets(bench: Bench, sample: Sample, logits: Tensor) -> list[int]:
+    """The classes that are explained. Raises ExplainerError where the model knows none of those that the data set gives."""
+    if bench.plan.target == "predicted":
+        return [int(logits.argmax())]
+    gold = bench.gold(sample)
+    if gold is None:
+        raise ExplainerError(f"{sample.name} is of class {sample.labels[:1]}, which {bench.model.name} does not know: target=predicted.")
+    if bench.plan.target == "gold":
+        return [gold]
+    labels = [*sample.labels, *(thing.label for thing in sample.things if thing.label is not None)]
+    return [index for index in dict.fromkeys(map(bench.class_of, labels)) if index is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One class of one input, explained; what metrics take is made when it is asked for.
+
+    target  the explained class; gold  the one that the data set gives, None where it gives none that the model knows
+    maps    of the explained class, one a method; others  of the runner-up, empty where no metric takes them
+    """
+
+    bench: Bench
+    sample: Sample
+    place: int
+    target: int
+    gold: int | None
+    explanation: Explanation
+    maps: list[Attribution]
+    others: list[Attribution]
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """Of each method the scores of patches or word pieces, (M, N)."""
+        return _content_scores(self.maps)
 
     def rows(self) -> list[Row]:
         """One row a method."""
@@ -202,6 +240,8 @@ class Measured:
         if need in ("mask", "labelled"):
             masks = self._masks
             return None if masks is None else masks[need == "labelled"].expand(count, -1, -1)
+        if need == "others":
+            return None if self._other_masks is None else self._other_masks.expand(count, -1, -1, -1)
         if need == "cell":
             return self._cell
         if need in ("word_scores", "rationale"):
@@ -212,12 +252,10 @@ class Measured:
                 [float("nan") if attribution.completeness_error is None else attribution.completeness_error for attribution in self.maps]
             )
         if need == "other":
-            label = self.explanation.targets[-1].label
-            return torch.stack(
-                [self.explanation[spec, label].scores[attribution.content] for spec, attribution in zip(self.specs, self.maps, strict=True)]
-            )
+            return _content_scores(self.others)
         disturb = randomised_scores if need == "randomised" else disturbed_scores
-        return disturb(self.bench.model, self.explanation.tensors, self._named(self.target), self.specs, self.place)
+        named = self.bench.named(self.target)
+        return disturb(self.bench.model, self.explanation.tensors, named, self.bench.plan.methods, self.place)
 
     @property
     def _maps(self) -> Tensor | None:
@@ -235,7 +273,17 @@ class Measured:
         labelled = _as_seen(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(seen)
         return (torch.from_numpy(seen)[None], torch.from_numpy(labelled)[None]) if (seen & labelled).any() else None
 
-    def _things(self) -> list[Any]:
+    @cached_property
+    def _other_masks(self) -> Tensor | None:
+        """Masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is seen."""
+        record, things = self.explanation.input, self._things()
+        if not isinstance(record, ImageInput):
+            return None
+        masks = [_as_seen(thing.mask, record) for thing in self.sample.things if thing not in things]
+        seen = [torch.from_numpy(mask) for mask in masks if mask.any()]
+        return torch.stack(seen)[None] if seen else None
+
+    def _things(self) -> list[Thing]:
         """The objects of the explained class."""
         return [thing for thing in self.sample.things if thing.label is None or self.bench.takes_in(thing.label, self.target)]
 
@@ -260,6 +308,11 @@ def _as_seen(mask: Mask, record: ImageInput) -> Mask:
     """A mask of the original, cut and resized as the picture was; each pixel takes the nearest."""
     picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
     return np.array(picture)
+
+
+def _content_scores(maps: Sequence[Attribution]) -> Tensor:
+    """The scores (M, N) of patches or word pieces."""
+    return torch.stack([attribution.scores[attribution.content] for attribution in maps])
 
 
 def _number(value: float) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from explainers.datasets import DATASETS, Dataset
+from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
@@ -17,9 +17,9 @@ from explainers.models.base import Model
 
 __all__ = ["Plan", "make_plan"]
 
-Explained = Literal["predicted", "gold"]
+Explained = Literal["predicted", "gold", "each"]
 #: What a data set has to give for a metric that takes this.
-_GIVEN_BY = {"gold": "class", "mask": "mask", "labelled": "mask", "cell": "cell", "rationale": "rationale"}
+_GIVEN_BY = {"gold": "class", "mask": "mask", "labelled": "mask", "others": "others", "cell": "cell", "rationale": "rationale"}
 _WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
@@ -31,7 +31,7 @@ class Plan:
     model    as ``explainers.load`` takes it; dataset  a name of ``explainers.datasets``
     methods  specs; metrics  names
     limit    how many inputs, drawn with ``seed``; None: all
-    target   the explained class: the one that the model predicts, or the one that the data set gives
+    target   the explained class: the one that the model predicts, the one that the data set gives, or each that it gives, in turn
     how      in which way tokens are taken away; None: as suits the model
     """
 
@@ -85,7 +85,7 @@ def make_plan(
         raise ExplainerError("The limit must be at least 1 input.")
     if how is not None and how not in _WAYS[kind]:
         raise ExplainerError(f"how={how!r} is no way to take tokens from {kind}s: choose {', '.join(_WAYS[kind])}.")
-    if target == "gold" and "class" not in DATASETS[data.name].gives:
+    if target != "predicted" and "class" not in data.gives:
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
     if model.kind == "clip" and not data.classes:
         raise ExplainerError(f"{model.name} compares pictures with names, and {data.name} has no list of classes.")
@@ -133,9 +133,8 @@ def lacking(metric: Metric, data: Dataset, methods: int) -> str | None:
     """Why a metric cannot be measured on a data set; None where it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(metric.kinds)}s, and {data.name} holds {data.kind}s"
-    gives = DATASETS[data.name].gives
     for need in sorted(metric.needs):
-        if need in _GIVEN_BY and _GIVEN_BY[need] not in gives:
+        if need in _GIVEN_BY and _GIVEN_BY[need] not in data.gives:
             return f"{data.name} gives no {_GIVEN_BY[need]}"
     if metric.name in _SEVERAL and methods < 2:
         return "it compares several methods"

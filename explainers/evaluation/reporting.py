@@ -15,7 +15,7 @@ from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import Bench
 from explainers.evaluation.rows import write_json, write_whole
 from explainers.evaluation.running import FORMAT, Run
-from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of
+from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of_rows
 from explainers.metrics import Metric
 from explainers.metrics.removal import LEFT, MOST
 
@@ -49,12 +49,13 @@ def _write(path: Path, text: str) -> None:
 def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """The report as plain data.
 
-    results  metric -> method -> value, standard error, ends of the interval, inputs counted, whether it cannot be told from the best
+    results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it cannot
+             be told from the best
     apart    metric -> p of every pair of methods, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
     """
     methods = list(bench.plan.methods)
-    weights = weights_of(len(run.rows) // len(methods))
+    weights = weights_of_rows(run.rows, methods)
     entry = DATASETS[bench.data.name]
     results, apart = {}, {}
     for metric in bench.metrics:

@@ -59,6 +59,13 @@ def weights_of(inputs: int, seed: int = 0) -> Numbers:
     return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=DRAWS).astype(np.float64)
 
 
+def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
+    """How often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
+    numbers: dict[int, int] = {}
+    places = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
+    return weights_of(len(numbers))[:, places]
+
+
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
     """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
     there: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
@@ -97,7 +104,9 @@ def _apart(drawn: Numbers, known: NDArray[np.bool_]) -> Numbers:
 
 
 def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
-    """The columns of a metric (inputs, M, columns) of rows in the order of the inputs, each with all methods in their order."""
+    """The columns of a metric (inputs, M, columns) of rows in the order of the inputs, each with all methods in their order. An input of
+    which several classes are explained counts as so many.
+    """
     inputs = len(rows) // len(methods)
     listed = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]
     return np.array(listed, np.float64).reshape(inputs, len(methods), len(metric.columns))

@@ -81,6 +81,24 @@ def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
     )
 
 
+@metric(
+    "own_object",
+    title="Explained object lit most",
+    family="localisation",
+    takes=["maps", "mask", "others"],
+    direction="higher",
+    kinds=("image",),
+)
+def own_object(maps: Tensor, mask: Tensor, others: Tensor) -> Tensor:
+    """How often the map has more positive score per covered patch on the explained object than on any other object of the picture. Where
+    each of two objects is explained in turn, a map that is the same for both does so half of the time.
+    """
+    size = (maps.shape[1], maps.shape[2])
+    covers = F.adaptive_avg_pool2d(torch.cat([mask[:, None], others], 1).double(), size)
+    densities = torch.tensor([[density(scores, cover) for cover in row] for scores, row in zip(maps, covers, strict=True)])
+    return (densities[:, 0] > densities[:, 1:].amax(1)).double()
+
+
 @metric("energy", title="Energy inside", family="localisation", takes=["maps", "mask"], direction="higher", source=ENERGY, kinds=("image",))
 def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
     """The share of the map's positive scores that lies on the object."""

@@ -36,6 +36,7 @@ NEEDS: dict[str, str] = {
     "maps": "(B, rows, columns): one score for each patch",
     "mask": "bool (B, height, width): where the explained object is",
     "labelled": "bool (B, height, width): which pixels the data set says anything about",
+    "others": "bool (B, K, height, width): where each of the other objects is",
     "cell": "int (B, 2): row and column of the picture of the explained class in a mosaic of two rows of two",
     "word_scores": "(B, W): one score for each word",
     "rationale": "bool (B, W): the words that people marked",

@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--metrics", metavar="LIST", default="mif,lif,srg", help="names separated by commas, or all (default: mif,lif,srg)")
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
-    parser.add_argument("--target", choices=("predicted", "gold"), default="predicted", help="which class is explained")
+    parser.add_argument("--target", choices=("predicted", "gold", "each"), default="predicted", help="which class is explained")
     parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")

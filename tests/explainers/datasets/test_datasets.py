@@ -39,7 +39,20 @@ FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
 def test_every_data_set_has_a_sample() -> None:
     with_files = {name for name, entry in DATASETS.items() if entry.layout}
     assert with_files == FACTS.keys() == MAKERS.keys()
-    assert {"scenes", "scenes-mosaic", "sample-photos", "sample-reviews"} == DATASETS.keys() - with_files
+    assert {"scenes", "scenes-mosaic", "scenes-pairs", "sample-photos", "sample-reviews"} == DATASETS.keys() - with_files
+
+
+def test_pairs_are_of_two_kinds_and_a_part_of_a_data_set_keeps_its_order() -> None:
+    pairs = open_dataset("scenes-pairs")
+    part = pairs.at([7, 3])
+    assert (len(part), part.gives, part.classes) == (2, ("class", "mask", "others"), pairs.classes)
+    assert [sample.name for sample in part] == ["00007", "00003"]
+    for sample in part:
+        first, second = sample.things
+        assert sample.labels == (first.label, second.label)
+        assert len(set(sample.labels)) == 2
+        assert first.mask.sum() >= second.mask.sum() > 0
+        assert not (first.mask & second.mask).any()
 
 
 def test_the_samples_of_the_pages_are_data_sets() -> None:

@@ -12,6 +12,8 @@ from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import Bench, rows_of
 from explainers.evaluation.plan import make_plan
+from explainers.evaluation.reporting import write_reports
+from explainers.evaluation.running import run
 from explainers.metrics import METRICS
 
 pytestmark = pytest.mark.slow
@@ -66,6 +68,43 @@ def test_a_picture_compared_with_names() -> None:
     assert row["target"] == f"a photo of a {data[0].labels[0]}"
     assert 0 <= row["ap"] <= 1
     assert row["class_correlation"] == pytest.approx(1)  # chance draws the same map for every class
+
+
+def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
+    model, data = explainers.load("clip", "cpu"), open_dataset("scenes-pairs")
+    methods, metrics = ["random", "generic_attention"], ["own_object", "ap", "class_correlation", "positive_auc"]
+    plan = make_plan(model, data, methods, metrics, target="each")
+    rows = rows_of(Bench(model, data, plan), 2)
+    first, second = data[2].labels
+    assert [(row["target"], row["method"]) for row in rows] == [
+        (f"a photo of a {label}", method) for label in (first, second) for method in methods
+    ]
+    assert rows[0]["own_object"] + rows[2]["own_object"] == 1  # chance draws one map for both
+    assert rows[0]["scores"] == rows[2]["scores"]
+    assert rows[1]["own_object"] == rows[3]["own_object"] == 1
+    assert rows[1]["ap"] > 2 * rows[0]["ap"]
+    assert rows[3]["ap"] > 2 * rows[2]["ap"]
+    gold = make_plan(model, data, methods, metrics, target="gold")
+    largest = rows_of(Bench(model, data, gold), 2)
+    assert [row["target"] for row in largest] == [rows[0]["target"]] * 2
+    assert largest[1]["scores"] == pytest.approx(rows[1]["scores"], rel=1e-3, abs=1e-5)
+    assert largest[1]["positive_auc"] == rows[1]["positive_auc"]
+
+
+def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
+    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes-pairs")
+    plan = make_plan(model, data, ["random", "rollout"], ["own_object"], limit=2, target="each")
+    finished = run(model, data, plan, tmp_path / "run")
+    assert finished is not None
+    report = write_reports(finished, Bench(model, data, plan))
+    assert report["inputs"] == 2
+    found = report["results"]["own_object"]["rollout"]
+    assert (found["inputs"], found["value"], found["error"]) == (4, 0.5, 0)  # the same map for both things
+    examples = json.loads((finished.folder / "examples.json").read_text("utf-8"))
+    shown = [examples["inputs"][number] for number in sorted(examples["inputs"])]
+    assert {case["name"] for case in shown} == {row["input"] for row in finished.rows}
+    assert len({(case["name"], case["target"]) for case in shown}) == len(shown) == 4
+    assert "each class that the data set gives" in (finished.folder / "report.html").read_text("utf-8")
 
 
 def test_maps_of_random_weights_and_of_changed_inputs() -> None:

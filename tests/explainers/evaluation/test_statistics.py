@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap, ttest_rel
 
-from explainers.evaluation.statistics import columns_of, estimate, weights_of
+from explainers.evaluation.statistics import columns_of, estimate, weights_of, weights_of_rows
 from explainers.metrics import METRICS
 
 DRAW = np.random.default_rng(5)
@@ -48,6 +48,17 @@ def test_what_has_no_value_is_left_out() -> None:
     assert np.isnan(found.values[2])
     assert np.isnan(found.apart[2]).all()
     assert found.tied("higher")[2] is False
+
+
+def test_classes_of_one_input_are_drawn_together() -> None:
+    rows = [{"index": index, "mif": value} for index, value in ((8, 0.0), (3, 1.0), (3, 1.0), (5, 0.0), (5, 1.0))]
+    weights = weights_of_rows(rows, ["a"])
+    assert weights[:, [0, 1, 3]].tolist() == weights_of(3).tolist()
+    assert weights[:, [1, 3]].tolist() == weights[:, [2, 4]].tolist()
+    found = estimate(MEAN, columns_of(MEAN, rows, ["a"]), weights)
+    assert found.values.tolist() == [3 / 5]
+    assert found.counts.tolist() == [5]
+    assert (found.low[0], found.high[0]) == (0, 1)
 
 
 def test_a_metric_of_a_data_set_is_computed_of_its_sums() -> None:

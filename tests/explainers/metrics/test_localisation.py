@@ -25,6 +25,16 @@ def test_density_is_per_covered_patch() -> None:
         density(MAP, torch.zeros(2, 2))
 
 
+def test_the_explained_object_is_lit_more_than_every_other() -> None:
+    maps = torch.tensor([[[2.0, -9.0], [1.0, 1.0]], [[1.0, 3.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]])
+    upper_left, upper_right, lower = torch.zeros(3, 4, 4, dtype=torch.bool)
+    upper_left[:2, :2], upper_right[:2, 2:], lower[2:] = True, True, True
+    others = torch.stack([upper_right, lower])
+    # per covered patch: 2 against 0 and (1 + 1) / 2; 1 against 3 and 0; 1 against 1, which is not more
+    found = localisation.own_object(maps, upper_left.expand(3, -1, -1), others.expand(3, -1, -1, -1))
+    assert found.tolist() == [1, 0, 0]
+
+
 def test_grid_pointing_is_the_share_in_the_right_cell() -> None:
     scores = torch.tensor([[1.0, 2.0, 0.0, -9.0], [0.0, 1.0, 4.0, 0.0]])
     assert grid_pointing(scores, (0, 0), (1, 2)) == pytest.approx(4 / 8)
