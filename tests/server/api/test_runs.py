@@ -40,8 +40,8 @@ def test_what_can_be_measured_without_a_download(site: Site) -> None:
     assert document["current"] is None
     assert document["most"] == MOST_INPUTS
     datasets = {model["name"]: {dataset["name"]: dataset for dataset in model["datasets"]} for model in document["models"]}
-    assert list(datasets["scenes-vit"]) == ["scenes", "scenes-mosaic", "sample-photos"]
-    assert list(datasets["clip"]) == ["scenes", "scenes-mosaic"]  # it needs names to compare pictures with
+    assert list(datasets["scenes-vit"]) == ["scenes", "scenes-pairs", "scenes-mosaic", "sample-photos"]
+    assert list(datasets["clip"]) == ["scenes", "scenes-pairs", "scenes-mosaic"]  # it needs names to compare pictures with
     assert list(datasets["reviews-bert"]) == ["sample-reviews"]
     metrics = [metric["name"] for metric in datasets["scenes-vit"]["scenes"]["metrics"]]
     assert "ap" in metrics
