@@ -8,7 +8,11 @@ export class Chooser {
 
   /** The choice opens in `root`. `onChoose(specs)` is called with the chosen specs, `onProblem(problem)` where it cannot be opened. */
   constructor(root, onChoose, onProblem) {
-    Object.assign(this, { root, onChoose, onProblem, registry: new Registry(), chosen: [] });
+    this.root = root;
+    this.onChoose = onChoose;
+    this.onProblem = onProblem;
+    this.registry = new Registry();
+    this.chosen = [];
     this.button = el("button", { type: "button", class: "act plain", id: "choose-methods", "aria-expanded": "false", "aria-controls": root.id, on: { click: () => this.#turn(root.hidden) } });
     root.hidden = true;
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());

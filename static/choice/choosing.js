@@ -13,7 +13,8 @@ export class Choosing {
 
   /** `onChoose(specs)` is called with the chosen specs. */
   constructor(root, onChoose) {
-    Object.assign(this, { onChoose, registry: null });
+    this.onChoose = onChoose;
+    this.registry = null;
     this.presets = el("div", { class: "presets", role: "group", "aria-label": "Sets to begin with" });
     this.search = el("input", { type: "search", id: "find-method", placeholder: "name, author or rule", autocomplete: "off", spellcheck: false, on: { input: () => this.#filter() } });
     this.found = el("span", { class: "quiet", role: "status" });

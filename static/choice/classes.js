@@ -20,7 +20,11 @@ export class Classes {
    * against null is no other class and read null the logit. Room is kept for the type-ahead where there are `many` classes.
    */
   constructor(root, explain, many = true) {
-    Object.assign(this, { explain, known: [], groups: new Map(), top: [], targets: [] });
+    this.explain = explain;
+    this.known = [];
+    this.groups = new Map();
+    this.top = [];
+    this.targets = [];
     this.whyNot = new WhyNot((label) => explain(this.chosen, setAgainst(this.targets[0], label)));
     this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
@@ -43,7 +47,9 @@ export class Classes {
    * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of two.
    */
   show(top, targets, output = "softmax") {
-    Object.assign(this, { top, targets, output });
+    this.top = top;
+    this.targets = targets;
+    this.output = output;
     const { chosen } = this;
     this.means.textContent = MEANS[output] ?? "";
     this.means.hidden = !MEANS[output];

@@ -16,7 +16,11 @@ function knows(labels) {
 
 export class ModelChoice {
   constructor(kind, onChange) {
-    Object.assign(this, { kind, all: [], models: [], current: null, chosen: false /* by the person: then nothing else takes its place */ });
+    this.kind = kind;
+    this.all = [];
+    this.models = [];
+    this.current = null;
+    this.chosen = false; // by the person: then nothing else takes its place
     this.onChange = onChange;
     this.select = byId("model-choice");
     this.get = el("button", { type: "button", class: "act plain", id: "get-model", on: { click: () => this.#fetch() } });

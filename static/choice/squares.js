@@ -17,7 +17,9 @@ const column = (rule) => (rule ? { rule: rule.name, name: rule.short, group: rul
 export class Squares {
   /** `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted. */
   constructor(onTick, onAdd) {
-    Object.assign(this, { onAdd, registry: new Registry(), rows: new Map() });
+    this.onAdd = onAdd;
+    this.registry = new Registry();
+    this.rows = new Map();
     const tick = ({ target }) => target.matches("input[value]") && onTick(target.value, target.checked);
     this.table = el("div", { class: "picker", on: { keydown: (event) => this.#walk(event), pointerover: (event) => this.#explain(event), focusin: (event) => this.#explain(event), change: tick } });
     this.why = el("p", { class: "why", "aria-hidden": "true" }, HINT);

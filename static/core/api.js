@@ -3,7 +3,11 @@
 export class Problem extends Error {
   constructor({ type, title, detail, send, status }) {
     super(detail || title);
-    Object.assign(this, { type, title, detail, send, status });
+    this.type = type;
+    this.title = title;
+    this.detail = detail;
+    this.send = send;
+    this.status = status;
   }
 
   /** Whether it is the problem that the server calls `slug`. */

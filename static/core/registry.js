@@ -14,7 +14,11 @@ export const mended = (pair) => Boolean(pair.reason && pair.remedies?.length);
 export class Registry {
   /** As GET /api/methods gives it. */
   constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
-    Object.assign(this, { methods, families, presets, standing, rules });
+    this.methods = methods;
+    this.families = families;
+    this.presets = presets;
+    this.standing = standing;
+    this.rules = rules;
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
     const rankOf = (spec) => (standing?.ranks[spec] ? { ...standing, ranks: null, ...standing.ranks[spec] } : null);

@@ -9,7 +9,8 @@ export class Dock {
   scrubber = null; // once it is loaded
 
   constructor(bench) {
-    Object.assign(this, { bench, tool: bench.tools.of("test") });
+    this.bench = bench;
+    this.tool = bench.tools.of("test");
     const { cut } = bench;
     const use = () => this.open();
     this.slider = el("input", { type: "range", min: 0, max: 100, step: 1, id: "gone", on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use } });

@@ -25,7 +25,15 @@ export class Edits {
   #again = false;
 
   constructor(root, bench) {
-    Object.assign(this, { root, bench, tool: bench.tools.of("edits"), id: bench.asked.id, words: [], buttons: [], at: 0, gone: new Set(), put: new Map() });
+    this.root = root;
+    this.bench = bench;
+    this.tool = bench.tools.of("edits");
+    this.id = bench.asked.id;
+    this.words = [];
+    this.buttons = [];
+    this.at = 0;
+    this.gone = new Set();
+    this.put = new Map();
     this.text = el("div", { class: "reading editing", role: "group", "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk", on: { keydown: (event) => this.#walk(event) } });
     this.field = el("input", { type: "text", id: "other-word", maxLength: LONGEST, autocomplete: "off" });
     this.label = el("label", { for: "other-word" });
@@ -69,7 +77,9 @@ export class Edits {
     });
     this.text.replaceChildren(...parts, texts[part].slice(place));
     const { gone, put } = id && id === this.id ? readEdits(this.tool.value, this.words.length) : readEdits({}, 0);
-    Object.assign(this, { id: id ?? this.id, gone, put });
+    this.id = id ?? this.id;
+    this.gone = gone;
+    this.put = put;
     this.#choose(0);
     this.#changed();
   }

@@ -43,7 +43,8 @@ export class Scrubber {
 
   constructor(dock) {
     const { bench } = dock;
-    Object.assign(this, { dock, bench });
+    this.dock = dock;
+    this.bench = bench;
     this.count = el("span", { "aria-hidden": "true" }); // the bar beside the curves tells it to screen readers, when they ask
     this.figure = new Curves(byId("curves"), dock.tool, { onPick: (spec) => this.#pick(spec), onClose: () => dock.close() });
     bench.cut.follow(() => this.soon());

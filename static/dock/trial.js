@@ -31,7 +31,9 @@ export class Trial {
 
   /** `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began. */
   constructor({ id, model, info }) {
-    Object.assign(this, { id, model, info });
+    this.id = id;
+    this.model = model;
+    this.info = info;
   }
 
   /** The tokens that a map's order can take away, in its order. */

@@ -31,7 +31,10 @@ class Cropping {
 
   constructor(picture, input, resolve) {
     const { width, height, seen, crop, frame } = input;
-    Object.assign(this, { width, height, aspect: seen[0] / seen[1], answer: undefined });
+    this.width = width;
+    this.height = height;
+    this.aspect = seen[0] / seen[1];
+    this.answer = undefined;
     this.handles = CORNERS.map((corner) => el("i", { class: corner, data: { corner }, "aria-hidden": "true" }));
     this.frame = el("div", { class: "frame", tabIndex: 0, role: "application", "aria-roledescription": "frame", on: { keydown: (event) => this.#key(event) } }, this.handles);
     picture.alt = "The whole picture";

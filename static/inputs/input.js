@@ -11,7 +11,13 @@ export class Input {
    * isOwn   whether the person gave it; the example that a page begins with is not
    */
   constructor({ image = null, fetch = null, text = null, source = null, crop = undefined, sample = null, isOwn = true }) {
-    Object.assign(this, { image, fetch, text, source, crop, sample, isOwn });
+    this.image = image;
+    this.fetch = fetch;
+    this.text = text;
+    this.source = source;
+    this.crop = crop;
+    this.sample = sample;
+    this.isOwn = isOwn;
   }
 
   /** What to send: the server keeps what it was sent before, bit for bit, and is only told which it is. */

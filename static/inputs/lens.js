@@ -10,7 +10,13 @@ const KEPT = 1024; // longest side of original.jpg, see ORIGINAL_SIDE of the ser
 
 export class Lens {
   constructor({ focus, view }) {
-    Object.assign(this, { focus, view, id: null, input: null, grid: null, seen: null, original: null });
+    this.focus = focus;
+    this.view = view;
+    this.id = null;
+    this.input = null;
+    this.grid = null;
+    this.seen = null;
+    this.original = null;
     this.canvas = el("canvas", { width: SIDE, height: SIDE, role: "img" });
     this.patch = el("div", { class: "patch" });
     this.size = el("span");
@@ -21,7 +27,10 @@ export class Lens {
 
   /** Look at the input of explanation `id`; `seen` is its picture as the model saw it. */
   show(id, input, seen) {
-    Object.assign(this, { id, input, seen, original: null });
+    this.id = id;
+    this.input = input;
+    this.seen = seen;
+    this.original = null;
     this.#draw();
   }
 

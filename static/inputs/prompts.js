@@ -8,7 +8,9 @@ import { withTerms } from "../help/terms.js";
 export class Prompts {
   /** `told(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list shall be looked for. */
   constructor(root, { told, onAsk }) {
-    Object.assign(this, { told, onAsk, isWritten: false });
+    this.told = told;
+    this.onAsk = onAsk;
+    this.isWritten = false;
     this.origin = el("p", { class: "quiet origin", hidden: true });
     this.rows = el("div", { class: "rows" });
     this.add = el("button", { type: "button", class: "act plain", on: { click: () => this.#row("").querySelector("input").focus() } }, "Add a prompt");

@@ -4,7 +4,9 @@ import { byId, el } from "../core/dom.js";
 
 export class Samples {
   constructor(root, onPick) {
-    Object.assign(this, { root, onPick, all: [] });
+    this.root = root;
+    this.onPick = onPick;
+    this.all = [];
     root.setAttribute("role", "toolbar");
     root.setAttribute("aria-label", "Samples");
     root.addEventListener("keydown", (event) => this.#walk(event));

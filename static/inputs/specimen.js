@@ -27,7 +27,11 @@ export class Specimen {
   #seen = null; // the picture as the model saw it
 
   constructor(root, { focus, view }) {
-    Object.assign(this, { focus, view, id: null, input: null, grid: null });
+    this.focus = focus;
+    this.view = view;
+    this.id = null;
+    this.input = null;
+    this.grid = null;
     this.image = el("img", { alt: "" });
     this.patch = el("div", { class: "patch", hidden: true });
     this.region = el("div", { class: "region" }, this.patch);
@@ -86,7 +90,8 @@ export class Specimen {
   async show(id, input, given) {
     const ticket = ++this.#showing;
     if (this.#awaited === given) this.#awaited = null;
-    Object.assign(this, { id, input: null });
+    this.id = id;
+    this.input = null;
     this.lens.show(id, input, null);
     if (!this.#awaited) {
       if (this.#laid !== given) this.sheet.style.visibility = "hidden"; // the picture before keeps its room, and is not taken for this one

@@ -131,7 +131,9 @@ export class Curves {
    * `onClose()` is called when nobody wants to see them any more.
    */
   constructor(root, tool, { onPick, onClose }) {
-    Object.assign(this, { root, tool, onPick });
+    this.root = root;
+    this.tool = tool;
+    this.onPick = onPick;
     const close = el("button", { type: "button", class: "act plain", "aria-label": "End the test", on: { click: onClose } }, "Close");
     this.select = el("select", { "aria-label": "Curves of", on: { change: () => tool.set({ target: this.select.value }) } });
     this.body = el("div", { class: "figure" });
@@ -146,7 +148,8 @@ export class Curves {
 
   /** The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says what methods are called; `why` says why there are none yet. */
   show(entries, why) {
-    Object.assign(this, { entries, why });
+    this.entries = entries;
+    this.why = why;
     this.select.replaceChildren(...entries.map(({ name }) => el("option", { value: name }, name)));
     this.select.hidden = entries.length < 2;
     this.#draw();
@@ -167,7 +170,8 @@ export class Curves {
 
   /** Where the slider stands: the share that is gone, in the panel of the order in force. */
   mark(first, share) {
-    Object.assign(this, { first, share });
+    this.first = first;
+    this.share = share;
     for (const [order, panel] of this.panels) panel.mark(order === first && share > 0 ? share : null);
   }
 

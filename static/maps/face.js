@@ -54,7 +54,15 @@ export class Face {
    * `width` is that of the canvas in pixels.
    */
   constructor({ name, focus, view, onRead, width = WIDTH }) {
-    Object.assign(this, { name, focus, view, onRead, map: null, pixels: null /* the same map at the pixels, once it is there */, ranks: [], base: null, ends: [0, 0] });
+    this.name = name;
+    this.focus = focus;
+    this.view = view;
+    this.onRead = onRead;
+    this.map = null;
+    this.pixels = null; // the same map at the pixels, once it is there
+    this.ranks = [];
+    this.base = null;
+    this.ends = [0, 0];
     this.canvas = el("canvas", { width, height: width });
     this.patch = el("div", { class: "patch", hidden: true });
     this.chip = new Chip();

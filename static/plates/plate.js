@@ -31,7 +31,10 @@ export function enlarge(plate, enlarged) {
 export class Plate {
   /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
   constructor(variant, stores, target = null) {
-    Object.assign(this, { variant, target, stores, name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}` });
+    this.variant = variant;
+    this.target = target;
+    this.stores = stores;
+    this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
     this.face = new Face({ name: this.name, ...stores });
     this.scale = new Scale(variant.signed);
     this.level = new LevelSwitch(stores.view, this.name);
@@ -134,7 +137,14 @@ export function colourAll(plates, scale) {
 export class Wall {
   constructor(root, { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) }) {
     const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
-    Object.assign(this, { root, focus, view, makePlate: hung, stores: { focus, view, onRead }, plates: new Map(), base: null, groups: new Groups(view) });
+    this.root = root;
+    this.focus = focus;
+    this.view = view;
+    this.makePlate = hung;
+    this.stores = { focus, view, onRead };
+    this.plates = new Map();
+    this.base = null;
+    this.groups = new Groups(view);
     view.follow(() => this.colour());
     tellIn(root, view);
     focus.follow((value) => this.mark(value));

@@ -71,7 +71,18 @@ const edges = (windows, side, unit, kind) =>
 export class WordPlate {
   /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
   constructor(variant, stores, target = null) {
-    Object.assign(this, { variant, stores, ...stores, target, name: target === null ? plateName(variant) : `${plateName(variant)}, ${target}`, map: null, base: null, values: [], ranks: [], spans: [], order: [], ends: [0, 0] });
+    this.variant = variant;
+    this.stores = stores;
+    Object.assign(this, stores);
+    this.target = target;
+    this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
+    this.map = null;
+    this.base = null;
+    this.values = [];
+    this.ranks = [];
+    this.spans = [];
+    this.order = [];
+    this.ends = [0, 0];
     this.chip = new Chip();
     this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
     this.scale = new Scale(variant.signed);

@@ -17,7 +17,9 @@ class Agreement {
   #ticket = 0;
 
   constructor(root, bench, report) {
-    Object.assign(this, { bench, report, tool: bench.tools.of("agreement") });
+    this.bench = bench;
+    this.report = report;
+    this.tool = bench.tools.of("agreement");
     this.target = el("select", { id: "agreement-target", on: { change: () => this.#choose() } });
     this.field = el("div", { class: "asked", hidden: true }, el("label", { for: this.target.id }, "Target"), this.target);
     this.about = el("p", { class: "about" }, "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.");
@@ -51,7 +53,8 @@ class Agreement {
   #draw({ methods, correlations, tokens }) {
     const names = methods.map((spec) => plateName(this.bench.registry.plate(spec) ?? { title: spec }));
     const what = this.bench.subject.value.info.input.kind === "text" || this.bench.side === "text" ? "word pieces" : "patches";
-    Object.assign(this, { methods, names });
+    this.methods = methods;
+    this.names = names;
     const cell = (row, column) => {
       const value = correlations[row][column];
       if (row === column) return el("td", { class: "self" }, value === null ? "–" : "1");

@@ -18,7 +18,10 @@ class Alike {
   #asked = null;
 
   constructor(root, bench, tell) {
-    Object.assign(this, { bench, tell, tool: bench.tools.of("alike"), id: null });
+    this.bench = bench;
+    this.tell = tell;
+    this.tool = bench.tools.of("alike");
+    this.id = null;
     this.select = el("select", { id: "alike-other", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
     this.found = el("div");

@@ -38,7 +38,13 @@ class Brush {
   #stroke = null; // whether the stroke that is on its way hides; null between strokes
 
   constructor(root, bench, report) {
-    Object.assign(this, { root, bench, report, tool: bench.tools.of("brush"), id: bench.asked.id, grid: null, hidden: new Set() });
+    this.root = root;
+    this.bench = bench;
+    this.report = report;
+    this.tool = bench.tools.of("brush");
+    this.id = bench.asked.id;
+    this.grid = null;
+    this.hidden = new Set();
     this.image = el("img", { alt: "" });
     this.cover = el("canvas", { class: "cover", "aria-hidden": "true" });
     this.patch = el("div", { class: "patch", hidden: true });
@@ -76,7 +82,8 @@ class Brush {
     this.sheet.style.aspectRatio = String((crop[2] - crop[0]) / (crop[3] - crop[1]));
     this.image.src = `${explanationPath(id)}/input.png`;
     const same = id === this.id;
-    Object.assign(this, { id, info });
+    this.id = id;
+    this.info = info;
     this.#before = [];
     this.change.show(info.top, info.top); // until the first answer
     this.hidden = same ? readPatches(this.tool.value.hidden, rows * columns) : new Set();

@@ -12,7 +12,8 @@ const NOWHERE = { at: -1, locked: false };
 /** A picture, whose parts are patches. */
 class Picture {
   constructor(name, { grid }, base, view, focus) {
-    Object.assign(this, { grid, focus });
+    this.grid = grid;
+    this.focus = focus;
     this.face = new Face({ name, focus, view });
     this.node = this.face.node;
     this.face.setBase(base);

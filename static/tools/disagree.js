@@ -12,7 +12,8 @@ export const open = (root, bench) => new Disagreement(root, bench);
 class Disagreement {
   constructor(root, bench) {
     this.tool = bench.tools.of("disagree");
-    Object.assign(this, { bench, chosen: NAMES.map((name) => this.tool.value[name] ?? null) });
+    this.bench = bench;
+    this.chosen = NAMES.map((name) => this.tool.value[name] ?? null);
     this.selects = NAMES.map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
     const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));
     this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });

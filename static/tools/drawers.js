@@ -24,7 +24,10 @@ class Drawer {
   #feature = null;
 
   constructor({ id, title, says, load }, bench) {
-    Object.assign(this, { id, load, bench, tool: bench.tools.of(id) });
+    this.id = id;
+    this.load = load;
+    this.bench = bench;
+    this.tool = bench.tools.of(id);
     this.problem = el("div");
     this.waiting = el("p", { class: "quiet" });
     this.body = el("div", { class: "body" });

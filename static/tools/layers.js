@@ -23,7 +23,15 @@ class Layers {
   #answers = new Map();
 
   constructor(root, bench, report, quantities) {
-    Object.assign(this, { bench, report, subject: null, heads: null, parts: null, strip: null, inView: new Set(), figures: new Figures(bench), tool: bench.tools.of("layers") });
+    this.bench = bench;
+    this.report = report;
+    this.subject = null;
+    this.heads = null;
+    this.parts = null;
+    this.strip = null;
+    this.inView = new Set();
+    this.figures = new Figures(bench);
+    this.tool = bench.tools.of("layers");
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
     const asked = this.tool.value;
     this.look = new Store({ quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name, from: asked.from === "held" ? "held" : "answer" });
@@ -112,7 +120,8 @@ class Layers {
       const strip = await this.#strip({ quantity, target: this.target.value, token: this.#held() });
       if (ticket !== this.#ticket) return;
       this.report(null);
-      Object.assign(this, { strip, heads: strip.heads });
+      this.strip = strip;
+      this.heads = strip.heads;
       this.origin.textContent = this.#originSaid();
       this.#lay();
       this.#enlarge();

@@ -22,7 +22,13 @@ class Mixer {
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
   constructor(root, bench, report, { rules, kinds }) {
-    Object.assign(this, { bench, report, kinds, rules: new Map(rules.map((rule) => [rule.name, rule])), subject: null, figures: new Figures(bench), tool: bench.tools.of("mixer") });
+    this.bench = bench;
+    this.report = report;
+    this.kinds = kinds;
+    this.rules = new Map(rules.map((rule) => [rule.name, rule]));
+    this.subject = null;
+    this.figures = new Figures(bench);
+    this.tool = bench.tools.of("mixer");
     const changed = () => this.#readoutChanged();
     this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
     this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });

@@ -27,7 +27,10 @@ export const open = (root, bench) => new Probe(root, bench);
 
 class Probe {
   constructor(root, bench) {
-    Object.assign(this, { bench, model: null, asked: 0, tool: bench.tools.of("probe") });
+    this.bench = bench;
+    this.model = null;
+    this.asked = 0;
+    this.tool = bench.tools.of("probe");
     const ready = SETS.map(([name], i) => el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name));
     this.template = el("input", { id: "probe-template", type: "text", maxLength: LONGEST, spellcheck: false, autocomplete: "off" });
     this.groups = el("div", { class: "groups" });

@@ -38,7 +38,9 @@ class Painting extends Face {
 
   /** `lists` are the scores of each prompt, `won` the place of each patch's winner; null where maps are missing. */
   paint(lists, won, grid, signed) {
-    Object.assign(this, { lists, won, signed });
+    this.lists = lists;
+    this.won = won;
+    this.signed = signed;
     const best = lists && won.map((at, i) => lists[at === NOBODY ? 0 : at][i]);
     this.setMap(lists ? { scores: best, grid, signed } : null);
     this.draw();
@@ -101,7 +103,8 @@ class Painting extends Face {
 export class Segmentation {
   /** `root` is where it is drawn; `bench` has the stores, the maps and the methods on show. */
   constructor(root, bench) {
-    Object.assign(this, { bench, targets: [] });
+    this.bench = bench;
+    this.targets = [];
     const { focus, view } = bench;
     this.face = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
     this.method = el("select", { id: "paint-method", on: { change: () => view.set({ paint: this.method.value }) } });

@@ -76,7 +76,9 @@ class Swipe {
   #choices = [];
 
   constructor(root, bench) {
-    Object.assign(this, { root, bench, tool: bench.tools.of("swipe") });
+    this.root = root;
+    this.bench = bench;
+    this.tool = bench.tools.of("swipe");
     const { focus, view } = bench;
     this.selects = NAMES.map((name) => el("select", { id: `swipe-${name}`, on: { change: (event) => this.tool.set({ [name]: event.target.value }) } }));
     const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));

@@ -14,7 +14,10 @@ class WordPatches {
   #asked = null;
 
   constructor(root, bench, tell) {
-    Object.assign(this, { bench, tell, tool: bench.tools.of("wordpatches"), id: null });
+    this.bench = bench;
+    this.tell = tell;
+    this.tool = bench.tools.of("wordpatches");
+    this.id = null;
     this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
     this.found = el("div");

@@ -28,7 +28,12 @@ class WordTable {
   constructor(root, bench) {
     const tool = bench.tools.of("wordtable");
     const { sort, down } = tool.value;
-    Object.assign(this, { root, bench, tool, sort: sort === PLACE ? null : sort, down: down !== "no", rows: [] });
+    this.root = root;
+    this.bench = bench;
+    this.tool = tool;
+    this.sort = sort === PLACE ? null : sort;
+    this.down = down !== "no";
+    this.rows = [];
     this.body = el("tbody");
     this.head = el("thead");
     this.table = el("table", {}, el("caption", { class: "hidden" }, "Scores of every word by every method"), this.head, this.body);

@@ -53,7 +53,16 @@ export class Bench {
    */
   constructor(kind, page) {
     const asked = readAddress();
-    Object.assign(this, { kind, page, asked, wall: null, registry: new Registry(), samples: [], hung: [] /* specs on the wall */, side: asked.side, also: {} /* other ids in the address */, received: [] /* maps */ });
+    this.kind = kind;
+    this.page = page;
+    this.asked = asked;
+    this.wall = null;
+    this.registry = new Registry();
+    this.samples = [];
+    this.hung = []; // specs on the wall
+    this.side = asked.side;
+    this.also = {}; // other ids in the address
+    this.received = []; // maps
     this.question = { input: null, model: asked.model, side: asked.side, targets: {}, methods: asked.methods /* none: the usual ones */ };
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
@@ -184,7 +193,9 @@ export class Bench {
 
   /** Make a model, as `#tell` gives it, the model of the page. */
   #take(told) {
-    Object.assign(this, { told, side: told.side, registry: told.registry });
+    this.told = told;
+    this.side = told.side;
+    this.registry = told.registry;
     this.models.show(told.model);
     this.chooser.setRegistry(told.registry);
     this.page.changed(told.model, told.detail);

@@ -17,7 +17,14 @@ export class Compare {
    * model; `options` are those of a wall.
    */
   constructor(root, bench, { single, options, baseOf }) {
-    Object.assign(this, { bench, single, baseOf, name: null, id: null, names: [], labels: [], resumed: null });
+    this.bench = bench;
+    this.single = single;
+    this.baseOf = baseOf;
+    this.name = null;
+    this.id = null;
+    this.names = [];
+    this.labels = [];
+    this.resumed = null;
     this.select = el("select", { id: "compare", on: { change: () => this.#choose(this.select.value) } }, el("option", { value: "" }, NONE));
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
@@ -70,7 +77,8 @@ export class Compare {
       await this.#use(stored.model);
       const { models } = this.bench;
       this.wall.setModels(models.shownName(first), models.shownName(stored.model), this.registry);
-      Object.assign(this, { id, resumed: stored });
+      this.id = id;
+      this.resumed = stored;
       this.bench.also = { compare: id };
     } catch (problem) {
       this.name = null;
@@ -102,7 +110,9 @@ export class Compare {
   /** Back to one model. */
   stop() {
     this.job.drop();
-    Object.assign(this, { name: null, id: null, resumed: null });
+    this.name = null;
+    this.id = null;
+    this.resumed = null;
     this.select.value = "";
     this.bench.also = {};
     this.bench.rival.set(NOTHING);
@@ -112,7 +122,9 @@ export class Compare {
 
   async #use(name) {
     const [listed, detail] = await Promise.all([getJSON(methodsPath(name)), getJSON(modelPath(name))]);
-    Object.assign(this, { name, registry: new Registry(listed), labels: [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)] });
+    this.name = name;
+    this.registry = new Registry(listed);
+    this.labels = [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)];
   }
 
   async #choose(name) {
