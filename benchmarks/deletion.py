@@ -65,16 +65,16 @@ def main() -> None:
     each, error = apart(model, input_removal(model, tensors, grid=grid), tensors)
     print(f"{args.model}, {len(FRACTIONS)} points; one picture alone {1000 * each:.0f} ms; answers differ by {error:.1g} at most")
     for count in (4, len(methods)):
-        asked = 0
+        passes = 0
 
         def progress(done: int, total: int) -> None:
-            nonlocal asked
-            asked = total
+            nonlocal passes
+            passes = total
 
         start = time.perf_counter()
         explainers.deletion_test(model, result, methods=methods[:count], fractions=FRACTIONS, progress=progress)
         seconds = time.perf_counter() - start
-        print(f"{count:3} methods: {seconds:6.1f} s for {asked:4} pictures; one by one {each * asked / seconds:5.1f} times as long")
+        print(f"{count:3} methods: {seconds:6.1f} s for {passes:4} pictures; one by one {each * passes / seconds:5.1f} times as long")
     sys.exit(error > 1e-5 * max(1.0, float(result.logits.abs().max())))
 
 

@@ -46,9 +46,9 @@ def main() -> None:
     alone = 0.0
     apart: dict[tuple[int, str], Row] = {}
     for method in methods:
-        seconds, found = measured(model, [method], places)
+        seconds, rows_alone = measured(model, [method], places)
         alone += seconds
-        apart |= {(row["index"], row["method"]): row for row in found}
+        apart |= {(row["index"], row["method"]): row for row in rows_alone}
     error = max(abs(row[name] - apart[row["index"], row["method"]][name]) for row in rows for name in METRICS)
     print(
         f"{args.model}, {len(methods)} methods, {args.inputs} inputs: {together:.1f} s together, {alone:.1f} s each alone, "

@@ -75,7 +75,7 @@ def seconds(act: Callable[..., object], *given: object) -> float:
     return time.perf_counter() - start
 
 
-def asked(address: str, picture: bytes, methods: list[str]) -> str:
+def explanation_of(address: str, picture: bytes, methods: list[str]) -> str:
     """The id of a new explanation, once it is done."""
     form = {"model": "photos-vit", "methods": methods}
     files = {"image": ("p.png", picture, "image/png")}
@@ -101,18 +101,18 @@ def dropped(page: Page, picture: bytes) -> tuple[float, float]:
 def measured(page: Page, address: str, times: int) -> dict[str, float]:
     """Medians, in seconds but for the updates."""
     fresh = pictures()
-    found: dict[str, list[float]] = {}
+    values_by_name: dict[str, list[float]] = {}
     page.goto(f"{address}/image")
     wait_for_maps(page)
     for _ in range(times):
-        one, two, three = itertools.islice(fresh, 3)
-        plain = seconds(asked, address, one, ["random"])
-        first, last = dropped(page, two)
+        for_answer, for_page, for_curve = itertools.islice(fresh, 3)
+        plain = seconds(explanation_of, address, for_answer, ["random"])
+        first, last = dropped(page, for_page)
         page.locator("#gone").fill("5")
         page.locator(".said").filter(has_text="asked at").wait_for()
         updates = SWEEP / page.evaluate(DRAG, SWEEP)
         specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]
-        curve = seconds(perturbed, address, asked(address, three, specs))
+        curve = seconds(perturbed, address, explanation_of(address, for_curve, specs))
         row = {
             "answer without maps": plain,
             "first map after a picture is chosen": first,
@@ -121,8 +121,8 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
             "updates a second of the scrubber": updates,
         }
         for name, value in row.items():
-            found.setdefault(name, []).append(value)
-    return {name: statistics.median(values) for name, values in found.items()}
+            values_by_name.setdefault(name, []).append(value)
+    return {name: statistics.median(values) for name, values in values_by_name.items()}
 
 
 def main() -> None:
@@ -138,9 +138,9 @@ def main() -> None:
     ):
         page = chromium.new_page(viewport={"width": 1440, "height": 1000})
         page.add_init_script(VISITED)
-        found = measured(page, address, args.times)
-    plain = found["answer without maps"]
-    for name, value in found.items():
+        medians = measured(page, address, args.times)
+    plain = medians["answer without maps"]
+    for name, value in medians.items():
         print(f"{name:45} {value:8.2f}" + ("" if "updates" in name else f" s {value / plain:8.1f} x"))
 
 

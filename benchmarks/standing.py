@@ -53,7 +53,7 @@ def areas(model: explainers.Model, inputs: list[Any]) -> dict[str, float]:
     """
     sets = [preset for preset in PRESETS if preset.name in SETS]
     listed = explainers.variants(model)
-    specs = list(dict.fromkeys([*(spec for one in sets for spec in one.specs(listed)), *PLAIN]))
+    specs = list(dict.fromkeys([*(spec for scored in sets for spec in scored.specs(listed)), *PLAIN]))
     sums: dict[str, float] = dict.fromkeys(specs, 0.0)
     for given in inputs:
         prepared = model.prepare(given)
@@ -65,11 +65,11 @@ def areas(model: explainers.Model, inputs: list[Any]) -> dict[str, float]:
             places = first.content
             removal = word_removal(model, prepared.tensors, places)
         counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
-        orders = torch.stack([removal_order(one.scores[places], "most") for one in result.maps])
+        orders = torch.stack([removal_order(scored.scores[places], "most") for scored in result.maps])
         index = int(result.logits.argmax())
         values: Tensor = curves(removal, orders, counts).double().softmax(-1)[..., index]
-        for one, curve in zip(result.maps, values, strict=True):
-            sums[one.method] += area([count / removal.tokens for count in counts], curve)
+        for scored, curve in zip(result.maps, values, strict=True):
+            sums[scored.method] += area([count / removal.tokens for count in counts], curve)
     return {spec: round(total / len(inputs), 4) for spec, total in sums.items()}
 
 
@@ -83,22 +83,22 @@ def main() -> None:
     given = parser.parse_args()
     if given.photos and given.reviews:
         parser.error("give --photos or --reviews: they come from different sources")
-    found = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
+    standing = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     if given.photos:
         chosen: list[Any] = list(photos(given.photos, given.number))
-        found["photos-vit"] = {
+        standing["photos-vit"] = {
             "kind": "image",
             "measured": f"{len(chosen)} photos {given.source}".strip(),
             "areas": areas(explainers.load("photos-vit"), chosen),
         }
     if given.reviews:
         texts: list[Any] = reviews(given.reviews, given.number, 120)
-        found["reviews-bert"] = {
+        standing["reviews-bert"] = {
             "kind": "text",
             "measured": f"{len(texts)} reviews {given.source}".strip(),
             "areas": areas(explainers.load("reviews-bert"), texts),
         }
-    FILE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(standing, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

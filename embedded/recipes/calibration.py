@@ -104,14 +104,14 @@ def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
     if not right.any():
         return {"temperature": 1.0, "lines": {}}
     known = logits[right]
-    found = {name: float(values.quantile(1 - STAY)) for name, values in scores(known, temperature).items()}
-    below = {name: float((values < found[name]).float().mean()) for name, values in scores(unknown, temperature).items()}
+    lines = {name: float(values.quantile(1 - STAY)) for name, values in scores(known, temperature).items()}
+    below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, temperature).items()}
     score = max(below, key=below.__getitem__)
     measured = (
         f"{STAY:.0%} of {len(known)} photos that the model names right stay above the line; "
         f"{below[score]:.0%} of {len(unknown)} textures, noise and pages of text fall below it"
     )
-    line = {"score": score, "line": round(found[score], 4), "below": True, "measured": measured}
+    line = {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
     return {"temperature": round(temperature, 4), "lines": {"something_else": line}}
 
 

@@ -112,16 +112,16 @@ def locked_texts(encoder: Path, vocabulary: int) -> Texts:
     tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     rng = np.random.default_rng([0, 5])
     groups = [[(name,) for name in words().names], *scene_groups()]
-    found = []
+    embedded = []
     for group, count in zip(groups, (PHOTO_WORDINGS, *SCENE_WORDINGS), strict=True):
         texts = read(tower, tokenizer, [worded(rng, prompt) for prompt in group for _ in range(count)])
-        found.append(texts.view(len(group), count, -1))
-    names = found[0][: len(classes())].mean(1)
+        embedded.append(texts.view(len(group), count, -1))
+    names = embedded[0][: len(classes())].mean(1)
     centre_(tower, names)
     projection = directions(names, SHARED)
     with torch.no_grad():
-        banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in found]
-    photos, *scenes = [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, found, strict=True)]
+        banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in embedded]
+    photos, *scenes = [bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, embedded, strict=True)]
     return Texts(tower, tokenizer, projection, photos, scenes)
 
 
@@ -276,12 +276,12 @@ def train(args: argparse.Namespace) -> None:
         kept = kept.to(args.device)
         with torch.autocast(kind, torch.bfloat16):
             embeddings, tokens = side(seen.tokens.float(), kept, corner)
-            asked, named = side.local_head(tokens), side.patch_head(tokens[photos:])
+            local_answers, named = side.local_head(tokens), side.patch_head(tokens[photos:])
         value, right = losses.photos(
             embeddings[:photos], target(Seen(*(part[:photos] for part in seen)), kept[:photos], window, readout), rng
         )
         local = seen.local.float().gather(1, kept[..., None].expand(-1, -1, DIRECTIONS))
-        value = value + LOCAL * (1 - progress) * F.mse_loss(asked.float(), local) / local.var()
+        value = value + LOCAL * (1 - progress) * F.mse_loss(local_answers.float(), local) / local.var()
         if len(batch.targets):
             patches = batch.patches.to(args.device).flatten(1)
             value = value + args.scenes * losses.scenes(
@@ -312,7 +312,7 @@ def remember(side: ImageSide, names: Tensor, batches: list[Mixed], move: Mover, 
     Both are chosen on the photos of the first batch, which the keys are not fitted to.
     """
     rng, vit, number = np.random.default_rng([seed, 8]), side.to("cpu").eval().vit, len(classes())
-    found: list[Shown] = []
+    shown: list[Shown] = []
     for batch in batches:
         photos, grid = len(batch.seen.tokens) - len(batch.targets), batch.seen.tokens.shape[1]
         if grid != vit.patch_embed.num_patches:
@@ -321,12 +321,12 @@ def remember(side: ImageSide, names: Tensor, batches: list[Mixed], move: Mover, 
         moved, kept = move(seen, rng), torch.from_numpy(rng.random((photos, grid))).argsort(1)[:, : grid // 2]
         for some, part in ((seen, None), (moved, kept)):
             wanted = wanted_of_photos(some.logits.float(), len(KINDS))
-            found.append(Shown(before_memory(vit, some.tokens.float(), part), wanted))
+            shown.append(Shown(before_memory(vit, some.tokens.float(), part), wanted))
         if len(batch.targets):
             wanted = wanted_of_scenes(batch.targets[:, : len(KINDS)], number)
-            found.append(Shown(before_memory(vit, batch.seen.tokens[photos:].float()), wanted))
-    first, *others = found
-    weight, bias = keys(Shown(*(torch.cat(parts) for parts in zip(*(others or found), strict=True))))
+            shown.append(Shown(before_memory(vit, batch.seen.tokens[photos:].float()), wanted))
+    first, *others = shown
+    weight, bias = keys(Shown(*(torch.cat(parts) for parts in zip(*(others or shown), strict=True))))
     answers = F.linear(first.tokens, weight, bias)
     threshold = best_threshold(answers, names, first.wanted[:, :number].argmax(1))
     write_memory(vit, side.projection, weight, bias, threshold, names)

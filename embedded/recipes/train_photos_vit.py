@@ -201,11 +201,11 @@ def train(args: argparse.Namespace) -> None:
         kept = None if kept is None else kept.to(args.device)
         with torch.autocast(kind, torch.bfloat16):
             x = encode_features(vit, batch.tokens.float(), kept, corner)
-            logits, asked = vit.head(x[:, 0]), student.local_head(x[:, 1:])
+            logits, local_answers = vit.head(x[:, 0]), student.local_head(x[:, 1:])
         wanted = target(batch, kept, window, readout)
         local = batch.local.float()
         local = local if kept is None else local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1]))
-        value = divergence(logits, wanted) + LOCAL * (1 - progress) * F.mse_loss(asked.float(), local) / local.var()
+        value = divergence(logits, wanted) + LOCAL * (1 - progress) * F.mse_loss(local_answers.float(), local) / local.var()
         return value, float((logits.argmax(1) == wanted.argmax(1)).float().mean())
 
     fit(

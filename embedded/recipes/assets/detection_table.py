@@ -28,7 +28,7 @@ def main() -> None:
     nouns = read_nouns(arguments.wordnet)
     rows = json.loads((LABELS / "imagenet.json").read_text("utf-8"))
     above = [{row["wnid"][1:], *ancestors(row["wnid"][1:], nouns)} for row in rows]
-    table = {wnid: [index for index, found in enumerate(above) if wnid[1:] in found] for wnid in synsets(arguments.data)}
+    table = {wnid: [index for index, parents in enumerate(above) if wnid[1:] in parents] for wnid in synsets(arguments.data)}
     lines = ",\n".join(f"{json.dumps(wnid)}: {json.dumps(classes)}" for wnid, classes in table.items())
     (LABELS / "detection.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
 

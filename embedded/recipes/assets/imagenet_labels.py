@@ -49,23 +49,23 @@ def read_nouns(path: Path) -> dict[str, Synset]:
 
 def ancestors(offset: str, nouns: Mapping[str, Synset]) -> set[str]:
     """Offsets of all that a synset is a kind of."""
-    found: set[str] = set()
+    above: set[str] = set()
     todo = [offset]
     while todo:
         for parent in nouns[todo.pop()].parents:
-            if parent not in found:
-                found.add(parent)
+            if parent not in above:
+                above.add(parent)
                 todo.append(parent)
-    return found
+    return above
 
 
 def indices(text: str) -> list[int]:
     """``"1 4-6"`` as [1, 4, 5, 6]."""
-    found: list[int] = []
+    listed: list[int] = []
     for part in text.split():
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        listed += range(int(first), int(last or first) + 1)
+    return listed
 
 
 def everyday_groups(table: Mapping[str, str], classes: int) -> list[str]:
@@ -83,12 +83,12 @@ def everyday_groups(table: Mapping[str, str], classes: int) -> list[str]:
 
 def with_parents(groups: set[str], parents: Mapping[str, Sequence[str]]) -> set[str]:
     """The groups and all that they are part of."""
-    found, todo = set(groups), list(groups)
+    all_groups, todo = set(groups), list(groups)
     while todo:
-        wider = set(parents.get(todo.pop(), ())) - found
-        found |= wider
+        wider = set(parents.get(todo.pop(), ())) - all_groups
+        all_groups |= wider
         todo += wider
-    return found
+    return all_groups
 
 
 def groups_of(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[str, Any]) -> list[list[str]]:
@@ -106,7 +106,7 @@ def groups_of(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[
         groups -= {group for group, classes in further["outside"] if index in classes}
         every.append(with_parents(groups, table["parents"]))
     size = Counter(group for groups in every for group in groups)
-    return [[own, *sorted(groups - {own}, key=lambda group: (size[group], group))] for own, groups in zip(first, every, strict=True)]
+    return [[label, *sorted(groups - {label}, key=lambda group: (size[group], group))] for label, groups in zip(first, every, strict=True)]
 
 
 def entries(wnids: Sequence[str], nouns: Mapping[str, Synset], table: Mapping[str, Any]) -> list[dict[str, Any]]:

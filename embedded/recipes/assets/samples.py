@@ -117,8 +117,8 @@ def main() -> None:
             "mask": f"{sample.name}.mask.png",
             "objects": kinds,
         }
-        asked = sorted(kinds, key=lambda kind: kind != sample.target)
-        prompts = [f"a photo of {named(kind)}" for kind in asked]
+        sorted_kinds = sorted(kinds, key=lambda kind: kind != sample.target)
+        prompts = [f"a photo of {named(kind)}" for kind in sorted_kinds]
         rows.append({"id": sample.name, "kind": "image", "model": "scenes-vit", **shown, "target": sample.target})
         rows.append(
             {
@@ -127,7 +127,7 @@ def main() -> None:
                 "model": "clip",
                 **shown,
                 "prompts": prompts,
-                "sets": sets_of(sample, asked),
+                "sets": sets_of(sample, sorted_kinds),
             }
         )
     (OUT / "index.json").write_text(json.dumps({"samples": rows}, indent=1, ensure_ascii=False) + "\n", "utf-8")

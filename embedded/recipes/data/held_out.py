@@ -93,7 +93,7 @@ def first_of_ten(images: Tensor, shown: Sequence[str], words: Mapping[str, Tenso
     """
     rng = np.random.default_rng(SEED)
     names = np.array(shown)
-    found = {}
+    shares = {}
     for word, embedding in words.items():
         scores = images @ embedding
         right = [name for name in sorted(set(shown)) if name in truth[word]]
@@ -103,5 +103,5 @@ def first_of_ten(images: Tensor, shown: Sequence[str], words: Mapping[str, Tenso
             chosen = [rng.choice(right), *rng.choice(wrong, AMONG - 1, replace=False)]
             rows = torch.tensor([rng.choice(np.flatnonzero(names == name)) for name in chosen])
             first += int(scores[rows].argmax() == 0)
-        found[word] = first / TRIALS
-    return found
+        shares[word] = first / TRIALS
+    return shares

@@ -80,11 +80,11 @@ def coverage(mask: NDArray[np.bool_], grid: int = GRID) -> Tensor:
 
 def known_classes() -> dict[str, list[int]]:
     """Of every label, synonym and group the classes that go by it."""
-    found: dict[str, list[int]] = {}
+    classes_of_word: dict[str, list[int]] = {}
     for index, row in enumerate(classes()):
         for word in {row["label"], *row["synonyms"], *row["groups"]}:
-            found.setdefault(word, []).append(index)
-    return found
+            classes_of_word.setdefault(word, []).append(index)
+    return classes_of_word
 
 
 def coco(data: Path) -> Iterator[tuple[Image.Image, list[Thing]]]:
@@ -94,9 +94,9 @@ def coco(data: Path) -> Iterator[tuple[Image.Image, list[Thing]]]:
     for row in whole["images"]:
         image = Image.open(data / COCO / "train2017" / row["file_name"])
         things = []
-        own = [note for note in whole["annotations"] if note["image_id"] == row["id"]]
-        for category in dict.fromkeys(note["category_id"] for note in own):
-            notes = [note for note in own if note["category_id"] == category]
+        notes_of_photo = [note for note in whole["annotations"] if note["image_id"] == row["id"]]
+        for category in dict.fromkeys(note["category_id"] for note in notes_of_photo):
+            notes = [note for note in notes_of_photo if note["category_id"] == category]
             if any(note["iscrowd"] for note in notes):
                 continue
             mask = painted_shape(image.size, [shape for note in notes for shape in note["segmentation"]])

@@ -56,9 +56,9 @@ def words() -> Words:
     """Labels, synonyms and groups of ``classes``, without ``HELD_OUT``."""
     names, synonyms, groups = [row["label"] for row in classes()], [], {}
     for index, row in enumerate(classes()):
-        own = [word for word in row["synonyms"] if word.casefold() not in HELD_OUT]
-        synonyms.append(list(range(len(names), len(names) + len(own))))
-        names += own
+        further = [word for word in row["synonyms"] if word.casefold() not in HELD_OUT]
+        synonyms.append(list(range(len(names), len(names) + len(further))))
+        names += further
         for group in row["groups"]:
             groups.setdefault(group, []).append(index)
     kept = {group: members for group, members in groups.items() if group.casefold() not in HELD_OUT}

@@ -32,13 +32,13 @@ class Shown(NamedTuple):
 
 def before_memory(vit: VisionTransformer, features: Tensor, kept: Tensor | None = None) -> Tensor:
     """(B, width): what the last MLP reads in the class token, normalised: features of the trunk through all attention."""
-    found: list[Tensor] = []
-    handle = vit.blocks[-1].norm2.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0][:, 0]))
+    class_tokens: list[Tensor] = []
+    handle = vit.blocks[-1].norm2.register_forward_pre_hook(lambda module, inputs: class_tokens.append(inputs[0][:, 0]))
     try:
         encode_features(vit, features, kept)
     finally:
         handle.remove()
-    return F.layer_norm(found[0].float(), found[0].shape[-1:], eps=vit.blocks[-1].norm2.eps)
+    return F.layer_norm(class_tokens[0].float(), class_tokens[0].shape[-1:], eps=vit.blocks[-1].norm2.eps)
 
 
 def keys(shown: Shown) -> tuple[Tensor, Tensor]:

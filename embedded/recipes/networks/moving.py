@@ -48,11 +48,11 @@ class Mover:
         rise = torch.from_numpy(rng.uniform(*RISE, (len(rows), 1, 1)).astype(np.float32))
         tokens = (old + rise / gain.clamp(min=1e-4) * step * region).to(torch.bfloat16)
         change = (tokens @ self.weight.T + self.bias).clamp(0, 6) - before.clamp(0, 6)
-        found = Seen(*(part.clone() for part in seen))
-        found.tokens[rows] = tokens.half()
-        found.local[rows] += (change @ self.basis.to(torch.bfloat16).T).half()
-        found.logits[rows] += (change.float().mean(1) @ self.classifier.T).half()
-        return found
+        moved = Seen(*(part.clone() for part in seen))
+        moved.tokens[rows] = tokens.half()
+        moved.local[rows] += (change @ self.basis.to(torch.bfloat16).T).half()
+        moved.logits[rows] += (change.float().mean(1) @ self.classifier.T).half()
+        return moved
 
 
 def rectangles(rng: np.random.Generator, number: int, grid: int) -> Tensor:

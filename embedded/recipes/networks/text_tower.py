@@ -44,13 +44,13 @@ def vocabulary_near(words: Sequence[str], tokenizer: Tokenizer, table: Tensor, s
     """
     numbers = tokenizer.get_vocab()
     pieces = sorted(numbers, key=numbers.__getitem__)
-    own = sorted({i for word in words for i in tokenizer.encode(word, add_special_tokens=False).ids})
-    kept = dict.fromkeys([*SPECIAL_TOKENS, *alphabet(pieces, tokenizer), *(pieces[i] for i in own)])
+    pieces_of_words = sorted({i for word in words for i in tokenizer.encode(word, add_special_tokens=False).ids})
+    kept = dict.fromkeys([*SPECIAL_TOKENS, *alphabet(pieces, tokenizer), *(pieces[i] for i in pieces_of_words)])
     start = numbers.get(FIRST_WORD, 0)
     frequent = pieces[start : start + FREQUENT]
     continuing = [piece for piece in pieces[start:] if piece.startswith(CONTINUES)][:CONTINUING]
     rows = F.normalize(table - table.mean(0), dim=1)
-    nearness = (rows @ rows[own].T).amax(1)
+    nearness = (rows @ rows[pieces_of_words].T).amax(1)
     nearest = (pieces[i] for i in nearness.argsort(descending=True).tolist())
     for piece in (*frequent, *continuing, *nearest):
         if len(kept) >= size:
@@ -116,11 +116,11 @@ def _shorten(tower: BertModel, length: int) -> None:
 @torch.inference_mode()
 def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], batch: int = 128) -> Tensor:
     """(texts, width): the average token of each text, as the last layer gives it."""
-    found = []
+    read_texts = []
     for start in range(0, len(texts), batch):
         inputs = tokenizer(list(texts[start : start + batch]), padding=True, truncation=True, return_tensors="pt")
-        found.append(tower(**inputs.to(tower.device)).last_hidden_state[:, 0])
-    return torch.cat(found).clone()
+        read_texts.append(tower(**inputs.to(tower.device)).last_hidden_state[:, 0])
+    return torch.cat(read_texts).clone()
 
 
 def directions(texts: Tensor, number: int) -> Tensor:
@@ -128,6 +128,6 @@ def directions(texts: Tensor, number: int) -> Tensor:
 
     Along each, texts then differ by the root of what they differed: names of like things lie less close together.
     """
-    found = torch.linalg.svd(texts - texts.mean(0), full_matrices=True)
-    sizes = found.S[:number] / found.S[0]
-    return found.Vh[:number] / sizes.clamp(min=0.01).sqrt()[:, None]
+    decomposed = torch.linalg.svd(texts - texts.mean(0), full_matrices=True)
+    sizes = decomposed.S[:number] / decomposed.S[0]
+    return decomposed.Vh[:number] / sizes.clamp(min=0.01).sqrt()[:, None]

@@ -38,8 +38,8 @@ def load_trained(model: nn.Module, path: Path) -> None:
     stored = torch.load(path, map_location="cpu", weights_only=True)
     values = [value for name, value in stored.items() if not name.endswith("num_batches_tracked")]
     names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]
-    own = model.state_dict()
-    if [value.shape for value in values] != [own[name].shape for name in names]:
+    expected = model.state_dict()
+    if [value.shape for value in values] != [expected[name].shape for name in names]:
         raise ValueError(f"{path.name} does not have the tensors of {type(model).__name__}")
     model.load_state_dict(dict(zip(names, values, strict=True)), strict=False)
 

@@ -33,12 +33,12 @@ def _lines(folder: Path, name: str) -> list[str]:
 
 def definitions(folder: Path = WORDNET, held_out: bool = False) -> list[str]:
     """WordNet's definitions of things, without examples; every tenth is held out. Raises FileNotFoundError that says how to get it."""
-    found = []
+    meanings = []
     for line in _lines(folder, "data.noun"):
         meaning = line.split(" | ", 1)[1].split(";")[0].strip()
         if int(line.split(" ", 2)[1]) in FACTUAL and '"' not in meaning and 4 <= len(meaning.split()) <= 20:
-            found.append(meaning)
-    return [meaning for number, meaning in enumerate(found) if (number % 10 == 0) == held_out]
+            meanings.append(meaning)
+    return [meaning for number, meaning in enumerate(meanings) if (number % 10 == 0) == held_out]
 
 
 def adjectives(phrases: Iterable[Review], folder: Path = WORDNET) -> tuple[list[str], list[str]]:
@@ -56,7 +56,7 @@ def adjectives(phrases: Iterable[Review], folder: Path = WORDNET) -> tuple[list[
 def negated(data: Path, held_out: set[str]) -> list[Review]:
     """Short sentences with a negation from the training reviews of IMDB that are most for and most against a film, with a label less
     sure than the review's. Reviews whose `letters` are in ``held_out`` are left out."""
-    found = []
+    reviews = []
     for row in rows(data, "imdb"):
         if row["split"] != "train" or row["rating"] not in EXTREMES:
             continue
@@ -65,5 +65,5 @@ def negated(data: Path, held_out: set[str]) -> list[Review]:
             continue
         short = [sentence for sentence in re.split(r"(?<=[.!?])\s+", text) if SHORTEST <= len(sentence.split()) <= LONGEST]
         label = SURE if row["rating"] > 5 else 1 - SURE
-        found += [Review(sentence, label) for sentence in short if NEGATION.search(sentence) and VERDICT.search(sentence)]
-    return found
+        reviews += [Review(sentence, label) for sentence in short if NEGATION.search(sentence) and VERDICT.search(sentence)]
+    return reviews

@@ -22,14 +22,14 @@ def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.
     """The logits (N, classes) that the model gives each text, in order; each word is masked with the chance ``masked``."""
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)
     pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
-    found = torch.empty(len(pieces), model.config.num_labels)
+    gathered = torch.empty(len(pieces), model.config.num_labels)
     with tqdm(total=len(pieces), desc="reading", unit="review", leave=False, disable=None) as bar:
         for some in batches_by_length(pieces, TOKENS):
             batch = collate([pieces[row] for row in some], [0.0] * len(some), special, [masked] * len(some), rng)
             del batch["labels"]
-            found[some] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
+            gathered[some] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
             bar.update(len(some))
-    return found
+    return gathered
 
 
 def predictions(model: Any, tokenizer: Any, reviews: Sequence[Review], masked: float = 0.0, seed: int = SEED) -> list[int]:
