@@ -268,7 +268,7 @@ def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
     if trace.error is not None:
         return trace.error
     total = scores.sum(1)
-    if request.method.name == "fullgrad":
+    if request.method.promise.unplaced:
         total = total + trace.unplaced
     return (trace.account() - total).abs()
 

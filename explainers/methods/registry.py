@@ -37,11 +37,13 @@ class Promise:
     """What the scores of a read-out add up to, and under which rules they do; under any other they promise nothing.
 
     not_with  values of its options with which they do not
+    unplaced  whether what belongs to no token counts too: see :attr:`explainers.trace.Trace.unplaced`
     """
 
     rules: tuple[str, ...]
     total: str
     not_with: Mapping[str, Any] = field(default_factory=dict)
+    unplaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,29 +234,29 @@ def method(
             raise ExplainerError(f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(FAMILIES)}.")
         description = (readout.__doc__ or "").strip().split("\n\n")[0]
         METHODS[name] = Method(
-            name,
-            readout,
-            title,
-            family,
-            classic,
-            by,
-            year,
-            paper,
-            rule,
-            also,
-            signed,
-            class_specific,
-            " ".join(description.split()),
-            frozenset(needs),
-            passes,
-            slow,
-            default,
-            promise,
-            summed,
-            pixels,
-            named or {},
-            {**(options or {}), **({"row": ROW} if "class_token" in needs else {})},
-            refuses,
+            name=name,
+            readout=readout,
+            title=title,
+            family=family,
+            classic=classic,
+            by=by,
+            year=year,
+            paper=paper,
+            rule=rule,
+            also=also,
+            signed=signed,
+            class_specific=class_specific,
+            description=" ".join(description.split()),
+            needs=frozenset(needs),
+            passes=passes,
+            slow=slow,
+            default=default,
+            promise=promise,
+            summed=summed,
+            pixels=pixels,
+            named=named or {},
+            options={**(options or {}), **({"row": ROW} if "class_token" in needs else {})},
+            refuses=refuses,
         )
         return readout
 
@@ -312,21 +314,21 @@ def pairs_of(method: Method) -> list[Variant]:
         spec = method.name if rule_name in (None, method.rule) else f"{method.name}:{rule_name}"
         listed.append(
             Variant(
-                spec,
-                method.name,
-                rule_name,
-                name.title,
-                name.by,
-                name.year or None,
-                name.paper,
-                method.signed,
-                method.class_specific,
-                method.slow,
-                name.default,
-                method.description,
-                method.passes,
-                method.adds_up_to(rule),
-                None if rule is None else method.refusal(rule),
+                spec=spec,
+                readout=method.name,
+                rule=rule_name,
+                title=name.title,
+                by=name.by,
+                year=name.year or None,
+                paper=name.paper,
+                signed=method.signed,
+                class_specific=method.class_specific,
+                slow=method.slow,
+                default=name.default,
+                description=method.description,
+                passes=method.passes,
+                adds_up_to=method.adds_up_to(rule),
+                reason=None if rule is None else method.refusal(rule),
             )
         )
     return listed

@@ -142,7 +142,7 @@ def xgradcam_plus(trace: Trace) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
-    promise=Promise(("libra",), "the explained number"),
+    promise=Promise(("libra",), "the explained number", unplaced=True),
     named={"libra": Name("FullGrad · Libra", "Mehri et al.", 2025, LIBRA)},
     options={"integrated": INTEGRATED},
 )
