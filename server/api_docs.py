@@ -22,6 +22,8 @@ PUBLIC = (
     "explainers.interactions",
     "explainers.evaluation.plan",
     "explainers.evaluation.running",
+    "explainers.evaluation.engines",
+    "explainers.evaluation.distributed",
 )
 WIDEST = 100  # characters of a signature on one line
 _ROLE = re.compile(r":\w+:`~?\.?([\w.]+)`")

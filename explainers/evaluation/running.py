@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
-from explainers.evaluation.measuring import DRAWN, Bench, Row, rows_of
+from explainers.evaluation.engines import Engine, local
+from explainers.evaluation.measuring import DRAWN, Bench, Row
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, schema_of, write_json
 from explainers.explanation import versions
@@ -35,10 +37,18 @@ class Run:
 
 
 def run(
-    model: Model, data: Dataset, plan: Plan, folder: Path, *, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+    model: Model,
+    data: Dataset,
+    plan: Plan,
+    folder: Path,
+    *,
+    engine: Engine = local,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
 ) -> Run | None:
     """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
 
+    The ``engine`` says where inputs are measured; a run that one began another may finish.
     Raises ExplainerError where the folder holds a run of another plan, of other weights, or of other versions.
     """
     bench = Bench(model, data, plan, cancelled)
@@ -54,21 +64,24 @@ def run(
     }
     _begin(run_folder_of(folder), about)
     file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
-    missing = list(file.missing())
-    done = len(places) - sum(len(parts[number]) for number in missing)
-    for number in missing:
-        rows: list[Row] = []
-        for place in parts[number]:
-            if cancelled is not None and cancelled():
-                return None
-            if progress is not None:
-                progress(done, len(places))
-            try:
-                rows += rows_of(bench, place)
-            except Cancelled:
-                return None
-            done += 1
-        file.add(number, rows)
+    missing = {number: parts[number] for number in file.missing()}
+    before = len(places) - sum(map(len, missing.values()))
+    left = set(missing)
+
+    def tell(done: int) -> None:
+        if progress is not None and before + done < len(places):
+            progress(before + done, len(places))
+
+    try:
+        with closing(engine(bench, missing, tell)) as measured:
+            for number, rows in measured:
+                if number in left:  # a part counts once, however often an engine measures it
+                    file.add(number, rows)
+                    left.remove(number)
+    except Cancelled:
+        return None
+    if left:
+        raise RuntimeError(f"the engine ended without the parts {sorted(left)}")
     if progress is not None:
         progress(len(places), len(places))
     file.finish()

@@ -9,12 +9,15 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from server.commands import CommandError, Commands
 from server.commands.listing import text_table
+
+if TYPE_CHECKING:
+    from explainers.evaluation.engines import Engine
 
 
 def add(commands: Commands) -> None:
@@ -40,6 +43,13 @@ def add(commands: Commands) -> None:
     parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="measure in this process, or on a cluster with Ray (default: local)"
+    )
+    parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: processes at most (default: as many as have room)")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS", help="with --engine ray: the cluster (default: RAY_ADDRESS, else one begun on this machine)"
+    )
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the run: rows.parquet, report.json, report.html")
     parser.add_argument(
         "--no-examples", action="store_true", help="leave the best and worst inputs out of the reports, where the data may not be passed on"
@@ -56,6 +66,8 @@ def run(args: argparse.Namespace) -> None:
         return
     if lacking := [f"--{name}" for name in ("model", "dataset", "out") if getattr(args, name) is None]:
         raise CommandError(f"say {', '.join(lacking)} (or --list)")
+    if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
+        raise CommandError("--workers and --ray-address go with --engine ray")
     import explainers
     from explainers.datasets import open_dataset
     from explainers.evaluation.measuring import Bench
@@ -63,8 +75,9 @@ def run(args: argparse.Namespace) -> None:
     from explainers.evaluation.reporting import write_reports
     from explainers.evaluation.running import run as measure
 
+    engine = _engine(args)
     data = open_dataset(args.dataset, args.data)
-    model = explainers.load(args.model, args.device)
+    model = explainers.load(args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
     plan = make_plan(
         model,
         data,
@@ -86,12 +99,24 @@ def run(args: argparse.Namespace) -> None:
             bar.n = done
             bar.refresh()
 
-        finished = measure(model, data, plan, args.out, progress=progress)
+        finished = measure(model, data, plan, args.out, engine=engine, progress=progress)
     assert finished is not None
     seconds = time.monotonic() - started if fresh else None
     report = write_reports(finished, Bench(model, data, plan), command=command(args), seconds=seconds, with_examples=not args.no_examples)
     print(json.dumps(report, indent=1, ensure_ascii=False) if args.json else table(report))
     print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    """Where inputs are measured."""
+    if args.engine == "local":
+        from explainers.evaluation.engines import local
+
+        return local
+    from explainers.evaluation.distributed import Sources, ray_engine
+
+    sources = Sources.named(args.model, args.dataset, args.data)
+    return ray_engine(sources, workers=args.workers, address=args.ray_address, device=args.device)
 
 
 def command(args: argparse.Namespace) -> str:

@@ -1,0 +1,232 @@
+"""The engine that measures the parts of a run on many machines and GPUs, with Ray Data.
+
+Each worker opens the model and the data set once, by their names, and measures whole parts. This process alone writes rows. Floating-point
+numbers travel as JSON, which keeps every bit of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explainers.datasets import Dataset, open_dataset
+from explainers.errors import ExplainerError
+from explainers.evaluation.engines import Engine, Parts, local
+from explainers.evaluation.measuring import Bench, Row
+from explainers.evaluation.plan import Plan
+from explainers.explanation import versions
+from explainers.models.base import Model
+from explainers.models.catalogue import embedded_names
+from explainers.models.loading import load
+from explainers.session import Cancelled
+
+__all__ = ["Sources", "ray_engine"]
+
+RETRIES = 3  # of a part whose worker died: a part that kills every worker must not go round for ever
+STORE = 200 * 2**20  # bytes for rows on their way, where we begin a cluster on this machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What a worker opens: a model as ``explainers.load`` takes it, a data set, and the folder of the data set. Folders are looked for in
+    the same place on every machine.
+    """
+
+    model: str
+    dataset: str
+    data: Path | None = None
+
+    @classmethod
+    def named(cls, model: str, dataset: str, data: Path | None = None) -> Sources:
+        """With whole paths: workers do not run in the folder that this process runs in."""
+        folder = Path(model).expanduser()
+        elsewhere = model in embedded_names() or model.startswith(("timm/", "hf/", "openclip/"))
+        name = str(folder.resolve()) if folder.is_dir() and not elsewhere else model
+        return cls(model=name, dataset=dataset, data=None if data is None else data.expanduser().resolve())
+
+    def open(self, device: str) -> tuple[Model, Dataset]:
+        """Raises ExplainerError where a machine lacks either."""
+        return load(self.model, device), open_dataset(self.dataset, self.data)
+
+
+def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> Engine:
+    """Measure on a cluster of Ray: the one at ``address``, else that of ``RAY_ADDRESS``, else one begun on this machine and ended after.
+
+    workers  processes that measure at the same time, at most; None: as many as the cluster has room for
+    device   None: a GPU for each worker where the cluster has any
+
+    On a CPU a worker has as many threads as torch has in this process, so that its rows are those that this process would have computed,
+    bit for bit. A worker that dies is started again, and what it was measuring is measured anew.
+    Raises ExplainerError without Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot
+    open the model or the data set, or whose weights or versions are not those of the run.
+    """
+    ray = _ray()
+    if workers is not None and workers < 1:
+        raise ExplainerError("There must be at least 1 worker.")
+
+    def engine(bench: Bench, parts: Parts, tell: Callable[[int], None]) -> Generator[tuple[int, list[Row]]]:
+        tell(0)
+        if not parts:
+            return
+        with _cluster(ray, address):
+            kind, room = _room(ray, device)
+            order = Order(
+                sources=sources,
+                plan=bench.plan,
+                device=kind,
+                threads=torch.get_num_threads(),
+                weights=bench.model.weights_digest,
+                versions=versions(),
+            )
+            done = 0
+            for number, rows in _arriving(ray, order, parts, min(workers or room, room, len(parts))):
+                yield number, rows
+                done += len(parts[number])
+                tell(done)
+                if bench.cancelled is not None and bench.cancelled():
+                    raise Cancelled
+
+    return engine
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody unless a person wants it
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise ExplainerError("The engine ray needs Ray, which is not installed: pip install 'vitrine[evaluate,ray]'.") from None
+    return ray
+
+
+@contextmanager
+def _cluster(ray: Any, address: str | None) -> Iterator[None]:
+    """Be connected: to the cluster that this process already has, which stays, or to one for the time of a run."""
+    if ray.is_initialized():
+        yield
+        return
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    before = signal.getsignal(signal.SIGTERM)
+    begun = {"include_dashboard": False, "object_store_memory": STORE} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="warning", **begun)
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        raise ExplainerError(f"No cluster of Ray can be used at {address}: {problem}") from problem
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)  # Ray's own handler aborts; its processes end with this one anyway
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _room(ray: Any, device: str | None) -> tuple[str, int]:
+    """The kind of device of the workers, and how many workers the cluster can hold. Raises ExplainerError where it can hold none."""
+    machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
+    kind = str(device).partition(":")[0] if device else "cuda" if any(machine.get("GPU") for machine in machines) else "cpu"
+    cpus = _cpus(kind)
+    room = [machine.get("CPU", 0) // cpus for machine in machines]
+    if kind == "cuda":
+        room = [min(places, machine.get("GPU", 0)) for places, machine in zip(room, machines, strict=True)]
+    if sum(room) < 1:
+        lacking = "a GPU: choose --device cpu" if kind == "cuda" else f"{cpus} CPUs, one a thread: set OMP_NUM_THREADS to fewer"
+        raise ExplainerError(f"No machine of the cluster has {lacking}.")
+    return kind, int(sum(room))
+
+
+def _cpus(kind: str) -> int:
+    """How many CPUs a worker needs: one for each thread, where it computes on them."""
+    return 1 if kind == "cuda" else torch.get_num_threads()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What workers are told: what to open and measure with, and what they must have to get the same rows."""
+
+    sources: Sources
+    plan: Plan
+    device: str
+    threads: int
+    weights: str
+    versions: dict[str, str]
+
+    def open(self) -> Bench:
+        """Raises ExplainerError for another model than that of the run, or other versions."""
+        here = versions()
+        if differing := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
+            raise ExplainerError(f"it has {'; '.join(differing)}. Install the versions of the run.")
+        model, data = self.sources.open(self.device)
+        if model.weights_digest != self.weights:
+            raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
+        return Bench(model, data, self.plan)
+
+
+def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[Row]]]:
+    """The parts as they are measured."""
+    items = [{"number": number, "places": list(places)} for number, places in parts.items()]
+    with warnings.catch_warnings():
+        # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
+        warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+        measured = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+            Worker,
+            fn_constructor_args=(order,),
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=_cpus(order.device),
+            num_gpus=1 if order.device == "cuda" else None,
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=count, initial_size=count, max_tasks_in_flight_per_actor=2),
+            max_restarts=-1,
+            max_task_retries=RETRIES,
+        )
+    measured.context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # progress is told by whoever began the run
+    try:
+        for table in measured.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow"):
+            for arrived in table.to_pylist():
+                if arrived["problem"] is not None:
+                    raise ExplainerError(arrived["problem"])
+                yield arrived["number"], json.loads(arrived["rows"])
+    except ray.exceptions.RayTaskError:
+        raise  # a mistake in what was measured, with its trace
+    except ray.exceptions.RayError as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise ExplainerError(f"The cluster lost a worker {RETRIES + 1} times or more: {lines[0]} What is measured is kept.") from problem
+
+
+class Worker:
+    """What Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
+
+    The bench is opened for the first part, so that what a person can put right is an answer, not the death of a worker.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.bench: Bench | None = None
+
+    def __call__(self, table: Any) -> Any:
+        import pyarrow as pa
+
+        answers = [self._answer(part["number"], part["places"]) for part in table.to_pylist()]
+        return pa.Table.from_pylist(answers, schema=pa.schema([("number", pa.int64()), ("rows", pa.string()), ("problem", pa.string())]))
+
+    def _answer(self, number: int, places: list[int]) -> dict[str, Any]:
+        try:
+            if self.bench is None:
+                torch.set_num_threads(self.order.threads)
+                self.bench = self.order.open()
+            rows = next(local(self.bench, {number: places}, lambda done: None))[1]
+        except (ExplainerError, OSError) as problem:
+            return {"number": number, "rows": None, "problem": f"The worker on {socket.gethostname()} could not measure: {problem}"}
+        return {"number": number, "rows": json.dumps(rows), "problem": None}
