@@ -105,6 +105,9 @@ ABLATION_METRICS := mif,mif_aopc,lif,srg,ap,pointing
 BLACK_METRICS := mif,lif,srg,positive_auc,negative_auc
 PHOTO_METRICS := mif,lif,srg,completeness,ap,energy,pointing
 SENTENCE_METRICS := auac,au_mse,mif,lif,srg
+PROMPT_METRICS := own_object,pointing,ap,energy,class_correlation
+SANITY_METRICS := randomisation,class_correlation,sensitivity,agreement
+TEXT_SANITY_METRICS := randomisation,class_correlation,agreement
 RATIONALE_METRICS := token_f1_10,token_f1_20,token_f1_30,token_f1_40,token_f1_50,token_f1_60,token_f1_70,token_f1_80,auprc
 
 # $(call measure,NAME,OPTIONS), OPTIONS without a comma of its own: a run of vitrine evaluate, its reports in docs/results/NAME. A run that

@@ -28,6 +28,8 @@ from explainers.result import Attribution, Explanation
 PROMPT = "a photo of a {}"
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")
+#: What metrics take besides curves for which the model is asked anew.
+_ASK_AGAIN = {"randomised", "disturbed"}
 Row = dict[str, Any]
 
 
@@ -95,7 +97,8 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
     """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores.
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
-    at random depend on ``place`` alone, so rows are the same whichever were computed before.
+    at random depend on ``place`` alone, so rows are the same whichever were computed before. Raises ExplainerError where the model knows
+    no class that the data set gives, and where metrics ask anew about a text that is read in windows.
     """
     sample = bench.data[place]
     logits = bench.answers(sample.given)
@@ -110,8 +113,14 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
         list(bench.plan.methods),
         prompts=bench.prompts,
         seed=place,
+        long_texts=bench.plan.long_texts,
         cancelled=bench.cancelled,
     )
+    if explanation.windows and (bench.curves or bench.needs & _ASK_AGAIN):
+        raise ExplainerError(
+            f"{sample.name} is longer than {bench.model.name} takes and is read in windows, and some of the metrics ask the model anew "
+            "with a part of its input: choose long_texts=cut (--long-texts cut)."
+        )
     rows: list[Row] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requirements import variants
@@ -33,6 +34,7 @@ class Plan:
     limit    how many inputs, drawn with ``seed``; None: all
     target   the explained class: the one that the model predicts, the one that the data set gives, or each that it gives, in turn
     how      in which way tokens are taken away; None: as suits the model
+    long_texts  as ``explainers.explain`` takes it: how a text is read that is longer than the model takes
     """
 
     model: str
@@ -43,6 +45,7 @@ class Plan:
     target: Explained = "predicted"
     how: str | None = None
     seed: int = 0
+    long_texts: LongTexts = "windows"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -69,6 +72,7 @@ def make_plan(
     target: Explained = "predicted",
     how: str | None = None,
     seed: int = 0,
+    long_texts: LongTexts = "windows",
 ) -> Plan:
     """The plan of a run. ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run);
     ``metrics`` are names, or ``all``: those that the data set allows.
@@ -85,6 +89,8 @@ def make_plan(
         raise ExplainerError("The limit must be at least 1 input.")
     if how is not None and how not in _WAYS[kind]:
         raise ExplainerError(f"how={how!r} is no way to take tokens from {kind}s: choose {', '.join(_WAYS[kind])}.")
+    if long_texts not in LONG_TEXTS:
+        raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if target != "predicted" and "class" not in data.gives:
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
     if model.kind == "clip" and not data.classes:
@@ -103,6 +109,7 @@ def make_plan(
         target=target,
         how=how,
         seed=seed,
+        long_texts=long_texts,
     )
 
 

@@ -41,6 +41,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
     parser.add_argument("--target", choices=("predicted", "gold", "each"), default="predicted", help="which class is explained")
     parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
+    parser.add_argument(
+        "--long-texts",
+        choices=("windows", "cut"),
+        default="windows",
+        help="texts longer than the model takes: read in windows, or cut, which metrics that take words away need (default: windows)",
+    )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
     parser.add_argument(
@@ -87,6 +93,7 @@ def run(args: argparse.Namespace) -> None:
         target=args.target,
         how=args.how,
         seed=args.seed,
+        long_texts=args.long_texts,
     )
     fresh = not (args.out / "run.json").is_file()
     started = time.monotonic()
@@ -122,10 +129,10 @@ def _engine(args: argparse.Namespace) -> Engine:
 def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
-    for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed"):
+    for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
         value = getattr(args, name)
-        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
-            words += [f"--{name}", str(value)]
+        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0), ("long_texts", "windows")):
+            words += [f"--{name.replace('_', '-')}", str(value)]
     data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
     return " ".join([shlex.join(words), *data, *examples, "--out DIR"])
 

@@ -52,6 +52,19 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
         rows_of(gold, 1)
 
 
+def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
+    scenes = " ".join(f"And then scene {number} with the old man, which was dull." for number in range(60))
+    file = tmp_path / "long.jsonl"
+    file.write_text(json.dumps({"text": f"I saw this film. {scenes} What an awful mess.", "rationale": [[0, 16]]}), "utf-8")
+    model, data = explainers.load("reviews-bert", "cpu"), open_dataset("texts", file)
+    whole = rows_of(Bench(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
+    with pytest.raises(ExplainerError, match="--long-texts cut"):
+        rows_of(Bench(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
+    cut = rows_of(Bench(model, data, make_plan(model, data, METHODS, ["mif", "auprc"], long_texts="cut")), 0)
+    assert 100 < len(cut[0]["scores"]) < len(whole[0]["scores"])
+    assert all(0 <= row["mif"] <= 1 for row in cut)
+
+
 def test_a_mosaic_is_pointed_at() -> None:
     model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes-mosaic")
     plan = make_plan(model, data, ["random", "fullgrad_plus:libra"], ["grid_pointing", "pointing"], target="gold", how="black")
