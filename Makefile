@@ -6,7 +6,7 @@
 #   make test                           ruff, mypy, oxlint and every test, the pages in a real Chromium among them
 #   make check                          ruff, mypy, oxlint and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
-#   make results                        what docs/results holds of scenes, measured anew (about 20 minutes on one core)
+#   make results                        what docs/results holds of scenes and samples, measured anew (about 50 minutes on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
 #   make lint | wheel | clean
 #
@@ -125,6 +125,11 @@ results: $(VENV)/installed-test
 	$(call measure,scenes-vit-on-scenes,--model scenes-vit --dataset scenes --limit 60 --methods $(METHODS) --metrics $(SCENES_METRICS))
 	$(call measure,scenes-vit-ablations,--model scenes-vit --dataset scenes --limit 60 --methods $(ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations-black,--model scenes-vit --dataset scenes --limit 30 --how black --methods $(ABLATIONS) --metrics $(BLACK_METRICS) --no-examples)
+	$(call measure,clip-on-scenes-pairs,--model clip --dataset scenes-pairs --limit 90 --target each --methods $(METHODS) --metrics $(PROMPT_METRICS))
+	$(call measure,scenes-vit-sanity,--model scenes-vit --dataset scenes --limit 14 --methods quick --metrics $(SANITY_METRICS) --no-examples)
+	$(call measure,photos-vit-sanity,--model photos-vit --dataset sample-photos --limit 6 --methods quick --metrics $(SANITY_METRICS) --no-examples)
+	$(call measure,reviews-bert-sanity,--model reviews-bert --dataset sample-reviews --methods quick --metrics $(TEXT_SANITY_METRICS) --no-examples)
+	$(call measure,clip-sanity,--model clip --dataset scenes-pairs --limit 10 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 
 # What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
