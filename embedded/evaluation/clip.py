@@ -6,24 +6,25 @@ import explainers  # before timm and transformers
 
 # isort: split
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.dual import image_features, text_features
-from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half, map_of
+from embedded.evaluation.maps import map_rows, table_of
+from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
-from embedded.recipes.data.outside import COCO, Labelled, Thing, coco, coverage, known_classes, missing, side_by_side, single
+from embedded.recipes.data.outside import COCO, Labelled, Thing, coco, known_classes, missing, side_by_side, single
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
-from explainers.metrics.localisation import average_precision, density
+from explainers import datasets
+from explainers.evaluation.measuring import PROMPT
 from explainers.models.base import Model
 
 DRAWN = 4  # scenes of each kind that the words are tried on
@@ -31,6 +32,7 @@ PAIRS, PRECISE = 40, 60  # pairs of photos; COCO's photos
 ZERO_SHOT, SYNONYMS, PARENTS = "photos, right name of 1,000", "photos, right synonym of 1,000", "photos, right group among the other names"
 WORDS = f"words never trained on, right picture first of {AMONG}"
 DENSER, PRECISION = "photos of two objects, own one lit more than the other", "photos, segmentation average precision"
+METRICS = {DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, DENSER: 0.85, PRECISION: 0.45}
 
 
@@ -43,7 +45,7 @@ def drawn() -> tuple[Tensor, list[str]]:
 
 def prompts(words: Sequence[str]) -> list[str]:
     """One prompt for each word."""
-    return [on_scenes.PROMPT.format(word) for word in words]
+    return [PROMPT.format(word) for word in words]
 
 
 def renamed(first: Tensor, truth: Tensor, others: Sequence[tuple[list[int], Tensor]]) -> float:
@@ -65,7 +67,7 @@ def renamed(first: Tensor, truth: Tensor, others: Sequence[tuple[list[int], Tens
 
 def named_figures(name: str, model: Model, photos: Labelled) -> list[Figure]:
     """Names, synonyms and groups of ImageNet's 1,000 classes, on photos of some of them."""
-    truth, note = photos.truth(), f"{len(photos.words):,} photos, '{on_scenes.PROMPT}'"
+    truth, note = photos.truth(), f"{len(photos.words):,} photos, '{PROMPT}'"
     words = list(known_classes().items())
     labels = [row["label"] for row in classes()]
     texts = text_features(model, prompts([*labels, *(word for word, _ in words)]))
@@ -96,26 +98,27 @@ def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tu
     return first_of_ten(seen, shown, dict(zip(words, texts, strict=True)), truth)
 
 
-def localised(model: Model, pictures: Iterable[tuple[Image.Image, list[Thing]]], methods: Sequence[str]) -> tuple[Table, int, int]:
+def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[Thing]]], methods: Sequence[str]) -> tuple[Table, int, int]:
     """Of each method: how often a prompt's own thing is lit more than the others, and the average precision on its outline.
 
     And how many prompts were asked where there are several things, and in all.
     """
-    found: dict[str, dict[str, list[float]]] = {method: {DENSER: [], PRECISION: []} for method in methods}
-    for index, (image, things) in enumerate(tqdm(pictures, desc="explaining", unit="photo", leave=False, disable=None)):
-        asked = prompts([thing.word for thing in things])
-        result = explainers.explain(model, image, asked, methods, seed=index)
-        covers = [coverage(thing.mask, model.details["grid"][0]) for thing in things]
-        for own, (thing, label) in enumerate(zip(things, asked, strict=True)):
-            for method in methods:
-                scores = map_of(result, method, label)
-                on = [density(scores, cover) for cover in covers]
-                if len(things) > 1:
-                    found[method][DENSER].append(float(on[own] > max(d for i, d in enumerate(on) if i != own)))
-                found[method][PRECISION].append(average_precision(scores, torch.from_numpy(thing.mask)))
-    table = {method: {name: float(np.mean(values)) for name, values in row.items() if values} for method, row in found.items()}
-    first = found[CONTROL]
-    return table, len(first[DENSER]), len(first[PRECISION])
+    words = list(dict.fromkeys(thing.word for _, things in pictures for thing in things))
+    samples = [
+        datasets.Sample(
+            name=str(number),
+            image=image,
+            labels=tuple(thing.word for thing in things),
+            things=tuple(datasets.Thing(label=thing.word, mask=thing.mask) for thing in things),
+        )
+        for number, (image, things) in enumerate(pictures)
+    ]
+    data = datasets.Dataset(
+        name="photos", kind="image", length=len(samples), read=samples.__getitem__, classes=words, gives=("class", "mask", "others")
+    )
+    rows = map_rows(model, data, methods, list(METRICS.values()), target="each")
+    table, counts = table_of(rows, methods, METRICS)
+    return table, counts[DENSER], counts[PRECISION]
 
 
 def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Thing]]]:

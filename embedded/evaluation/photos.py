@@ -5,7 +5,6 @@ from __future__ import annotations
 import explainers  # before timm
 
 # isort: split
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
+from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.calibration import calibration_error, made_up, read_calibration
 from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
-from explainers.metrics.localisation import energy
-from explainers.models.base import Model
+from explainers.datasets import Dataset, Sample, Thing
+from explainers.evaluation.measuring import Row
+from explainers.metrics.agreement import rank_correlations
 
 SEED = 20_250_102
 EXPLAINED, WORST = 60, 5
@@ -32,6 +32,7 @@ WITHOUT = "top-1 without the Transformer's blocks"
 AGREEMENT = "same class as EfficientNet-Lite{}"
 ERROR, KEPT, REFUSED = "expected calibration error", "photos of known things that stay known", "made-up pictures said to be something else"
 ENERGY, POINTING, CLOSE = "energy in the box over its share of the picture", "pointing", "energy over that of the best method"
+METRICS = {ENERGY: "energy_ratio", POINTING: "pointing"}  # names of the runner's metrics
 BARS = {TOP: 0.62, TOP_5: 0.86, ROBUST: 0.95, ENERGY: 2.5, POINTING: 0.8, CLOSE: 0.9, ERROR: 0.05, WITHOUT: 0.02}
 AT_MOST = {ERROR, WITHOUT}
 
@@ -94,46 +95,31 @@ def worst(named: Named, photos: Labelled, labels: Sequence[str], number: int) ->
     return dict(sorted(rows, key=lambda row: row[1]["right"])[:number])
 
 
-def map_of(result: Any, method: str, label: str) -> Tensor:
-    """(rows, columns): the map of one method."""
-    one = result[method, label]
-    scores: Tensor = one.scores[one.content].view(one.patches)
-    return scores
-
-
-def mean_rank_correlation(drawn: Sequence[Tensor]) -> float:
-    """Spearman's correlation of two of the maps (N,), the mean over all pairs."""
-    return float(np.mean([spearmanr(first, second).statistic for first, second in itertools.combinations(drawn, 2)]))
-
-
-def maps(model: Model, folder: Path, data: Path, methods: Sequence[str], number: int) -> tuple[Table, float, int]:
-    """Of each method energy and pointing in the boxes of COCO's things that are named right; how much maps differ; how many there are.
-
-    A thing counts where the likeliest of all classes goes by its category. Pointing: the largest score lies in a box. The second value
-    is the mean rank correlation of the maps of two methods, ``CONTROL`` left out.
+def likeness(rows: Sequence[Row]) -> float | None:
+    """Spearman's correlation of the maps of two methods of the same input, the mean over all pairs and inputs, ``CONTROL`` left out; None
+    where there are no two.
     """
+    scores: dict[int, list[list[float]]] = {}
+    for row in rows:
+        if row["method"] != CONTROL:
+            scores.setdefault(row["index"], []).append(row["scores"])
+    pairs = [rank_correlations(np.array(maps))[np.triu_indices(len(maps), 1)] for maps in scores.values()]
+    every = np.concatenate(pairs) if pairs else np.empty(0)
+    return float(every.mean()) if len(every) else None
+
+
+def right_photos(folder: Path, data: Path, number: int) -> Dataset:
+    """The first ``number`` of COCO's photos whose likeliest class goes by the category of a thing in it, with the boxes of these things."""
     known, score = known_classes(), vit_scores(folder)
-    found: dict[str, dict[str, list[float]]] = {method: {ENERGY: [], POINTING: []} for method in methods}
-    likeness: list[float] = []
-    others = [method for method in methods if method != CONTROL]
-    count = 0
-    for image, things in tqdm(coco(data), desc="explaining", unit="photo", leave=False, disable=None):
+    samples: list[Sample] = []
+    for place, (image, things) in enumerate(coco(data)):
+        if len(samples) == number:
+            break
         first = int(answers(score, torch.from_numpy(np.array(image))[None]).argmax())
-        for thing in things:
-            cover = coverage(thing.boxed)
-            if count == number or first not in known.get(thing.word, []) or cover.mean() > LARGEST:
-                continue
-            label = model.labels[first]
-            result = explainers.explain(model, image, label, methods, seed=count)
-            count += 1
-            drawn = {method: map_of(result, method, label) for method in methods}
-            for method, scores in drawn.items():
-                found[method][ENERGY].append(energy(scores, cover) / float(cover.mean()))
-                found[method][POINTING].append(float(cover.flatten()[scores.argmax()] >= 0.5))
-            if len(others) > 1:
-                likeness.append(mean_rank_correlation([drawn[method].flatten() for method in others]))
-    table = {method: {name: float(np.mean(values)) for name, values in row.items()} for method, row in found.items() if row[ENERGY]}
-    return table, float(np.mean(likeness)) if likeness else 0.0, count
+        boxes = [thing.boxed for thing in things if first in known.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
+        if boxes:
+            samples.append(Sample(name=str(place), image=image, things=tuple(Thing(label=None, mask=box) for box in boxes)))
+    return Dataset(name="photos", kind="image", length=len(samples), read=samples.__getitem__, gives=("mask",))
 
 
 def named_figures(name: str, folder: Path, photos: Labelled) -> tuple[list[Figure], Named]:
@@ -194,16 +180,19 @@ def measure(name: str, setting: Setting) -> Report:
     if why is not None:
         return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, CLOSE))], tables)
     methods = setting.specs(explainers.default_methods(model))
-    table, likeness, count = maps(model, setting.folder, setting.data, methods, setting.limited(EXPLAINED))
-    if not count:
+    shown = right_photos(setting.folder, setting.data, setting.limited(EXPLAINED))
+    if not len(shown):
         why = "no thing in the photos is named right"
         return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, CLOSE))], tables)
+    rows = map_rows(model, shown, methods, list(METRICS.values()))
+    table, counts = table_of(rows, methods, METRICS)
+    count = counts[ENERGY]
     values = {what: {method: row[what] for method, row in table.items()} for what in (ENERGY, POINTING)}
     first, points = best(values[ENERGY]), best(values[POINTING])
     figures += [
         Figure(name, ENERGY, values[ENERGY][first], BARS[ENERGY], "times", note=f"{first}, {count} things in COCO's photos"),
         Figure(name, CLOSE, values[ENERGY][LEAD] / values[ENERGY][first], BARS[CLOSE], note=LEAD),
         Figure(name, POINTING, values[POINTING][points], BARS[POINTING], note=points),
-        Figure(name, "rank correlation of two methods' maps", likeness, None, "score", note="mean over pairs of methods"),
+        Figure(name, "rank correlation of two methods' maps", likeness(rows), None, "score", note="mean over pairs of methods"),
     ]
     return Report(figures, {f"Maps of {name}, {count} things in COCO's photos": table, **tables})

@@ -9,27 +9,24 @@ from __future__ import annotations
 import explainers  # before transformers
 
 # isort: split
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
-from tqdm import tqdm
 from transformers import AutoTokenizer
 
 from embedded.evaluation import CONTROL, Figure, Report, Setting, Table, best, reviews_probes
+from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.reviews.data import FILES, HELD_OUT, read, rows
 from embedded.recipes.reviews.reading import MOST, accuracy, predictions, sample
-from explainers.metrics.rationales import token_f1
+from explainers.datasets import Dataset, Sample
 from explainers.models.base import Model
-from explainers.result import WordScore
 
 BARS = {"ERASER movies, test": 0.92, "IMDB, test": 0.93, "SST-2, validation (GLUE)": 0.9}
 COUNTS = range(10, 90, 10)
+METRICS = {f"k={k}": f"token_f1_{k}" for k in COUNTS}  # names of the runner's metrics
 TWICE = 2.0
 ANNOTATIONS = {"first": "rationales", "second": "rationales_alt"}  # how the file names them
 
@@ -51,64 +48,34 @@ def accuracies(name: str, setting: Setting, data: Path) -> Report:
     return Report(figures, {f"What {name} gets right of negative and of positive reviews": by_class})
 
 
-@dataclass(frozen=True)
-class Annotated:
-    """A text of tokens parted by single spaces, and of each annotation which tokens were marked, bool (tokens,)."""
-
-    text: str
-    marked: dict[str, Tensor]
-
-    def of_words(self, words: Sequence[WordScore]) -> dict[str, Tensor]:
-        """Of each annotation which of the engine's words lie in a marked token, bool (words,)."""
-        starts = list(accumulate((len(token) + 1 for token in self.text.split()[:-1]), initial=0))
-        token = torch.tensor([bisect_right(starts, word.start) - 1 for word in words])
-        return {name: marked[token] for name, marked in self.marked.items()}
-
-
-def annotated(data: Path) -> list[Annotated]:
-    """ERASER's test reviews with both annotations."""
-    found = []
-    for row in rows(data, "eraser"):
-        if row["split"] != "test":
-            continue
+def annotated(data: Path) -> dict[str, list[Sample]]:
+    """ERASER's test reviews, tokens parted by single spaces, with each of their two annotations as the rationale."""
+    samples: dict[str, list[Sample]] = {name: [] for name in ANNOTATIONS}
+    for number, row in enumerate(row for row in rows(data, "eraser") if row["split"] == "test"):
         tokens = row["text"].split()
-        marked = {}
+        starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))
         for name, key in ANNOTATIONS.items():
-            marked[name] = torch.zeros(len(tokens), dtype=torch.bool)
-            for start, end in row[key]:
-                marked[name][start:end] = True
-        found.append(Annotated(" ".join(tokens), marked))
-    return found
+            spans = tuple((starts[start], starts[end] - 1) for start, end in row[key])
+            samples[name].append(Sample(name=str(number), text=" ".join(tokens), rationale=spans))
+    return samples
 
 
-def agreement(model: Model, texts: Sequence[Annotated], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
+def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
     """Of each annotation and method the mean token-F1 at each k of `COUNTS`, the predicted class explained; and how many texts counted.
 
     A text none of whose marked words is read says nothing about methods and is left out for that annotation.
     """
-    found: dict[str, dict[str, list[list[float]]]] = {name: {method: [] for method in methods} for name in ANNOTATIONS}
-    for index, one in enumerate(tqdm(texts, desc="explaining", unit="review", leave=False, disable=None)):
-        result = explainers.explain(
-            model, one.text, None, methods, seed=index, long_texts="cut"
-        )  # a seed each, or all would share random scores
-        for method in methods:
-            words = result[method].words()
-            scores = torch.tensor([word.score for word in words])
-            for name, marked in one.of_words(words).items():
-                if marked.any():
-                    found[name][method].append(token_f1(scores, marked, COUNTS))
-    tables = {
-        name: {
-            method: dict(zip((f"k={k}" for k in COUNTS), np.mean(f1, 0).tolist(), strict=True)) for method, f1 in by_method.items() if f1
-        }
-        for name, by_method in found.items()
-    }
-    return tables, {name: len(by_method[CONTROL]) for name, by_method in found.items()}
+    tables, counts = {}, {}
+    for name, samples in texts.items():
+        data = Dataset(name=name, kind="text", length=len(samples), read=samples.__getitem__, gives=("rationale",))
+        tables[name], of_metrics = table_of(map_rows(model, data, methods, list(METRICS.values())), methods, METRICS)
+        counts[name] = min(of_metrics.values())
+    return tables, counts
 
 
 def against_people(name: str, setting: Setting, data: Path) -> Report:
     """Token-F1 of the best method, by its mean over k and both annotations, over random scores."""
-    texts = annotated(data)[: setting.limited(MOST)]
+    texts = {annotation: samples[: setting.limited(MOST)] for annotation, samples in annotated(data).items()}
     model = explainers.load(setting.folder)
     tables, counts = agreement(model, texts, setting.specs(explainers.default_methods(model)))
     first = best({method: float(np.mean([list(table[method].values()) for table in tables.values()])) for method in tables["first"]})

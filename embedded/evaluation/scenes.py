@@ -18,18 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from tqdm import tqdm
 
+from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
+from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import WORST, Score, answers, half, vit_scores
-from embedded.recipes.data.scenes import KINDS, Scene, SceneObject, render
+from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
-from explainers.metrics.localisation import average_precision, density, energy
+from explainers.datasets import open_dataset
+from explainers.evaluation.measuring import PROMPT
 from explainers.models.base import Model
 
-SEED = 20_250_101
-PROMPT = "a photo of a {}"
 PATCHES = (SIZE // PATCH) ** 2
 NAMED, EXPLAINED = 1000, 100  # scenes, of any number of objects and of two and more
 TOP, EVERY, SHARE, HALF = (
@@ -40,12 +39,12 @@ TOP, EVERY, SHARE, HALF = (
 )
 ROBUST = "accuracy, half the patches removed, over the clean one"
 ENERGY, DENSER, PRECISION = "energy on the object", "own mask lit more than any other's", "average precision"
+METRICS = {ENERGY: "energy", DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 
 
-def fresh_scenes(number: int, least: int = 1) -> Iterator[Scene]:
-    """Scenes that no training has seen, with at least ``least`` objects each."""
-    made = (render(np.random.default_rng([SEED, index]), SIZE) for index in itertools.count())
-    return itertools.islice((scene for scene in made if len(scene.objects) >= least), number)
+def fresh_scenes(number: int) -> Iterator[Scene]:
+    """Scenes that no training has seen."""
+    return (render(np.random.default_rng([SEED, index]), SIZE) for index in range(number))
 
 
 def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
@@ -56,16 +55,15 @@ def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
 
 
 class Case(NamedTuple):
-    """How a model names kinds, how it is asked for one, and what it is to reach."""
+    """How a model names kinds, and what it is to reach."""
 
     scores: Callable[[Path], Score]
-    prompt: str
     bars: dict[str, float]
 
 
 CASES = {
-    "scenes-vit": Case(vit_scores, "{}", {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
-    "clip": Case(dual_scores, PROMPT, {ROBUST: 0.9, DENSER: 0.9}),
+    "scenes-vit": Case(vit_scores, {TOP: 0.98, EVERY: 0.9, ROBUST: 0.9, PRECISION: 0.7}),
+    "clip": Case(dual_scores, {ROBUST: 0.9, DENSER: 0.9}),
 }
 
 
@@ -116,28 +114,12 @@ def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -
     return Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved.tolist())
 
 
-def coverage(item: SceneObject, grid: int) -> Tensor:
-    """(grid, grid): the share of each patch that an object covers."""
-    return torch.from_numpy(item.mask.reshape(grid, SIZE // grid, grid, SIZE // grid).mean((1, 3)))
-
-
-def localisation(model: Model, prompt: str, number: int, methods: Sequence[str]) -> Table:
+def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
     """Of each method, over every object of scenes of two and more: energy, how often densest on its own object, average precision."""
-    found: dict[str, dict[str, list[float]]] = {method: {ENERGY: [], DENSER: [], PRECISION: []} for method in methods}
-    scenes = tqdm(fresh_scenes(number, least=2), desc="explaining", total=number, unit="scene", leave=False, disable=None)
-    for index, scene in enumerate(scenes):
-        covers = [coverage(item, model.details["grid"][0]) for item in scene.objects]
-        asked = [prompt.format(item.kind) for item in scene.objects]
-        result = explainers.explain(model, scene.image, asked, methods, seed=index)  # a seed each, or all would share a random map
-        for own, (item, label) in enumerate(zip(scene.objects, asked, strict=True)):
-            for method in methods:
-                one = result[method, label]
-                scores = one.scores[one.content].view(one.patches)
-                on = [density(scores, cover) for cover in covers]
-                found[method][ENERGY].append(energy(scores, covers[own]))
-                found[method][DENSER].append(float(on[own] > max(d for i, d in enumerate(on) if i != own)))
-                found[method][PRECISION].append(average_precision(scores, torch.from_numpy(item.mask)))
-    return {method: {name: float(np.mean(values)) for name, values in row.items()} for method, row in found.items()}
+    every = open_dataset("scenes")
+    places = itertools.islice((place for place in itertools.count() if len(every[place].things) > 1), number)
+    rows = map_rows(model, every.at(list(places)), methods, list(METRICS.values()), target="each")
+    return table_of(rows, methods, METRICS)[0]
 
 
 def measure(name: str, setting: Setting) -> Report:
@@ -148,7 +130,7 @@ def measure(name: str, setting: Setting) -> Report:
     answers = named(case.scores(setting.folder), number, math.prod(model.details["grid"]))
     values = answers.figures()
     values[ROBUST] = values[HALF] / values[TOP] if values[TOP] else 0.0
-    table = localisation(model, case.prompt, explained, setting.specs(explainers.default_methods(model)))
+    table = localisation(model, explained, setting.specs(explainers.default_methods(model)))
     first = best({method: row[PRECISION] for method, row in table.items()})
     on = f"{explained} scenes of 2 to 4 objects"
 

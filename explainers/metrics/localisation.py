@@ -107,6 +107,24 @@ def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
 
 
 @metric(
+    "energy_ratio",
+    title="Energy inside over the object's share",
+    family="localisation",
+    takes=["maps", "mask"],
+    direction="higher",
+    source=ENERGY,
+    highest=None,
+    unit="number",
+    kinds=("image",),
+)
+def energy_ratio(maps: Tensor, mask: Tensor) -> Tensor:
+    """The share of the map's positive scores that lies on the object, over the share of the picture that the object covers; a map with the
+    same score everywhere has 1.
+    """
+    return energy_inside(maps, mask) / mask.double().mean((1, 2))
+
+
+@metric(
     "pointing", title="Pointing game", family="localisation", takes=["maps", "mask"], direction="higher", source=POINTING, kinds=("image",)
 )
 def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:

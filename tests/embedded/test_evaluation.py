@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from embedded.evaluation import CONTROL, EVALUATIONS, LEAD, Figure, Report, clip, reviews
-from embedded.evaluation.reviews import Annotated
 from explainers.models.catalogue import embedded_names
-from explainers.result import WordScore
 from server.cli import main
 
 LIMIT = 3
@@ -91,8 +88,13 @@ def test_a_row_says_by_how_much_it_falls_short() -> None:
     assert Figure("m", "size", 60, 70, "megabytes", at_most=True).verdict == "met"
 
 
-def test_words_take_the_mark_of_the_token_they_lie_in() -> None:
-    one = Annotated("it's so-so . bad !!", {"first": torch.tensor([False, True, False, False, True])})
-    places = [(0, 4), (5, 10), (11, 12), (13, 16), (17, 18), (18, 19)]
-    words = [WordScore(one.text[start:end], start, end, (0,), 0.0) for start, end in places]
-    assert one.of_words(words)["first"].tolist() == [False, True, False, False, True, True]
+def test_annotations_are_spans_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [
+        {"split": "train", "text": "left out", "rationales": [], "rationales_alt": []},
+        {"split": "test", "text": "it's so-so . \n bad !!", "rationales": [[1, 2], [4, 5]], "rationales_alt": [[0, 2]]},
+    ]
+    monkeypatch.setattr(reviews, "rows", lambda data, name: iter(listed))
+    found = reviews.annotated(Path())
+    assert [len(samples) for samples in found.values()] == [1, 1]
+    marked = {name: [samples[0].text[start:end] for start, end in samples[0].rationale] for name, samples in found.items()}
+    assert marked == {"first": ["so-so", "!!"], "second": ["it's so-so"]}

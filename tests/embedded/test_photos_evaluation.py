@@ -99,9 +99,17 @@ def test_answers_are_counted() -> None:
 
 
 def test_maps_that_order_places_alike_are_alike() -> None:
-    rising = torch.arange(9).float()
-    assert photos.mean_rank_correlation([rising, rising**3]) == pytest.approx(1)
-    assert photos.mean_rank_correlation([rising, rising.exp(), -rising]) == pytest.approx(-1 / 3)
+    rising = np.arange(9.0)
+
+    def rows(index: int, *maps: np.ndarray) -> list[dict[str, object]]:
+        named = zip(("first", "second", CONTROL, "third"), maps, strict=False)
+        return [{"index": index, "method": method, "scores": scores.tolist()} for method, scores in named]
+
+    alike = rows(0, rising, rising**3, -rising)
+    assert photos.likeness(alike) == pytest.approx(1)
+    assert photos.likeness(alike + rows(7, rising, -rising, rising)) == pytest.approx(0)
+    assert photos.likeness(rows(0, rising, np.exp(rising), rising, -rising)) == pytest.approx(-1 / 3)
+    assert photos.likeness(rows(0, rising)) is None
 
 
 def test_half_of_the_patches_are_kept() -> None:

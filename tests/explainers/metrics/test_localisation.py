@@ -25,6 +25,12 @@ def test_density_is_per_covered_patch() -> None:
         density(MAP, torch.zeros(2, 2))
 
 
+def test_energy_over_the_share_that_the_object_covers() -> None:
+    maps, mask, _ = halves()
+    assert localisation.energy_ratio(maps, mask).tolist() == [2, 0]
+    assert localisation.energy_ratio(torch.ones(2, 2, 2), mask).tolist() == [1, 1]
+
+
 def test_the_explained_object_is_lit_more_than_every_other() -> None:
     maps = torch.tensor([[[2.0, -9.0], [1.0, 1.0]], [[1.0, 3.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]])
     upper_left, upper_right, lower = torch.zeros(3, 4, 4, dtype=torch.bool)

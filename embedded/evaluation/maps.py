@@ -1,0 +1,41 @@
+"""What maps are worth, measured by the runner of ``vitrine evaluate``: its rows and its estimates, without a folder."""
+
+from __future__ import annotations
+
+import explainers  # noqa: F401  (before timm and transformers)
+
+# isort: split
+import math
+from collections.abc import Mapping, Sequence
+
+from tqdm import tqdm
+
+from embedded.evaluation import Table
+from explainers.datasets import Dataset
+from explainers.evaluation.measuring import Bench, Row, rows_of
+from explainers.evaluation.plan import Explained, make_plan
+from explainers.evaluation.statistics import columns_of, estimate, weights_of_rows
+from explainers.metrics import METRICS
+from explainers.models.base import Model
+
+
+def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted") -> list[Row]:
+    """The rows of all inputs of a data set, those of one input after the other. Texts that are too long are cut."""
+    plan = make_plan(model, data, methods, metrics, target=target, long_texts="cut")
+    bench = Bench(model, data, plan)
+    places = tqdm(range(len(data)), desc="explaining", unit="input", leave=False, disable=None)
+    return [row for place in places for row in rows_of(bench, place)]
+
+
+def table_of(rows: list[Row], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:
+    """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one."""
+    table: Table = {method: {} for method in methods}
+    counts = {}
+    weights = weights_of_rows(rows, list(methods))
+    for title, name in metrics.items():
+        estimates = estimate(METRICS[name], columns_of(METRICS[name], rows, list(methods)), weights)
+        counts[title] = int(estimates.counts[0])
+        for method, value in zip(methods, estimates.values.tolist(), strict=True):
+            if math.isfinite(value):
+                table[method][title] = value
+    return table, counts
