@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -21,7 +21,7 @@ def policy(settings: Settings) -> str:
     return CONTENT_SECURITY_POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(settings.embed)}")
 
 
-def add_embedding(app: FastAPI, templates: Environment, shared: Mapping[str, Any]) -> None:
+def add_embedding(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:
     """Add ``/embed/{explanation}`` to ``app``."""
     template = templates.get_template("embed.html")
 
@@ -32,6 +32,6 @@ def add_embedding(app: FastAPI, templates: Environment, shared: Mapping[str, Any
         document = find_document(explanation, services)
         title = document.get("title") or "An explanation"
         headers = {"Content-Security-Policy": policy(services.settings)}
-        return HTMLResponse(template.render(shared, id=explanation, title=title), headers=headers)
+        return HTMLResponse(template.render(shared(), id=explanation, title=title), headers=headers)
 
     app.add_api_route("/embed/{explanation}", page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -45,7 +45,7 @@ def about(name: str) -> dict[str, Any]:
     }
 
 
-def add_method_pages(app: FastAPI, templates: Environment, shared: Mapping[str, Any]) -> None:
+def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:
     """Add ``/methods/{read-out}`` to ``app``."""
     template = templates.get_template("method.html")
 
@@ -59,7 +59,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Mapping[str, 
         papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
         return HTMLResponse(
             template.render(
-                shared,
+                shared(),
                 path="/methods",
                 title=method["title"],
                 method=method,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, select_autoescape
-from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from server.http.problems import Problem
 from server.pages.embedding import add_embedding
 from server.pages.method_pages import add_method_pages
+from server.pages.static import StaticFolder
 from server.settings import Settings
 
 #: path -> (template, title); the order is the order of the navigation
@@ -28,18 +27,6 @@ PAGES: dict[str, tuple[str, str]] = {
     "/history": ("history.html", "History"),
     "/leaderboard": ("leaderboard.html", "Leaderboard"),
 }
-
-
-class _Static(StaticFiles):
-    """Static files that a browser asks about again each time, so that a new version is never mixed with an old one.
-
-    Fonts have their version in their name and are kept for a year: text that waits for a font would move.
-    """
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if path.endswith(".woff2") else "no-cache"
-        return response
 
 
 def _folder(name: str) -> Path:
@@ -66,11 +53,14 @@ def environment() -> Environment:
 def add_pages(app: FastAPI, settings: Settings) -> None:
     """Add the pages and ``/static`` to ``app``."""
     templates = environment()
-    shared = {"version": _version(), "embed": bool(settings.embed)}
+    static = StaticFolder(_folder("static"))
+
+    def shared() -> dict[str, Any]:
+        return {"version": _version(), "embed": bool(settings.embed), "static": static.path}
 
     def add(path: str, template: str, title: str) -> None:
         def page(request: Request) -> HTMLResponse:
-            return HTMLResponse(templates.get_template(template).render(shared, path=path, title=title))
+            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 
@@ -82,8 +72,8 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     def problem_page(problem: Problem) -> HTMLResponse:
         titles = {404: "There is no such page"}
         title = titles.get(problem.status, problem.to_json()["title"])
-        text = templates.get_template("problem.html").render(shared, path=None, title=title, problem=problem)
+        text = templates.get_template("problem.html").render(shared(), path=None, title=title, problem=problem)
         return HTMLResponse(text, problem.status, problem.headers)
 
     app.state.problem_page = problem_page
-    app.mount("/static", _Static(directory=_folder("static")), name="static")
+    app.mount("/static", static, name="static")

@@ -49,7 +49,7 @@ export class Chooser {
   }
 
   async #load() {
-    const [{ Choosing }] = await Promise.all([import("./choosing.js"), styled("/static/styles/workbench/chooser.css")]);
+    const [{ Choosing }] = await Promise.all([import("./choosing.js"), styled("workbench/chooser.css")]);
     const panel = new Choosing(this.root, (specs) => {
       this.#close();
       this.onChoose(specs);

@@ -59,8 +59,12 @@ export function say(id, text) {
 
 const sheets = new Map(); // address -> promise
 
-/** Add a style sheet, once; resolves when it applies. */
-export function styled(href) {
+/** The address of a file of the pages, "tools/probe-example.json", where this script is from: all files of a page are of one version. */
+export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathname;
+
+/** Add a style sheet, "tools/crossing.css", once; resolves when it applies. */
+export function styled(file) {
+  const href = staticPath(`styles/${file}`);
   const loads = (resolve, reject) => document.head.append(el("link", { rel: "stylesheet", href, on: { load: resolve, error: () => reject(new Error(`${href} did not arrive`)) } }));
   if (!sheets.has(href)) sheets.set(href, new Promise(loads));
   return sheets.get(href);

@@ -22,7 +22,7 @@ export function fitted({ x, y, w }, aspect, width, height) {
  * upright original, to null for the picture as the model takes it by itself, and to undefined where nothing shall change.
  */
 export async function choosePart(id, input) {
-  const [picture] = await Promise.all([loadImage(`${explanationPath(id)}/original.jpg`), styled("/static/styles/workbench/crop.css")]);
+  const [picture] = await Promise.all([loadImage(`${explanationPath(id)}/original.jpg`), styled("workbench/crop.css")]);
   return new Promise((resolve) => new Cropping(picture, input, resolve));
 }
 

@@ -12,7 +12,7 @@ const shown = (plateOf) => [...document.querySelectorAll("#plates .plate[data-st
 
 /** Show `plate` at full size until the dialog is closed; `plateOf` gives the plate of a node of the page. */
 export async function zoom(plate, plateOf) {
-  await styled("/static/styles/workbench/zoom.css");
+  await styled("workbench/zoom.css");
   new Zoom(plate, plateOf);
 }
 

@@ -10,7 +10,7 @@ import { Crossing } from "./crossing.js";
 const MOST = 24; // so many earlier ones are offered
 
 export async function open(root, bench, tell) {
-  await styled("/static/styles/tools/crossing.css");
+  await styled("tools/crossing.css");
   return new Alike(root, bench, tell);
 }
 

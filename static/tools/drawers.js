@@ -62,7 +62,7 @@ class Drawer {
   }
 
   async #fetch() {
-    const [module] = await Promise.all([this.load(), styled(`/static/styles/tools/${this.id}.css`)]);
+    const [module] = await Promise.all([this.load(), styled(`tools/${this.id}.css`)]);
     return module.open(this.body, this.bench, (problem) => (problem ? this.bench.report(problem, this.problem) : showProblem(this.problem, null)));
   }
 }

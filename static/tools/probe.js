@@ -1,7 +1,7 @@
 // The bias probe: one sentence, one slot, two or more lists of words; what the model says, and what the word did.
 
 import { getJSON, Problem, sendJSON } from "../core/api.js";
-import { answered, el, number, percent, showProblem, signedNumber } from "../core/dom.js";
+import { answered, el, number, percent, showProblem, signedNumber, staticPath } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 
 const NAMES = { women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"], men: ["Peter", "Thomas", "Daniel", "David", "Martin", "Paul"] };
@@ -16,7 +16,7 @@ const SETS = [
 ];
 const USUAL = "input_x_gradient:conservative"; // Conservative LRP, with which the question was first asked
 /** What the probe found in the second edition of reviews-bert: a stored result, shown as such and never as that of the model on the page. */
-const EXAMPLE = "/static/tools/probe-example.json";
+const EXAMPLE = staticPath("tools/probe-example.json");
 const GROUPS = 4;
 const LONGEST = 1000; // characters of a sentence
 

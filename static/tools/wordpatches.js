@@ -6,7 +6,7 @@ import { classOf } from "../core/targets.js";
 import { Crossing } from "./crossing.js";
 
 export async function open(root, bench, tell) {
-  await styled("/static/styles/tools/crossing.css");
+  await styled("tools/crossing.css");
   return new WordPatches(root, bench, tell);
 }
 

@@ -30,6 +30,15 @@ new PerformanceObserver((list) => {
   }
 }).observe({ type: "layout-shift", buffered: true });
 """
+# In a page, `script("core/stats.js")` is a script of the pages, as the page itself imports it.
+SCRIPT = r"""
+window.script = (file) => import(document.querySelector("script[type=module]").src.replace(/(\/static\/\w+\/).+/, `$1${file}`));
+"""
+
+FETCHED = """
+() => performance.getEntriesByType("resource").filter(({ name, transferSize }) => name.includes("/static/") && transferSize > 0)
+  .map(({ name }) => name)
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -120,6 +129,11 @@ class Visit:
         self.open(f"/text?id={answer.json()['id']}")
         return limit
 
+    def fetched(self) -> list[str]:
+        """The files of the pages that came from the server for the page on show, and not from the browser's own store."""
+        files: list[str] = self.page.evaluate(FETCHED)
+        return files
+
     def plate(self, spec: str) -> Any:
         return self.page.locator(f'.plate[data-spec="{spec}"]')
 
@@ -149,6 +163,7 @@ def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "ligh
     """A page in a profile of its own. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
     context.add_init_script(SHIFTS)
+    context.add_init_script(SCRIPT)
     if not first:
         context.add_init_script(VISITED)
     context.set_default_timeout(2 * PATIENCE)

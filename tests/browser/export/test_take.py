@@ -141,7 +141,7 @@ def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
 )
 def test_no_tile_stands_alone_in_the_last_row(desk: Visit, tiles: int, columns: int) -> None:
     desk.open("/leaderboard", maps=False)
-    assert desk.page.evaluate("async (tiles) => (await import('/static/export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
+    assert desk.page.evaluate("async (tiles) => (await script('export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
     assert tiles % columns != 1 or tiles == 1
 
 

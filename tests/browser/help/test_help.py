@@ -38,7 +38,7 @@ def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
         expect(help_).to_have_count(0)
         page.keyboard.press("Shift+?")
         expect(help_).to_be_visible()
-        keys = "async () => (await import('/static/help/keys.js')).KEYS"
+        keys = "async () => (await script('help/keys.js')).KEYS"
         listed = [does for _, rows in page.evaluate(keys) for _, does in rows]
         expect(help_.locator("dd")).to_have_text(listed)
         if path == "/models":

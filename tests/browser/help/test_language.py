@@ -11,12 +11,12 @@ from tests.browser.conftest import Visit
 from tests.conftest import ROOT
 
 FILES = sorted(file.stem for file in (ROOT / "static" / "help" / "language").glob("*.js"))
-WORDS = "async (name) => (await import(`/static/help/language/${name}.js`)).default"
+WORDS = "async (name) => (await script(`help/language/${name}.js`)).default"
 
 
 def test_every_language_has_every_key(desk: Visit) -> None:
     page = desk.open("/leaderboard", maps=False)
-    assert sorted(page.evaluate("async () => (await import('/static/help/language.js')).LANGUAGES")) == FILES
+    assert sorted(page.evaluate("async () => (await script('help/language.js')).LANGUAGES")) == FILES
     english = page.evaluate(WORDS, "en")
     assert len(english) > 15
     for name in FILES:

@@ -192,7 +192,7 @@ def lightness(colour: Any) -> NDArray[np.float64]:
 def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
     desk.open("/image?opacity=100&grid=patches")
     declared = desk.page.evaluate(
-        "async () => { const { SEQUENCES, DIVERGING } = await import('/static/core/colour.js'); return { SEQUENCES, DIVERGING }; }"
+        "async () => { const { SEQUENCES, DIVERGING } = await script('core/colour.js'); return { SEQUENCES, DIVERGING }; }"
     )
     assert set(declared["SEQUENCES"]) == {"magma", "viridis", "cividis"}
     for name, stops in declared["SEQUENCES"].items():

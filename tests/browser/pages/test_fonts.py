@@ -32,6 +32,16 @@ def test_browsers_keep_fonts_and_ask_again_about_the_rest(address: str) -> None:
     assert HTTP.get(f"{address}/static/styles/fonts.css").headers["cache-control"] == "no-cache"
 
 
+def test_a_page_fetches_each_file_once(desk: Visit) -> None:
+    """What is asked for ahead is what scripts and style sheets use; the page after it takes them from the browser's own store."""
+    desk.open("/image")
+    files = desk.fetched()
+    assert len(files) == len(set(files)) > 50
+    assert len({url.split("/static/")[1].split("/")[0] for url in files}) == 1  # all of one version
+    desk.open("/image")
+    assert not desk.fetched()
+
+
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_pages_are_drawn_with_their_own_fonts(desk: Visit) -> None:
     """Chromium names the font files that it drew each text with."""

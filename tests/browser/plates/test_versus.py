@@ -73,11 +73,11 @@ def test_correlation_and_unit_are_those_of_numpy(desk: Visit) -> None:
     desk.open("/methods", maps=False)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 50)) + 1e3
-    ask = "([a, b]) => import('/static/core/stats.js').then(({ correlation }) => correlation(a, b))"
+    ask = "([a, b]) => script('core/stats.js').then(({ correlation }) => correlation(a, b))"
     assert desk.page.evaluate(ask, [a.tolist(), b.tolist()]) == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-9)
     assert desk.page.evaluate(ask, [a.tolist(), (5 - 2 * a).tolist()]) == pytest.approx(-1)
     assert desk.page.evaluate(ask, [a.tolist(), [0.1] * 50]) is None
-    unit = "([scores, signed, content]) => import('/static/core/stats.js').then(({ onOneUnit }) => onOneUnit(scores, signed, content))"
+    unit = "([scores, signed, content]) => script('core/stats.js').then(({ onOneUnit }) => onOneUnit(scores, signed, content))"
     assert desk.page.evaluate(unit, [[1, 3, 4], False, [True, True, False]]) == [0.25, 0.75, 1]
     assert desk.page.evaluate(unit, [[1, -3, 4], True, None]) == [1, -3, 4]
     assert desk.page.evaluate(unit, [[0, 0], False, None]) == [0, 0]

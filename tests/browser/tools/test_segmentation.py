@@ -199,7 +199,7 @@ def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
 def test_letters_tell_prompts_apart_without_colour(desk: Visit, seen: int) -> None:
     """The palette: every pair of the eight colours differs for people without red or green cones, in hue or at least in lightness."""
     desk.open("/methods", maps=False)
-    colours = np.array(desk.page.evaluate("() => import('/static/tools/segmentation.js').then(({ COLOURS }) => COLOURS)")) / 255
+    colours = np.array(desk.page.evaluate("() => script('tools/segmentation.js').then(({ COLOURS }) => COLOURS)")) / 255
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     # Viénot, Brettel and Mollon 1999: protanopia, deuteranopia
     blind = np.array([

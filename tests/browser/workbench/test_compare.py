@@ -16,7 +16,7 @@ from tests.server.conftest import png
 from tests.server.standin import KINDS, METHODS_SHOWN, Standin
 
 FIRST, SECOND = "scenes-vit", "timm/listed"
-ACROSS = "([name, ...args]) => import('/static/plates/pairs.js').then((pairs) => pairs[name](...args))"
+ACROSS = "([name, ...args]) => script('plates/pairs.js').then((pairs) => pairs[name](...args))"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit, view
 
 GRID = [6, 6]
 SAY = """async (given) => {
-  const { answerLine, pointLine } = await import('/static/workbench/overview.js');
+  const { answerLine, pointLine } = await script('workbench/overview.js');
   return [answerLine(given.info), pointLine(given.maps, given.input)];
 }"""
 

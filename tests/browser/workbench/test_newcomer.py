@@ -96,7 +96,7 @@ def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
 
 
 def test_of_prompts_that_are_not_there_nothing_was_found(desk: Visit) -> None:
-    asking = "(info) => import('/static/workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
+    asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
     page = desk.open("/prompt?methods=rollout")
     expect(page.locator("#asking")).to_have_text("Where it found")
     there, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not in this picture"}}

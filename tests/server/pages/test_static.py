@@ -1,0 +1,88 @@
+"""The static files: where a page finds them, what browsers keep of them, and that an edit shows at the next page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from server.pages.routes import PAGES
+from server.pages.static import FOREVER, StaticFolder
+from tests.conftest import ROOT
+from tests.server.conftest import Site, Sites
+
+NAMED = re.compile(r'(?:src|href)="(/static/[^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Sites(Path(tmp_path_factory.mktemp("home")))(loaded=False, embed=["*"]) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two files of pages."""
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "dom.js").write_text("export const one = 1;\n")
+    (tmp_path / "icon.svg").write_text("<svg/>\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/methods/rollout", "/nowhere"])
+def test_browsers_keep_all_that_a_page_names(site: Site, path: str) -> None:
+    files = NAMED.findall(site.client.get(path, headers={"Accept": "text/html"}).text)
+    assert len(files) > 5
+    for file in files:
+        answer = site.client.get(file)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, FOREVER), file
+        _, _, _, rest = file.split("/", 3)
+        plain = site.client.get(f"/static/{rest}")
+        assert plain.content == answer.content
+        assert plain.headers["cache-control"] == (FOREVER if file.endswith(".woff2") else "no-cache")
+
+
+def test_all_files_of_a_page_come_from_one_path() -> None:
+    """Nothing in a template, a script or a style sheet names a file of the pages but by where it is itself."""
+    files = [*(ROOT / "templates").glob("*.html"), *(ROOT / "static").rglob("*.js"), *(ROOT / "static").rglob("*.css")]
+    assert len(files) > 100
+    assert not [file.name for file in files if "/static" in file.read_text("utf-8")]
+
+
+def test_an_edit_shows_at_the_next_page(folder: Path) -> None:
+    static = StaticFolder(folder)
+    app = FastAPI()
+    app.mount("/static", static)
+    client = TestClient(app)
+    before = static.path
+    assert static.path == before
+    assert client.get(f"{before}/core/dom.js").headers["cache-control"] == FOREVER
+
+    (folder / "core" / "dom.js").write_text("export const one = 12;\n")
+    after = static.path
+    assert after != before
+    for path, kept in ((after, FOREVER), (before, "no-cache"), ("/static/0123456789abcdef", "no-cache"), ("/static", "no-cache")):
+        answer = client.get(f"{path}/core/dom.js")
+        assert answer.text == "export const one = 12;\n"
+        assert answer.headers["cache-control"] == kept, path
+    for wrong in ("/static/0123456789abcde/core/dom.js", f"{after}/{after.split('/')[-1]}/core/dom.js", f"{after}/core/no.js", after):
+        assert client.get(wrong).status_code == 404, wrong
+
+
+def test_the_digest_is_that_of_names_and_contents(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """So two servers of one version, behind one address, name the same path."""
+    static = StaticFolder(folder)
+    digest = static.digest()
+    copy = Path(shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "static", copy_function=shutil.copyfile))
+    assert StaticFolder(copy).digest() == digest
+    (folder / "core" / "new.js").symlink_to(folder / "nowhere")  # what an editor leaves beside an open file
+    assert static.digest() == digest
+    (folder / "icon.svg").rename(folder / "sign.svg")
+    assert static.digest() != digest
+    (folder / "sign.svg").rename(folder / "icon.svg")
+    assert static.digest() == digest
