@@ -18,7 +18,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.token_removal import How, patch_removal, word_removal
 from explainers.session import checker
 
-_AT_ONCE = 16  # whole pictures in one forward pass
+_PICTURES = 16  # whole ones in one forward pass, at most
 _ROUNDING = 1e-9  # 0.3 * 10 tokens are 3, not 2
 
 
@@ -47,6 +47,7 @@ class Answers:
     grid       (rows, columns) of the patches of an image; None for a text
     content    bool (S,): which tokens are patches or word pieces
     how        in which way they are taken away where a curve does not say; None: as suits the model
+    at_once    how many tokens may go through one forward pass; None: as suits the device
     cancelled  asked before each forward pass; when true, :class:`explainers.Cancelled` is raised
     """
 
@@ -58,8 +59,10 @@ class Answers:
         content: Tensor,
         how: str | None,
         cancelled: Callable[[], bool] | None = None,
+        at_once: int | None = None,
     ) -> None:
         self.model, self.tensors, self.grid, self.content, self.how = model, tensors, grid, content, how
+        self.at_once = at_once
         self._check = checker(cancelled)
 
     def along(self, curves: Sequence[Curve], scores: Tensor) -> list[Tensor]:
@@ -85,9 +88,9 @@ class Answers:
             return 0, self._black_patches
         way: How | None = how  # type: ignore[assignment]
         if self.grid is not None:
-            removal = patch_removal(self.model, self.tensors, self.grid, way)
+            removal = patch_removal(self.model, self.tensors, self.grid, way, self.at_once)
         else:
-            removal = word_removal(self.model, self.tensors, self.content, way or "removed")
+            removal = word_removal(self.model, self.tensors, self.content, way or "removed", self.at_once)
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
 
     def _black_patches(self, keep: Tensor) -> Tensor:
@@ -103,6 +106,10 @@ class Answers:
         steps = [self._blackened(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
         return torch.stack(steps)
 
+    def _pictures(self) -> int:
+        """How many whole pictures go through one forward pass."""
+        return _PICTURES if self.at_once is None else max(1, min(_PICTURES, self.at_once // len(self.content)))
+
     def _blackened(self, keep: Tensor) -> Tensor:
         """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
         pixels = self.tensors["pixel_values"]
@@ -111,7 +118,7 @@ class Answers:
         if black.shape != pixels.shape:
             raise ExplainerError(f"{self.model.name} prepares a black picture in another shape, so pixels cannot be set to black.")
         answers = []
-        for part in keep.split(_AT_ONCE):
+        for part in keep.split(self._pictures()):
             self._check()
             shown = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
             given = {

@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,14 @@ import torch
 
 from explainers.datasets import Dataset, open_dataset
 from explainers.errors import ExplainerError
-from explainers.evaluation.engines import Engine, Parts, local
+from explainers.evaluation.engines import Engine, Parts, Size, Tell, one_by_one
 from explainers.evaluation.measuring import Bench, Row
 from explainers.evaluation.plan import Plan
 from explainers.explanation import versions
 from explainers.models.base import Model
 from explainers.models.catalogue import embedded_names
 from explainers.models.loading import load
+from explainers.models.memory import free_memory
 from explainers.session import Cancelled
 
 __all__ = ["Sources", "ray_engine"]
@@ -76,12 +77,14 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     if workers is not None and workers < 1:
         raise ExplainerError("There must be at least 1 worker.")
 
-    def engine(bench: Bench, parts: Parts, tell: Callable[[int], None]) -> Generator[tuple[int, list[Row]]]:
+    def engine(bench: Bench, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
         tell(0)
         if not parts:
             return
         with _cluster(ray, address):
             kind, room = _room(ray, device)
+            count = min(workers or room, room, len(parts))
+            sized = size(kind, _free(ray, kind, count))
             order = Order(
                 sources=sources,
                 plan=bench.plan,
@@ -89,9 +92,10 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 threads=torch.get_num_threads(),
                 weights=bench.model.weights_digest,
                 versions=versions(),
+                at_once=sized.at_once,
             )
             done = 0
-            for number, rows in _arriving(ray, order, parts, min(workers or room, room, len(parts))):
+            for number, rows in _arriving(ray, order, parts, count):
                 yield number, rows
                 done += len(parts[number])
                 tell(done)
@@ -151,6 +155,16 @@ def _cpus(kind: str) -> int:
     return 1 if kind == "cuda" else torch.get_num_threads()
 
 
+def _free(ray: Any, kind: str, count: int) -> int | None:
+    """The free memory of a worker's device in bytes: of the first GPU that is to be had, or this machine's, shared by ``count`` workers."""
+    if kind == "cuda":
+        ask = ray.remote(num_cpus=1, num_gpus=1)(free_memory)
+        memory: int | None = ray.get(ask.remote(torch.device(kind)))
+        return memory
+    memory = free_memory(torch.device(kind))
+    return None if memory is None else memory // count
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What workers are told: what to open and measure with, and what they must have to get the same rows."""
@@ -161,6 +175,7 @@ class Order:
     threads: int
     weights: str
     versions: dict[str, str]
+    at_once: int | None = None
 
     def open(self) -> Bench:
         """Raises ExplainerError for another model than that of the run, or other versions."""
@@ -170,7 +185,7 @@ class Order:
         model, data = self.sources.open(self.device)
         if model.weights_digest != self.weights:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
-        return Bench(model, data, self.plan)
+        return Bench(model, data, self.plan, at_once=self.at_once)
 
 
 def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[Row]]]:
@@ -226,7 +241,7 @@ class Worker:
             if self.bench is None:
                 torch.set_num_threads(self.order.threads)
                 self.bench = self.order.open()
-            rows = next(local(self.bench, {number: places}, lambda done: None))[1]
+            rows = next(one_by_one(self.bench, {number: places}, lambda done: None))[1]
         except (ExplainerError, OSError) as problem:
             return {"number": number, "rows": None, "problem": f"The worker on {socket.gethostname()} could not measure: {problem}"}
         return {"number": number, "rows": json.dumps(rows), "problem": None}

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from explainers.evaluation.measuring import Bench, Row, rows_of
+from explainers.models.memory import free_memory
 from explainers.session import Cancelled
 
-__all__ = ["Engine", "Parts", "local"]
+__all__ = ["Engine", "Parts", "Size", "Tell", "local", "one_by_one"]
 
 #: The parts of a run that are missing: for the number of each the places of its inputs.
 Parts = Mapping[int, Sequence[int]]
-#: From a bench and the parts to measure, to the number and the rows of each part, each once, in any order. The function that it is given
-#: is told how many inputs are measured, each time before it waits for more. Raises :class:`explainers.Cancelled` when the bench says so.
-Engine = Callable[[Bench, Parts, Callable[[int], None]], Generator[tuple[int, list[Row]]]]
+#: Told how many inputs of these parts are measured, each time before more are waited for.
+Tell = Callable[[int], None]
+#: From the kind of the device that is measured on ("cpu", "cuda"), and its free memory in bytes (None: unknown), to the bench with the
+#: size of the forward passes. A run keeps the size that it began with.
+Size = Callable[[str, int | None], Bench]
+#: Measures parts: gives the number and the rows of each, each once, in any order. Raises :class:`explainers.Cancelled` when the bench
+#: says so.
+Engine = Callable[[Bench, Parts, Tell, Size], Generator[tuple[int, list[Row]]]]
 
 
-def local(bench: Bench, parts: Parts, tell: Callable[[int], None]) -> Generator[tuple[int, list[Row]]]:
-    """Measure one input after the other in this process."""
+def local(bench: Bench, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
+    """Measure in this process."""
+    if parts:
+        device = bench.model.device
+        yield from one_by_one(size(device.type, free_memory(device)), parts, tell)
+
+
+def one_by_one(bench: Bench, parts: Parts, tell: Tell) -> Generator[tuple[int, list[Row]]]:
+    """Measure one input after the other."""
     done = 0
     for number, places in parts.items():
         rows: list[Row] = []

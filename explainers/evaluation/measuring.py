@@ -35,12 +35,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bench:
-    """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised."""
+    """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
+
+    ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device.
+    """
 
     model: Model
     data: Dataset
     plan: Plan
     cancelled: Callable[[], bool] | None = None
+    at_once: int | None = None
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -84,13 +88,17 @@ class Bench:
             return self.class_of(label) == target
         return target in self.data.classes_of(label, self.model)
 
-    def answers(self, given: Any) -> Tensor:
-        """Logits (C,) of one input."""
+    def tensors(self, given: Any) -> dict[str, Tensor]:
+        """One input as the model takes it, with the prompts that a CLIP model compares it with."""
         tensors = self.model.tensors(given)
         if self.prompts is not None and self.model.prompt_inputs is not None:
             tensors = {**tensors, **self.model.prompt_inputs(self.prompts).tensors}
+        return tensors
+
+    def answers(self, given: Any) -> Tensor:
+        """Logits (C,) of one input."""
         with torch.no_grad(), evaluating(self.model.module):
-            return self.model.forward(tensors)[0].float().cpu()
+            return self.model.forward(self.tensors(given))[0].float().cpu()
 
 
 def rows_of(bench: Bench, place: int) -> list[Row]:
@@ -220,7 +228,9 @@ class Measured:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
         first = self.maps[0]
         bench = self.bench
-        answers = Answers(bench.model, self.explanation.tensors, first.patches, first.content, bench.plan.how, bench.cancelled)
+        answers = Answers(
+            bench.model, self.explanation.tensors, first.patches, first.content, bench.plan.how, bench.cancelled, bench.at_once
+        )
         logits_of_curves = answers.along(bench.curves, self.scores)
         return {
             curve: logits if curve.of == "logits" else self._probabilities(logits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from explainers.evaluation.engines import Engine, local
 from explainers.evaluation.measuring import DRAWN, Bench, Row
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, schema_of, write_json
+from explainers.evaluation.sizing import tokens_at_once
 from explainers.explanation import versions
 from explainers.models.base import Model
 from explainers.session import Cancelled
@@ -23,6 +24,7 @@ __all__ = ["Run", "run"]
 
 FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
+AT_ONCE = "tokens_at_once"  # of forward passes, in run.json
 #: Told how many inputs are measured, of how many.
 Progress = Callable[[int, int], None]
 
@@ -53,8 +55,8 @@ def run(
     """
     bench = Bench(model, data, plan, cancelled)
     places = data.chosen(plan.limit, plan.seed)
-    size = max(1, len(places) // PARTS)
-    parts = [places[start : start + size] for start in range(0, len(places), size)]
+    many = max(1, len(places) // PARTS)
+    parts = [places[start : start + many] for start in range(0, len(places), many)]
     about = {
         "format": FORMAT,
         "plan": plan.to_json(),
@@ -62,7 +64,7 @@ def run(
         "versions": versions(),
         "inputs": len(places),
     }
-    _begin(run_folder_of(folder), about)
+    begun = _begin(run_folder_of(folder), about)
     file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
     missing = {number: parts[number] for number in file.missing()}
     before = len(places) - sum(map(len, missing.values()))
@@ -72,8 +74,15 @@ def run(
         if progress is not None and before + done < len(places):
             progress(before + done, len(places))
 
+    def size(kind: str, free: int | None) -> Bench:
+        # the last bits of the answers depend on how many inputs share a forward pass
+        if AT_ONCE not in begun:
+            begun[AT_ONCE] = tokens_at_once(model, bench.tensors(data[places[0]].given), kind, free)
+            write_json(folder / RUN, begun)
+        return replace(bench, at_once=begun[AT_ONCE])
+
     try:
-        with closing(engine(bench, missing, tell)) as measured:
+        with closing(engine(bench, missing, tell, size)) as measured:
             for number, rows in measured:
                 if number in left:  # a part counts once, however often an engine measures it
                     file.add(number, rows)
@@ -85,22 +94,23 @@ def run(
     if progress is not None:
         progress(len(places), len(places))
     file.finish()
-    return Run(folder, about, file.read())
+    return Run(folder, begun, file.read())
 
 
 def _drawn(bench: Bench) -> Sequence[str]:
     return [name for name in DRAWN if any(name in metric.curves for metric in bench.metrics)]
 
 
-def _begin(folder: Path, about: dict[str, Any]) -> None:
-    """Write down what the run is, or hold it against what is written down."""
+def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Write down what the run is, or hold it against what is written down; gives what is written down then."""
     path = folder / RUN
     if not path.is_file():
         write_json(path, about)
-        return
-    before = json.loads(path.read_text("utf-8"))
+        return about
+    before: dict[str, Any] = json.loads(path.read_text("utf-8"))
     differing = [name for name in about if before.get(name) != about[name]]
     if differing == ["plan"]:
         differing = [name for name in about["plan"] if before["plan"].get(name) != about["plan"][name]]
     if differing:
         raise ExplainerError(f"{folder} holds a run with another {', '.join(differing)}: name another folder, or ask for the same again.")
+    return before

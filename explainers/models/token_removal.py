@@ -122,16 +122,19 @@ def input_removal(
     return prompt_removal(model, tensors, content, place)
 
 
-def patch_removal(model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None) -> TokenRemoval:
+def patch_removal(
+    model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None, tokens: int | None = None
+) -> TokenRemoval:
     """An image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
 
+    ``tokens`` is how many may go through one forward pass; None: as suits the device.
     ``how`` is "removed", "zeroed" or "painted"; None removes them where the model allows it, and paints them elsewhere.
     Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
     """
     if how not in (None, "removed", "zeroed", "painted"):
         raise ExplainerError(f"how={how!r} is for texts: patches are removed, zeroed or painted.")
     count, prefix = grid[0] * grid[1], model.layout_of(tensors).prefix
-    most = _most_tokens(model)
+    most = tokens or _most_tokens(model)
 
     def paint(keep: Tensor) -> Tensor:
         repeated = _repeated(model, tensors, len(keep))
@@ -170,15 +173,18 @@ def patch_removal(model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, 
     return TokenRemoval("painted", count, 0, paint, most)
 
 
-def word_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed") -> TokenRemoval:
+def word_removal(
+    model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
+) -> TokenRemoval:
     """A text, a batch of one, whose word pieces are ``content`` bool (S,); the other tokens (special ones) always stay.
 
+    ``tokens`` is how many may go through one forward pass; None: as suits the device.
     ``how`` "removed": the text closes up, what follows a piece that is gone moves into its place. "masked" and "unknown" put another token
     there. Raises ExplainerError for another one, and where the tokenizer has no such token.
     """
-    length = len(content)
+    length, most = len(content), tokens or _most_tokens(model)
     if how != "removed":
-        return TokenRemoval(how, int(content.sum()), 0, _filler(model, tensors, content, how), _most_tokens(model))
+        return TokenRemoval(how, int(content.sum()), 0, _filler(model, tensors, content, how), most)
 
     def leave_out(keep: Tensor) -> Tensor:
         stays = torch.ones(len(keep), length, dtype=torch.bool)
@@ -188,7 +194,7 @@ def word_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, h
         return _answer(model, {name: t.gather(1, index) if t.shape == (len(keep), length) else t for name, t in repeated.items()})
 
     count = int(content.sum())
-    return TokenRemoval("removed", count, _least(leave_out, count, length - count), leave_out, _most_tokens(model))
+    return TokenRemoval("removed", count, _least(leave_out, count, length - count), leave_out, most)
 
 
 def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:

@@ -1,0 +1,36 @@
+"""How many tokens of masked inputs go through one forward pass: as many as fit into the memory of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from explainers.models.base import Model
+from explainers.models.memory import bytes_of_pass
+from explainers.models.token_removal import BATCH, TOKENS
+
+__all__ = ["tokens_at_once"]
+
+SHARE = 0.5  # of what is free: kernels need some inside, and later inputs may be longer
+
+
+def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free: int | None) -> int:
+    """How many tokens may go through one forward pass on a device of this ``kind`` with ``free`` bytes of memory (None: nobody knows).
+
+    tensors  one whole input, a batch of one
+
+    The cost of a token is measured: the memory of a pass of that input, over its tokens. Shorter inputs cost less a token, and so do
+    several together. A pass has 64 inputs at most, and on a CPU 2,000 tokens, since longer ones are no faster there.
+    """
+    length = _length(model, tensors)
+    most = TOKENS if kind == "cpu" else BATCH * length
+    if free is None:
+        return most
+    return max(1, min(most, int(SHARE * free * length / bytes_of_pass(model, tensors))))
+
+
+def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """The tokens of an input."""
+    layout = model.layout_of(tensors)
+    return int(tensors["input_ids"].shape[1]) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]

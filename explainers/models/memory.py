@@ -1,0 +1,79 @@
+"""How much memory is free on a device, and how much a forward pass takes."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from explainers.models.base import Model
+from explainers.models.eval_mode import evaluating
+
+__all__ = ["bytes_of_pass", "free_memory"]
+
+_MEMORY = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can be had on a device: of a GPU of Nvidia, and of a CPU under Linux. None where nobody says."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
+    if device.type != "cpu" or not _MEMORY.is_file():
+        return None
+    lines = dict(line.split(":", 1) for line in _MEMORY.read_text("utf-8").splitlines())
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    try:
+        most, taken = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current"))
+    except OSError:
+        return free
+    return free if most == "max" else max(0, min(free, int(most) - int(taken)))
+
+
+def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """The largest number of bytes that are there at once, weights apart, while ``tensors`` go through a forward pass.
+
+    Tensors alone are counted, not what a kernel needs inside.
+    """
+    with torch.no_grad(), evaluating(model.module), _Counting() as counting:
+        model.forward(tensors)
+    peak: int = counting.peak
+    return peak
+
+
+class _Counting(TorchDispatchMode):
+    """Counts the bytes of the storages that operators give and that something still holds."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.holders: Counter[int] = Counter()
+        self.live = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self._hold(tensor)
+        return result
+
+    def _hold(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        place, size = storage.data_ptr(), storage.nbytes()
+        if not self.holders[place]:
+            self.live += size
+            self.peak = max(self.peak, self.live)
+        self.holders[place] += 1
+        weakref.finalize(tensor, self._release, place, size)
+
+    def _release(self, place: int, size: int) -> None:
+        self.holders[place] -= 1
+        if not self.holders[place]:
+            self.live -= size

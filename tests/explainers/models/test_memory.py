@@ -1,0 +1,54 @@
+"""Free memory as the system says it, and the bytes of a forward pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from explainers.models import memory
+from explainers.models.memory import _Counting, bytes_of_pass, free_memory
+from explainers.models.wrapping import wrap
+from tests.families import FAMILIES
+
+CPU = torch.device("cpu")
+
+
+def test_bytes_are_counted_as_long_as_something_holds_them() -> None:
+    with _Counting() as counting:
+        first = torch.zeros(1000)
+        view = first.view(10, 100)
+        del first
+        assert counting.live == 4000
+        second = view + 1
+        assert counting.live == 8000
+        del view, second
+        third = torch.ones(500)
+        third.add_(1)
+    assert counting.peak == 8000
+    assert counting.live == 2000
+
+
+def test_more_inputs_cost_a_pass_more() -> None:
+    family = FAMILIES["vit"]
+    model = wrap(family.build(), device="cpu")
+    one, two, three = (bytes_of_pass(model, family.inputs(batch)) for batch in (1, 2, 3))
+    hidden = 4 * max(module.out_features for module in model.module.modules() if isinstance(module, torch.nn.Linear)) * 13
+    assert hidden < one < two < three
+    assert three < 3 * one
+    assert three - two >= hidden
+
+
+def test_what_is_free_is_read_from_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_GROUP", tmp_path)
+    assert free_memory(CPU) is None
+    (tmp_path / "meminfo").write_text("MemTotal:       2000 kB\nMemAvailable:   1000 kB\nHugePages_Total:       0\n")
+    assert free_memory(CPU) == 1000 * 1024
+    (tmp_path / "memory.current").write_text("5000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory(CPU) == 1000 * 1024
+    (tmp_path / "memory.max").write_text("9000\n")
+    assert free_memory(CPU) == 4000
+    assert free_memory(torch.device("meta")) is None
