@@ -3,8 +3,8 @@
 #   make serve                          http://127.0.0.1:8000
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
-#   make test                           ruff, mypy, oxlint and every test, the pages in a real Chromium among them
-#   make check                          ruff, mypy, oxlint and the quick tests
+#   make test                           ruff, mypy, oxlint, oxfmt and every test, the pages in a real Chromium among them
+#   make check                          ruff, mypy, oxlint, oxfmt and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (about 50 minutes on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -49,6 +49,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/oxlint static
+	$(BIN)/oxfmt --check 'static/**/*.js'
 
 # One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone. A file stays in one
 # worker. A worker starts one server and one Chromium for all its browser tests: the files keep their order, so that none comes between.

@@ -161,6 +161,18 @@ def test_modules_are_short() -> None:
     assert not {name: length for name, length in lengths.items() if length > LONGEST}
 
 
+def test_lines_of_scripts_are_short() -> None:
+    """But for sentences that people read, which stay whole so that they can be searched for."""
+    said = re.compile(r'"[^"]*"|`[^`]*`')
+    wide = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in (ROOT / "static").rglob("*.js")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(said.sub("", line)) > 120 or (len(line) > 120 and not said.search(line))
+    ]
+    assert not wide
+
+
 @pytest.mark.parametrize("package", ["explainers", "server"])
 def test_names_say_what_things_are(package: str) -> None:
     """A variable, parameter or function is called method, target, entry, ...: not by a word that fits anything."""

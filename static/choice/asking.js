@@ -7,11 +7,21 @@ import { term } from "../help/terms.js";
 export const setAgainst = (target, label) => ({ against: label, read: label === null ? target.read : null });
 
 /** What to send to have the same asked of `label` as of `target`. */
-export const likewise = (target, label) => ({ against: target?.against === label ? null : target?.against, read: target?.read });
+export const likewise = (target, label) => ({
+  against: target?.against === label ? null : target?.against,
+  read: target?.read,
+});
 
 /** Which number of a target is explained; `onRead` is told "logit" or "probability". */
 export function readChoice(onRead) {
   const names = { logit: "the logit", probability: "the probability" };
-  const select = el("select", { id: "read", on: { change: () => onRead(select.value) } }, Object.entries(names).map(([value, name]) => el("option", { value }, name)));
-  return { select, node: el("div", { class: "pick" }, el("label", { for: "read" }, "What is explained"), select, term("logit", "?")) };
+  const select = el(
+    "select",
+    { id: "read", on: { change: () => onRead(select.value) } },
+    Object.entries(names).map(([value, name]) => el("option", { value }, name)),
+  );
+  return {
+    select,
+    node: el("div", { class: "pick" }, el("label", { for: "read" }, "What is explained"), select, term("logit", "?")),
+  };
 }

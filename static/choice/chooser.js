@@ -6,14 +6,24 @@ import { Registry } from "../core/registry.js";
 export class Chooser {
   #panel = null;
 
-  /** The choice opens in `root`. `onChoose(specs)` is called with the chosen specs, `onProblem(problem)` where it cannot be opened. */
+  /**
+   * The choice opens in `root`. `onChoose(specs)` is called with the chosen specs, `onProblem(problem)` where it cannot
+   * be opened.
+   */
   constructor(root, onChoose, onProblem) {
     this.root = root;
     this.onChoose = onChoose;
     this.onProblem = onProblem;
     this.registry = new Registry();
     this.chosen = [];
-    this.button = el("button", { type: "button", class: "act plain", id: "choose-methods", "aria-expanded": "false", "aria-controls": root.id, on: { click: () => this.#turn(root.hidden) } });
+    this.button = el("button", {
+      type: "button",
+      class: "act plain",
+      id: "choose-methods",
+      "aria-expanded": "false",
+      "aria-controls": root.id,
+      on: { click: () => this.#turn(root.hidden) },
+    });
     root.hidden = true;
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());
     this.#count();
@@ -71,7 +81,10 @@ export class Chooser {
     const { size } = this.registry;
     const able = this.chosen.filter((spec) => this.registry.plate(spec)?.family !== "control");
     const random = this.chosen.length > able.length ? " + random" : ""; // it is no method
-    this.button.replaceChildren("Methods ", el("span", { class: "num" }, size ? [String(able.length), el("span", { class: "wide" }, random)] : [])); // it keeps its room
+    this.button.replaceChildren(
+      "Methods ",
+      el("span", { class: "num" }, size ? [String(able.length), el("span", { class: "wide" }, random)] : []),
+    ); // it keeps its room
     this.button.title = `Choose among ${size} that explain this model`;
   }
 }

@@ -1,4 +1,5 @@
-// Which methods hang on the wall: sets to begin with, families with a line each, a search, and for experts every read-out with every rule.
+// Which methods hang on the wall: sets to begin with, families with a line each, a search, and for experts every
+// read-out with every rule.
 
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
@@ -16,16 +17,47 @@ export class Choosing {
     this.onChoose = onChoose;
     this.registry = null;
     this.presets = el("div", { class: "presets", role: "group", "aria-label": "Sets to begin with" });
-    this.search = el("input", { type: "search", id: "find-method", placeholder: "name, author or rule", autocomplete: "off", spellcheck: false, on: { input: () => this.#filter() } });
+    this.search = el("input", {
+      type: "search",
+      id: "find-method",
+      placeholder: "name, author or rule",
+      autocomplete: "off",
+      spellcheck: false,
+      on: { input: () => this.#filter() },
+    });
     this.found = el("span", { class: "quiet", role: "status" });
     this.families = el("div", { class: "families" });
-    this.squares = new Squares((spec, on) => this.#tick(spec, on), (spec) => this.#add(spec));
-    this.experts = el("details", { class: "experts" }, el("summary", {}, "For experts: every read-out with every rule"), this.squares.node);
+    this.squares = new Squares(
+      (spec, on) => this.#tick(spec, on),
+      (spec) => this.#add(spec),
+    );
+    this.experts = el(
+      "details",
+      { class: "experts" },
+      el("summary", {}, "For experts: every read-out with every rule"),
+      this.squares.node,
+    );
     this.warning = el("span", { class: "quiet", role: "status" });
     this.submit = el("button", { type: "submit", class: "act" });
-    const find = el("div", { class: "find" }, el("label", { for: "find-method" }, "Find a method"), this.search, this.found);
+    const find = el(
+      "div",
+      { class: "find" },
+      el("label", { for: "find-method" }, "Find a method"),
+      this.search,
+      this.found,
+    );
     const finish = el("div", { class: "finish" }, this.submit, this.warning);
-    root.replaceChildren(el("form", { noValidate: true, on: { submit: (event) => this.#submit(event) } }, this.presets, find, this.families, this.experts, finish));
+    root.replaceChildren(
+      el(
+        "form",
+        { noValidate: true, on: { submit: (event) => this.#submit(event) } },
+        this.presets,
+        find,
+        this.families,
+        this.experts,
+        finish,
+      ),
+    );
   }
 
   setRegistry(registry) {
@@ -54,24 +86,66 @@ export class Choosing {
 
   #preset({ name, title, says, specs }) {
     const tick = () => this.setTicked(specs);
-    const button = el("button", { type: "button", class: "act plain", title: says, "aria-pressed": "false", data: { preset: name }, disabled: !specs.length, on: { click: tick } }, title, " ", el("span", { class: "num" }, specs.length));
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        title: says,
+        "aria-pressed": "false",
+        data: { preset: name },
+        disabled: !specs.length,
+        on: { click: tick },
+      },
+      title,
+      " ",
+      el("span", { class: "num" }, specs.length),
+    );
     return button;
   }
 
   /** A line for a method; without a search each read-out has its best rule, and those that have names of their own. */
   #item(pair, pairs) {
-    const box = el("input", { type: "checkbox", disabled: Boolean(pair.reason), data: { spec: pair.spec }, on: { change: () => this.#tick(pair.spec, box.checked) } });
+    const box = el("input", {
+      type: "checkbox",
+      disabled: Boolean(pair.reason),
+      data: { spec: pair.spec },
+      on: { change: () => this.#tick(pair.spec, box.checked) },
+    });
     const first = pairs.find(({ readout, reason }) => readout === pair.readout && !reason) ?? pair;
-    const rank = pair.standing ? el("span", { class: "num", title: "rank in the deletion test" }, pair.standing.rank) : null;
+    const rank = pair.standing
+      ? el("span", { class: "num", title: "rank in the deletion test" }, pair.standing.rank)
+      : null;
     const by = pair.reason ?? [byLine(pair).trim(), pair.slow && "slow"].filter(Boolean).join(" · ");
-    const node = el("li", {}, el("label", { class: pair.reason ? "no" : "", title: pair.reason ?? pair.line }, box, el("span", { class: "title" }, pair.title), rank, el("small", {}, by)));
+    const node = el(
+      "li",
+      {},
+      el(
+        "label",
+        { class: pair.reason ? "no" : "", title: pair.reason ?? pair.line },
+        box,
+        el("span", { class: "title" }, pair.title),
+        rank,
+        el("small", {}, by),
+      ),
+    );
     return { pair, box, node, isShort: pair === first || !pair.title.includes("·") };
   }
 
   #family({ name, title, line }) {
     const items = this.#items.filter(({ pair }) => pair.family === name);
     if (!items.length) return null;
-    return el("fieldset", { class: "family", data: { family: name } }, el("legend", {}, title), el("p", { class: "quiet" }, line), el("ul", {}, items.map(({ node }) => node)));
+    return el(
+      "fieldset",
+      { class: "family", data: { family: name } },
+      el("legend", {}, title),
+      el("p", { class: "quiet" }, line),
+      el(
+        "ul",
+        {},
+        items.map(({ node }) => node),
+      ),
+    );
   }
 
   /** Show the methods that what was typed is about. */
@@ -80,11 +154,16 @@ export class Choosing {
     const titles = new Map(this.registry.families.map(({ name, title }) => [name, title]));
     let found = 0;
     for (const { pair, node, isShort } of this.#items) {
-      const text = [pair.title, pair.by, pair.year, pair.spec, titles.get(pair.family), pair.line].join(" ").toLowerCase();
-      node.hidden = words.length ? !words.every((word) => text.includes(word)) : !isShort && !this.#ticked.has(pair.spec);
+      const text = [pair.title, pair.by, pair.year, pair.spec, titles.get(pair.family), pair.line]
+        .join(" ")
+        .toLowerCase();
+      node.hidden = words.length
+        ? !words.every((word) => text.includes(word))
+        : !isShort && !this.#ticked.has(pair.spec);
       found += !node.hidden;
     }
-    for (const family of this.families.children) family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
+    for (const family of this.families.children)
+      family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
     this.found.textContent = words.length ? (found ? count(found, "method") : "No method is called that.") : "";
   }
 
@@ -106,13 +185,20 @@ export class Choosing {
     this.squares.show(ticked);
     for (const button of this.presets.children) {
       const { specs } = this.registry.presets.find(({ name }) => name === button.dataset.preset);
-      button.setAttribute("aria-pressed", String(specs.length === ticked.size && specs.every((spec) => ticked.has(spec))));
+      button.setAttribute(
+        "aria-pressed",
+        String(specs.length === ticked.size && specs.every((spec) => ticked.has(spec))),
+      );
     }
     const limit = most("methods");
     const over = ticked.size - limit;
     this.submit.textContent = `Show ${count(ticked.size, "method")}`;
     this.submit.disabled = !ticked.size || over > 0;
-    this.warning.textContent = !ticked.size ? "Tick at least one." : over > 0 ? `This server takes at most ${limit} at once: untick ${over}.` : "";
+    this.warning.textContent = !ticked.size
+      ? "Tick at least one."
+      : over > 0
+        ? `This server takes at most ${limit} at once: untick ${over}.`
+        : "";
   }
 
   #submit(event) {

@@ -1,5 +1,5 @@
-// What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a type-ahead over
-// all labels, why it was not another one, and which number of a class is explained.
+// What the model says, and the way to any other class: a list of the top classes, which can be set beside each other, a
+// type-ahead over all labels, why it was not another one, and which number of a class is explained.
 
 import { more } from "../core/controls.js";
 import { answered, el } from "../core/dom.js";
@@ -12,12 +12,16 @@ import { WhyNot } from "./whynot.js";
 
 const ROWS = 5;
 /** What the numbers in the list are, where they are not shares of one whole. */
-const MEANS = { sigmoid: "Each label has a probability of its own.", regression: "The model gives values, each in its own unit." };
+const MEANS = {
+  sigmoid: "Each label has a probability of its own.",
+  regression: "The model gives values, each in its own unit.",
+};
 
 export class Classes {
   /**
-   * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against, read}, where
-   * against null is no other class and read null the logit. Room is kept for the type-ahead where there are `many` classes.
+   * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against,
+   * read}, where against null is no other class and read null the logit. Room is kept for the type-ahead where there
+   * are `many` classes.
    */
   constructor(root, explain, many = true) {
     this.explain = explain;
@@ -30,10 +34,26 @@ export class Classes {
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.means = el("p", { class: "quiet" });
     this.means.hidden = true;
-    this.other = typeAhead({ id: "other-class", label: "Another class", suggest: (text) => suggestions(this.known, text), onTake: (label) => this.#take(label) });
+    this.other = typeAhead({
+      id: "other-class",
+      label: "Another class",
+      suggest: (text) => suggestions(this.known, text),
+      onTake: (label) => this.#take(label),
+    });
     this.other.node.hidden = !many;
-    const columns = el("p", { class: "quiet columns", "aria-hidden": "true" }, el("span", {}, "the model says"), el("span", {}, "side by side"));
-    const [button, box] = more("more-asking", "Ask more", "Ask more", this.other.node, el("div", { class: "asking" }, this.read.node));
+    const columns = el(
+      "p",
+      { class: "quiet columns", "aria-hidden": "true" },
+      el("span", {}, "the model says"),
+      el("span", {}, "side by side"),
+    );
+    const [button, box] = more(
+      "more-asking",
+      "Ask more",
+      "Ask more",
+      this.other.node,
+      el("div", { class: "asking" }, this.read.node),
+    );
     this.box = box; // room for more to ask
     root.append(el("div", { class: "answers" }, columns, this.list), this.means, button, box);
   }
@@ -44,7 +64,8 @@ export class Classes {
   }
 
   /**
-   * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of two.
+   * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of
+   * two.
    */
   show(top, targets, output = "softmax") {
     this.top = top;
@@ -54,7 +75,9 @@ export class Classes {
     this.means.textContent = MEANS[output] ?? "";
     this.means.hidden = !MEANS[output];
     this.read.node.hidden = output === "regression"; // a value has no probability
-    const others = targets.map((target) => ({ ...target, label: classOf(target) })).filter((one) => !one.against && !top.slice(0, ROWS).some(({ label }) => label === one.label));
+    const others = targets
+      .map((target) => ({ ...target, label: classOf(target) }))
+      .filter((one) => !one.against && !top.slice(0, ROWS).some(({ label }) => label === one.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
     this.list.replaceChildren(...rows.slice(0, ROWS).map((row) => this.#row(row, chosen.includes(row.label))));
     this.whyNot.show(top, targets);
@@ -100,12 +123,22 @@ export class Classes {
     const bar = el("i");
     bar.style.width = `${100 * (probability ?? 0)}%`;
     const button = el(
-      "button", { type: "button", title: named(label), "aria-pressed": String(pressed), on: { click: () => this.#only(label) } },
-      el("span", { class: "name" }, el("span", {}, named(label)), this.#group(label)), el("span", { class: "num" }, answered(answer)), el("span", { class: "bar" }, bar),
+      "button",
+      { type: "button", title: named(label), "aria-pressed": String(pressed), on: { click: () => this.#only(label) } },
+      el("span", { class: "name" }, el("span", {}, named(label)), this.#group(label)),
+      el("span", { class: "num" }, answered(answer)),
+      el("span", { class: "bar" }, bar),
     );
     const { chosen } = this;
-    const stuck = pressed ? chosen.length === 1 : chosen.length >= most("targets"); // one has to stay, and the server takes no more than so many
-    const tick = el("input", { type: "checkbox", checked: pressed, disabled: stuck, "aria-label": `${named(label)} beside the others`, on: { change: () => this.#beside(label, tick.checked) } });
+    // one has to stay, and the server takes no more than so many
+    const stuck = pressed ? chosen.length === 1 : chosen.length >= most("targets");
+    const tick = el("input", {
+      type: "checkbox",
+      checked: pressed,
+      disabled: stuck,
+      "aria-label": `${named(label)} beside the others`,
+      on: { change: () => this.#beside(label, tick.checked) },
+    });
     return el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
   }
 

@@ -3,15 +3,27 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, showProblem } from "../core/dom.js";
 
-const PAGES = { image: { path: "/image", name: "Image" }, clip: { path: "/prompt", name: "Prompt" }, text: { path: "/text", name: "Text" } };
+const PAGES = {
+  image: { path: "/image", name: "Image" },
+  clip: { path: "/prompt", name: "Prompt" },
+  text: { path: "/text", name: "Text" },
+};
 
 const facts = ({ details = {}, device }) =>
-  [details.grid && `${details.grid.join("×")} patches`, !details.grid && details.blocks && `${details.blocks} blocks`, device].filter(Boolean).join(", ");
+  [
+    details.grid && `${details.grid.join("×")} patches`,
+    !details.grid && details.blocks && `${details.blocks} blocks`,
+    device,
+  ]
+    .filter(Boolean)
+    .join(", ");
 
 /** What a model knows, in words, from the names of its classes. */
 function knows(labels) {
   if (!labels.length) return "any words will do";
-  return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${labels.length.toLocaleString("en")} things`;
+  return labels.length <= 3
+    ? `it says ${labels.join(" or ")}`
+    : `it knows ${labels.length.toLocaleString("en")} things`;
 }
 
 export class ModelChoice {
@@ -23,7 +35,12 @@ export class ModelChoice {
     this.chosen = false; // by the person: then nothing else takes its place
     this.onChange = onChange;
     this.select = byId("model-choice");
-    this.get = el("button", { type: "button", class: "act plain", id: "get-model", on: { click: () => this.#fetch() } });
+    this.get = el("button", {
+      type: "button",
+      class: "act plain",
+      id: "get-model",
+      on: { click: () => this.#fetch() },
+    });
     this.says = el("p", { class: "quiet", id: "get-says" });
     this.offer = el("div", { id: "get", hidden: true }, this.get, this.says);
     this.select.addEventListener("change", () => {
@@ -43,7 +60,10 @@ export class ModelChoice {
 
   /** The page on which a stored explanation is looked at: {kind, path, name}. */
   pageOf({ model, input, top = [] }) {
-    const read = input?.kind === "image" && top.some((one) => one.prompt !== undefined && one.prompt !== null) ? "clip" : input?.kind;
+    const read =
+      input?.kind === "image" && top.some((one) => one.prompt !== undefined && one.prompt !== null)
+        ? "clip"
+        : input?.kind;
     const kind = read ?? this.all.find((one) => one.name === model)?.kind ?? this.kind;
     return { kind, ...PAGES[kind] };
   }
@@ -55,10 +75,18 @@ export class ModelChoice {
 
   get preferred() {
     const usable = this.models.filter((model) => model.state === "loaded" || model.state === "loading");
-    return (usable.find((model) => model.default) ?? usable[0] ?? this.models.find((model) => model.default) ?? this.models[0])?.name;
+    return (
+      usable.find((model) => model.default) ??
+      usable[0] ??
+      this.models.find((model) => model.default) ??
+      this.models[0]
+    )?.name;
   }
 
-  /** The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no other; else `other`. */
+  /**
+   * The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no
+   * other; else `other`.
+   */
   fitting(name, other) {
     const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
     return suits ? name : other;
@@ -69,7 +97,9 @@ export class ModelChoice {
     return this.models.find((model) => model.name === name && model.state === "loaded")?.name;
   }
 
-  /** The name of the model that knows everyday photos, for pictures that people bring; undefined where there is none. */
+  /**
+   * The name of the model that knows everyday photos, for pictures that people bring; undefined where there is none.
+   */
   get forPhotos() {
     return this.models.find((model) => model.photos)?.name;
   }
@@ -90,14 +120,22 @@ export class ModelChoice {
     let model = this.models.find((one) => one.name === name);
     if (!model) {
       const known = this.models.map((one) => one.name).join(", ");
-      throw new Problem({ title: "Another model is needed", detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.", send: known ? `Choose one of: ${known}` : "Load one on the Models page" });
+      throw new Problem({
+        title: "Another model is needed",
+        detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
+        send: known ? `Choose one of: ${known}` : "Load one on the Models page",
+      });
     }
     if (model.state === "loading") {
       await this.#loaded(name);
       model = (await this.load()).find((one) => one.name === name);
     }
     if (model.state !== "loaded") {
-      throw new Problem({ title: `${name} is not loaded`, detail: model.problem?.detail, send: "Load it on the Models page, or choose another model" });
+      throw new Problem({
+        title: `${name} is not loaded`,
+        detail: model.problem?.detail,
+        send: "Load it on the Models page, or choose another model",
+      });
     }
     return model;
   }
@@ -106,7 +144,11 @@ export class ModelChoice {
   show(model = this.current) {
     this.current = model;
     const loaded = this.models.filter((model) => model.state === "loaded");
-    this.select.replaceChildren(...loaded.map((model) => el("option", { value: model.name, selected: model.name === this.current?.name }, this.shownName(model.name))));
+    this.select.replaceChildren(
+      ...loaded.map((model) =>
+        el("option", { value: model.name, selected: model.name === this.current?.name }, this.shownName(model.name)),
+      ),
+    );
     if (this.current) this.select.title = `${this.current.name}: ${facts(this.current)}`;
     const { recommended } = this;
     this.offer.hidden = !recommended;
@@ -118,7 +160,10 @@ export class ModelChoice {
     }
   }
 
-  /** Download the recommended model and explain the same input with it; where that cannot be, say why and leave all as it is. */
+  /**
+   * Download the recommended model and explain the same input with it; where that cannot be, say why and leave all as
+   * it is.
+   */
   async #fetch() {
     const { name } = this.recommended;
     const place = byId("case-problem");
@@ -133,7 +178,10 @@ export class ModelChoice {
     } catch (problem) {
       await this.load();
       this.show();
-      showProblem(place, problem instanceof Problem ? problem : { title: `${name} could not be had`, detail: String(problem) });
+      showProblem(
+        place,
+        problem instanceof Problem ? problem : { title: `${name} could not be had`, detail: String(problem) },
+      );
     } finally {
       this.get.disabled = false;
     }
@@ -150,7 +198,12 @@ export class ModelChoice {
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
       const progress = ({ text }) => (why.textContent = `loading ${name}: ${text}`);
-      follow(path, { progress, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) }, ["loaded", "failed"], reject);
+      follow(
+        path,
+        { progress, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) },
+        ["loaded", "failed"],
+        reject,
+      );
     });
   }
 }

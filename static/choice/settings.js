@@ -6,21 +6,35 @@ import { ruleName } from "../core/rules.js";
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-/** One option. `text()` is its value as a spec spells it, null where it is the default; `problem()` says what is allowed, or null. */
+/**
+ * One option. `text()` is its value as a spec spells it, null where it is the default; `problem()` says what is
+ * allowed, or null.
+ */
 class Field {
   constructor(option, id) {
     this.option = option;
     const { name, kind, choices, minimum, maximum, default: usual, help, allowed } = option;
     const about = { id, "aria-describedby": `${id}-help ${id}-wrong`, on: { input: () => this.check() } };
     if (kind === "bool") this.input = el("input", { type: "checkbox", ...about });
-    else if (choices.length) this.input = el("select", about, choices.map((choice) => el("option", { value: choice }, choice)));
+    else if (choices.length)
+      this.input = el(
+        "select",
+        about,
+        choices.map((choice) => el("option", { value: choice }, choice)),
+      );
     else if (kind === "str") this.input = el("input", { type: "text", ...about });
     else {
-      this.input = el("input", { type: "number", step: kind === "int" ? "1" : "any", placeholder: usual === null ? "" : String(usual), ...about });
+      this.input = el("input", {
+        type: "number",
+        step: kind === "int" ? "1" : "any",
+        placeholder: usual === null ? "" : String(usual),
+        ...about,
+      });
       if (minimum !== null) this.input.min = minimum;
       if (maximum !== null) this.input.max = maximum;
     }
-    const unless = kind === "bool" || choices.length ? "" : usual === null ? "; may be left empty" : `; ${usual} if left empty`;
+    const unless =
+      kind === "bool" || choices.length ? "" : usual === null ? "; may be left empty" : `; ${usual} if left empty`;
     this.wrong = el("small", { class: "wrong", id: `${id}-wrong`, role: "alert" });
     const note = el("small", { id: `${id}-help` }, `${sentence(help)} ${sentence(allowed + unless)}`);
     this.node = el("div", { class: `field ${kind}` }, el("label", { for: id }, name), this.input, note, this.wrong);
@@ -58,14 +72,22 @@ export class Settings {
   constructor(method, onShow) {
     const id = `options-${method.name}`;
     const pairs = method.pairs.filter((pair) => !pair.reason || mended(pair));
-    this.remedy = new URLSearchParams(pairs.some((pair) => !pair.reason) ? "" : (pairs[0]?.remedies[0] ?? "")); // what it cannot run without
+    // what it cannot run without
+    this.remedy = new URLSearchParams(pairs.some((pair) => !pair.reason) ? "" : (pairs[0]?.remedies[0] ?? ""));
     const choose = pairs.map((pair) => el("option", { value: pair.spec }, ruleName(pair.rule)));
     this.rule = el("select", { id: `${id}-rule` }, choose);
     this.fields = method.options.map((option) => new Field(option, `${id}-${option.name}`));
     this.spelt = el("code");
-    const rule = pairs.length > 1 ? el("div", { class: "field" }, el("label", { for: `${id}-rule` }, "rule"), this.rule) : null;
+    const rule =
+      pairs.length > 1 ? el("div", { class: "field" }, el("label", { for: `${id}-rule` }, "rule"), this.rule) : null;
     const show = el("button", { type: "button", class: "act", on: { click: () => this.#show(onShow) } }, "Show it too");
-    this.node = el("div", { class: "settings", role: "group", "aria-label": `Options of ${method.title}`, hidden: true }, rule, this.fields.map((field) => field.node), el("div", { class: "row" }, show, this.spelt));
+    this.node = el(
+      "div",
+      { class: "settings", role: "group", "aria-label": `Options of ${method.title}`, hidden: true },
+      rule,
+      this.fields.map((field) => field.node),
+      el("div", { class: "row" }, show, this.spelt),
+    );
     this.node.addEventListener("input", () => this.#spell());
     this.node.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.target.tagName !== "INPUT") return;

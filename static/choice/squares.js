@@ -1,5 +1,5 @@
-// Every read-out with every rule: a row a read-out, a column a rule; where the pair makes no sense or the model cannot run it, the square
-// is grey and says why. A read-out with options has fields for them, which make further methods.
+// Every read-out with every rule: a row a read-out, a column a rule; where the pair makes no sense or the model cannot
+// run it, the square is grey and says why. A read-out with options has fields for them, which make further methods.
 
 import { el } from "../core/dom.js";
 import { bare, mended, Registry } from "../core/registry.js";
@@ -8,11 +8,13 @@ import { byLine } from "../maps/label.js";
 import { Settings } from "./settings.js";
 
 const ALONE = "alone";
-const HINT = "A row is a read-out, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
+const HINT =
+  "A row is a read-out, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /** A column of the squares: what it is called, and the group of rules that it belongs to. */
-const column = (rule) => (rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" });
+const column = (rule) =>
+  rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" };
 
 export class Squares {
   /** `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted. */
@@ -21,7 +23,15 @@ export class Squares {
     this.registry = new Registry();
     this.rows = new Map();
     const tick = ({ target }) => target.matches("input[value]") && onTick(target.value, target.checked);
-    this.table = el("div", { class: "picker", on: { keydown: (event) => this.#walk(event), pointerover: (event) => this.#explain(event), focusin: (event) => this.#explain(event), change: tick } });
+    this.table = el("div", {
+      class: "picker",
+      on: {
+        keydown: (event) => this.#walk(event),
+        pointerover: (event) => this.#explain(event),
+        focusin: (event) => this.#explain(event),
+        change: tick,
+      },
+    });
     this.why = el("p", { class: "why", "aria-hidden": "true" }, HINT);
     this.node = el("div", {}, this.table, this.why);
   }
@@ -38,7 +48,8 @@ export class Squares {
 
   /** Tick these, and no others. */
   show(ticked) {
-    for (const input of this.table.querySelectorAll(".cells input[value], .own input")) input.checked = ticked.has(input.value);
+    for (const input of this.table.querySelectorAll(".cells input[value], .own input"))
+      input.checked = ticked.has(input.value);
   }
 
   /** Lines of their own for methods with options. */
@@ -58,7 +69,13 @@ export class Squares {
 
   #row(method, columns) {
     const id = `method-${method.name}`;
-    const cells = columns.map((rule, i) => cell(method.pairs.find((pair) => pair.rule === rule.rule), rule, columns[i - 1]));
+    const cells = columns.map((rule, i) =>
+      cell(
+        method.pairs.find((pair) => pair.rule === rule.rule),
+        rule,
+        columns[i - 1],
+      ),
+    );
     const name = el("span", { id, class: "name" }, method.title, method.slow && el("small", {}, " slow"));
     const row = { own: el("ul", { class: "own" }), settings: null };
     let toggle = null;
@@ -68,10 +85,26 @@ export class Squares {
         row.settings.node.hidden = !open;
         toggle.setAttribute("aria-expanded", String(open));
       };
-      toggle = el("button", { type: "button", class: "more", "aria-expanded": "false", "aria-label": `Options of ${method.title}`, on: { click: () => row.open(row.settings.node.hidden) } }, "options");
+      toggle = el(
+        "button",
+        {
+          type: "button",
+          class: "more",
+          "aria-expanded": "false",
+          "aria-label": `Options of ${method.title}`,
+          on: { click: () => row.open(row.settings.node.hidden) },
+        },
+        "options",
+      );
     }
     const line = el("div", { class: "line" }, name, el("div", { class: "cells" }, cells), toggle ?? el("span"));
-    row.node = el("div", { class: "readout", role: "group", "aria-labelledby": id, data: { readout: method.name } }, line, row.own, row.settings?.node);
+    row.node = el(
+      "div",
+      { class: "readout", role: "group", "aria-labelledby": id, data: { readout: method.name } },
+      line,
+      row.own,
+      row.settings?.node,
+    );
     return row;
   }
 
@@ -81,7 +114,18 @@ export class Squares {
     const row = this.rows.get(pair?.readout);
     if (!row || [...row.own.querySelectorAll("input")].some((input) => input.value === spec)) return;
     const rule = pair.rule === null ? "" : `${ruleName(pair.rule)}, `;
-    row.own.append(el("li", {}, el("label", {}, el("input", { type: "checkbox", value: spec }), `${rule}${spec.slice(pair.spec.length + 1).replaceAll("&", ", ")}`)));
+    row.own.append(
+      el(
+        "li",
+        {},
+        el(
+          "label",
+          {},
+          el("input", { type: "checkbox", value: spec }),
+          `${rule}${spec.slice(pair.spec.length + 1).replaceAll("&", ", ")}`,
+        ),
+      ),
+    );
   }
 
   /** Say what the square under the pointer or the focus stands for. */
@@ -89,7 +133,9 @@ export class Squares {
     const square = event.target.closest(".cells label");
     if (!square) return;
     const pair = this.registry.pairs.get(square.dataset.spec);
-    this.why.textContent = pair.reason ?? [pair.title, byLine(pair).trim(), pair.passes + (pair.slow ? ", slow" : "")].filter(Boolean).join(" · ");
+    this.why.textContent =
+      pair.reason ??
+      [pair.title, byLine(pair).trim(), pair.passes + (pair.slow ? ", slow" : "")].filter(Boolean).join(" · ");
     this.why.classList.toggle("refused", Boolean(pair.reason));
   }
 
@@ -117,7 +163,13 @@ function heads(columns) {
     span.style.gridColumn = `${i + 1} / ${columns.findLastIndex((other) => other.group === group) + 2}`;
     return [span];
   });
-  return el("div", { class: "line heads", "aria-hidden": "true" }, el("span"), el("div", { class: "cells" }, over, columns.map(head)), el("span"));
+  return el(
+    "div",
+    { class: "line heads", "aria-hidden": "true" },
+    el("span"),
+    el("div", { class: "cells" }, over, columns.map(head)),
+    el("span"),
+  );
 }
 
 /** The square of a read-out and a rule; empty where the read-out needs a rule and there is none. */
@@ -125,7 +177,8 @@ function cell(pair, { rule, name, group }, before) {
   if (!pair) return el("span", { class: "none" });
   const over = group && el("span", { class: before?.group === group ? "hidden" : "" }, `${group} `);
   const text = el("span", {}, over, name);
-  if (!pair.reason) return el("label", { data: { spec: pair.spec } }, el("input", { type: "checkbox", value: pair.spec }), text);
+  if (!pair.reason)
+    return el("label", { data: { spec: pair.spec } }, el("input", { type: "checkbox", value: pair.spec }), text);
   const stay = { click: (event) => event.preventDefault() };
   const label = `${ruleName(rule)}: not possible. ${pair.reason}`;
   const input = el("input", { type: "checkbox", tabIndex: -1, "aria-disabled": "true", "aria-label": label, on: stay });

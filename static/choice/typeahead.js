@@ -3,12 +3,21 @@
 import { el } from "../core/dom.js";
 
 /**
- * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always there, else only
- * while the field has the focus. Gives {node, input, label, open()}; `open` fills the list.
+ * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always
+ * there, else only while the field has the focus. Gives {node, input, label, open()}; `open` fills the list.
  */
 export function typeAhead({ id, label: text, suggest, onTake, none = "no class of this model", stays = false }) {
   const listId = `${id}-list`;
-  const input = el("input", { id, type: "text", autocomplete: "off", spellcheck: false, role: "combobox", "aria-expanded": String(stays), "aria-controls": listId, "aria-autocomplete": "list" });
+  const input = el("input", {
+    id,
+    type: "text",
+    autocomplete: "off",
+    spellcheck: false,
+    role: "combobox",
+    "aria-expanded": String(stays),
+    "aria-controls": listId,
+    "aria-autocomplete": "list",
+  });
   const list = el("ul", { id: listId, role: "listbox", "aria-label": "Classes", hidden: !stays });
   const label = el("label", { for: id }, text);
   const node = el("div", { class: "pick" }, label, input, list);
@@ -31,8 +40,18 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   const open = () => {
     found = suggest(input.value);
     const items = found.map(({ name, shown, hint }, i) =>
-      el("li", { id: `${id}-${i}`, role: "option", "aria-selected": "false", data: { label: name } }, shown, hint && el("span", { class: "quiet" }, ` ${hint}`)));
-    list.replaceChildren(...(items.length ? items : [el("li", { class: "none", role: "option", "aria-disabled": "true", "aria-selected": "false" }, none)]));
+      el(
+        "li",
+        { id: `${id}-${i}`, role: "option", "aria-selected": "false", data: { label: name } },
+        shown,
+        hint && el("span", { class: "quiet" }, ` ${hint}`),
+      ),
+    );
+    list.replaceChildren(
+      ...(items.length
+        ? items
+        : [el("li", { class: "none", role: "option", "aria-disabled": "true", "aria-selected": "false" }, none)]),
+    );
     const below = innerHeight - input.getBoundingClientRect().bottom;
     node.classList.toggle("up", !stays && below < 300 && input.getBoundingClientRect().top > 300);
     list.hidden = false;
@@ -49,7 +68,8 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   input.addEventListener("focus", () => !stays && open());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" || event.key === "Tab") return void close(); // Tab would reach the list, which scrolls, and go away with it
+    // Tab would reach the list, which scrolls, and go away with it
+    if (event.key === "Escape" || event.key === "Tab") return void close();
     if (event.key === "Enter" && !list.hidden && found[at]) {
       event.preventDefault();
       return void take(found[at].name);

@@ -1,4 +1,5 @@
-// "Why not another class?": the explained class is set against another one, the model's own runners-up first, any other by search.
+// "Why not another class?": the explained class is set against another one, the model's own runners-up first, any other
+// by search.
 
 import { sheet } from "../core/menu.js";
 import { answered, byId, el } from "../core/dom.js";
@@ -16,7 +17,13 @@ export class WhyNot {
   /** `explain(label)` is called with the class to set against the explained one; null: none. */
   constructor(explain) {
     this.what = el("p");
-    this.field = typeAhead({ id: "against", label: "Search", suggest: (text) => this.#suggest(text), onTake: (label) => this.#take(explain, label), stays: true });
+    this.field = typeAhead({
+      id: "against",
+      label: "Search",
+      suggest: (text) => this.#suggest(text),
+      onTake: (label) => this.#take(explain, label),
+      stays: true,
+    });
     this.node = sheet(NAME, NAME, this.what, this.field.node);
     this.node.classList.add("why");
     this.node.addEventListener("toggle", () => {
@@ -24,7 +31,8 @@ export class WhyNot {
       this.field.input.value = "";
       this.field.open();
       this.node.lastElementChild.scrollIntoView({ block: "nearest" });
-      if (matchMedia("(pointer: fine)").matches) this.field.input.focus(); // a keyboard on the glass would hide the list
+      // a keyboard on the glass would hide the list
+      if (matchMedia("(pointer: fine)").matches) this.field.input.focus();
     });
     byId("why").append(this.node);
   }
@@ -42,7 +50,9 @@ export class WhyNot {
     this.#subject = { top, targets };
     const isSeveral = targets.length > 1;
     const [first] = targets;
-    this.what.textContent = isSeveral ? "Several classes are side by side. Choose one of them first." : `What speaks for “${first ? named(classOf(first)) : "…"}” rather than for:`;
+    this.what.textContent = isSeveral
+      ? "Several classes are side by side. Choose one of them first."
+      : `What speaks for “${first ? named(classOf(first)) : "…"}” rather than for:`;
     this.field.node.hidden = isSeveral;
     if (this.node.open) this.field.open();
   }
@@ -54,13 +64,20 @@ export class WhyNot {
   }
 
   #suggest(text) {
-    const { top, targets: [first] } = this.#subject;
+    const {
+      top,
+      targets: [first],
+    } = this.#subject;
     const own = first && classOf(first);
     const isOther = ({ name }) => name !== own;
     if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
     const alone = first?.against ? [{ name: "", shown: `no other class: “${named(own)}” alone` }] : [];
     const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
     const names = new Set(top.map(({ label }) => label));
-    return [...alone, ...runnersUp.filter(isOther), ...suggestions(this.#classes, "").filter(({ name }) => isOther({ name }) && !names.has(name))];
+    return [
+      ...alone,
+      ...runnersUp.filter(isOther),
+      ...suggestions(this.#classes, "").filter(({ name }) => isOther({ name }) && !names.has(name)),
+    ];
   }
 }

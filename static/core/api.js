@@ -22,11 +22,17 @@ async function answer(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem({ title: "The server does not answer", detail: "It may have been stopped, or the connection is gone.", send: "Try again in a moment." });
+    throw new Problem({
+      title: "The server does not answer",
+      detail: "It may have been stopped, or the connection is gone.",
+      send: "Try again in a moment.",
+    });
   }
   if (response.ok) return response;
   const isProblem = (response.headers.get("content-type") || "").includes("problem+json");
-  const body = isProblem ? await response.json() : { title: `The server answered ${response.status}`, detail: response.statusText };
+  const body = isProblem
+    ? await response.json()
+    : { title: `The server answered ${response.status}`, detail: response.statusText };
   throw new Problem({ ...body, status: response.status });
 }
 
@@ -47,7 +53,8 @@ export async function loadImage(path) {
 }
 
 /** The methods of a model; `side` is that of a CLIP model whose tokens get the scores. */
-export const methodsPath = (model, side = "image") => `/api/methods?model=${encodeURIComponent(model)}${side === "text" ? "&side=text" : ""}`;
+export const methodsPath = (model, side = "image") =>
+  `/api/methods?model=${encodeURIComponent(model)}${side === "text" ? "&side=text" : ""}`;
 
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
@@ -56,7 +63,10 @@ export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(i
 export const mapPath = (id, spec, target, suffix) =>
   `${explanationPath(id)}/maps/${encodeURIComponent(spec)}.${suffix}?target=${encodeURIComponent(target)}`;
 
-/** Ask for an explanation. `fields` is {model, image|text|source, target?, prompt?, against?, read?, methods?}; lists are repeated fields. */
+/**
+ * Ask for an explanation. `fields` is {model, image|text|source, target?, prompt?, against?, read?, methods?}; lists
+ * are repeated fields.
+ */
 export async function createExplanation(fields, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) {
@@ -101,15 +111,19 @@ async function* eventsOf(response) {
     const messages = (text + value).split(/\r?\n\r?\n/);
     text = messages.pop();
     for (const message of messages) {
-      const fields = Object.fromEntries(message.split(/\r?\n/).map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));
+      const fields = Object.fromEntries(
+        message
+          .split(/\r?\n/)
+          .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
+      );
       if (fields.event) yield { event: fields.event, data: JSON.parse(fields.data) };
     }
   }
 }
 
 /**
- * Send a body as JSON to a call that says how far it is: `onProgress` is given the data of each event `progress`. Resolves to the answer;
- * rejects with the Problem.
+ * Send a body as JSON to a call that says how far it is: `onProgress` is given the data of each event `progress`.
+ * Resolves to the answer; rejects with the Problem.
  */
 export async function followJSON(path, body, onProgress, signal) {
   const headers = { "content-type": "application/json", accept: "text/event-stream" };
@@ -123,7 +137,11 @@ export async function followJSON(path, body, onProgress, signal) {
   } catch (error) {
     if (error.name === "AbortError" || error instanceof Problem) throw error;
   }
-  throw new Problem({ title: "The connection to the server is lost", detail: "The rest of the answer did not arrive.", send: "Reload the page to ask again." });
+  throw new Problem({
+    title: "The connection to the server is lost",
+    detail: "The rest of the answer did not arrive.",
+    send: "Reload the page to ask again.",
+  });
 }
 
 export const loadModel = (name) => sendJSON("/api/models", { name });
@@ -142,7 +160,13 @@ export function follow(path, handlers, last, onLost) {
   }
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) {
-      onLost(new Problem({ title: "The connection to the server is lost", detail: "The rest of the answer did not arrive.", send: "Reload the page to see what is there." }));
+      onLost(
+        new Problem({
+          title: "The connection to the server is lost",
+          detail: "The rest of the answer did not arrive.",
+          send: "Reload the page to see what is there.",
+        }),
+      );
     }
   });
   return () => source.close();

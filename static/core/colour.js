@@ -1,29 +1,100 @@
-// From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual sequence.
+// From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual
+// sequence.
 
-/** Perceptual sequences for unsigned maps, dark to bright: seventeen stops of matplotlib's maps of these names (magma from 0.04 to 0.97). */
+/**
+ * Perceptual sequences for unsigned maps, dark to bright: seventeen stops of matplotlib's maps of these names (magma
+ * from 0.04 to 0.97).
+ */
 export const SEQUENCES = {
   magma: [
-    [5, 4, 22], [20, 14, 54], [41, 17, 90], [64, 15, 116], [89, 21, 126], [112, 31, 129], [136, 39, 129], [160, 47, 127], [184, 55, 121],
-    [208, 65, 111], [229, 80, 100], [243, 101, 92], [250, 129, 95], [254, 157, 108], [254, 185, 127], [254, 213, 151], [252, 240, 178],
+    [5, 4, 22],
+    [20, 14, 54],
+    [41, 17, 90],
+    [64, 15, 116],
+    [89, 21, 126],
+    [112, 31, 129],
+    [136, 39, 129],
+    [160, 47, 127],
+    [184, 55, 121],
+    [208, 65, 111],
+    [229, 80, 100],
+    [243, 101, 92],
+    [250, 129, 95],
+    [254, 157, 108],
+    [254, 185, 127],
+    [254, 213, 151],
+    [252, 240, 178],
   ],
   viridis: [
-    [68, 1, 84], [72, 24, 106], [71, 45, 123], [66, 64, 134], [59, 82, 139], [51, 99, 141], [44, 114, 142], [38, 130, 142], [33, 145, 140],
-    [31, 160, 136], [40, 174, 128], [63, 188, 115], [94, 201, 98], [132, 212, 75], [173, 220, 48], [216, 226, 25], [253, 231, 37],
+    [68, 1, 84],
+    [72, 24, 106],
+    [71, 45, 123],
+    [66, 64, 134],
+    [59, 82, 139],
+    [51, 99, 141],
+    [44, 114, 142],
+    [38, 130, 142],
+    [33, 145, 140],
+    [31, 160, 136],
+    [40, 174, 128],
+    [63, 188, 115],
+    [94, 201, 98],
+    [132, 212, 75],
+    [173, 220, 48],
+    [216, 226, 25],
+    [253, 231, 37],
   ],
   cividis: [
-    [0, 34, 78], [0, 46, 106], [26, 56, 111], [50, 67, 109], [67, 78, 108], [83, 90, 109], [97, 101, 111], [111, 112, 115], [125, 124, 120],
-    [140, 136, 120], [155, 148, 118], [171, 160, 114], [188, 174, 108], [205, 187, 99], [222, 201, 88], [240, 216, 70], [254, 232, 56],
+    [0, 34, 78],
+    [0, 46, 106],
+    [26, 56, 111],
+    [50, 67, 109],
+    [67, 78, 108],
+    [83, 90, 109],
+    [97, 101, 111],
+    [111, 112, 115],
+    [125, 124, 120],
+    [140, 136, 120],
+    [155, 148, 118],
+    [171, 160, 114],
+    [188, 174, 108],
+    [205, 187, 99],
+    [222, 201, 88],
+    [240, 216, 70],
+    [254, 232, 56],
   ],
 };
 
 /** For signed maps: from faint to full evidence for and against, both growing darker alike. */
 export const DIVERGING = {
-  "red-blue": { for: [[232, 130, 108], [205, 62, 38], [168, 35, 19]], against: [[111, 163, 221], [46, 104, 178], [28, 69, 135]] },
-  "orange-purple": { for: [[225, 150, 60], [180, 100, 15], [125, 66, 5]], against: [[170, 148, 210], [118, 84, 172], [75, 45, 128]] },
+  "red-blue": {
+    for: [
+      [232, 130, 108],
+      [205, 62, 38],
+      [168, 35, 19],
+    ],
+    against: [
+      [111, 163, 221],
+      [46, 104, 178],
+      [28, 69, 135],
+    ],
+  },
+  "orange-purple": {
+    for: [
+      [225, 150, 60],
+      [180, 100, 15],
+      [125, 66, 5],
+    ],
+    against: [
+      [170, 148, 210],
+      [118, 84, 172],
+      [75, 45, 128],
+    ],
+  },
 };
 
 /** The colours that a view asks for, of signed or unsigned maps. */
-export const coloursOf = (view, signed) => (signed ? view.diverging ?? "red-blue" : view.sequence ?? "magma");
+export const coloursOf = (view, signed) => (signed ? (view.diverging ?? "red-blue") : (view.sequence ?? "magma"));
 
 function along(stops, t) {
   const place = Math.min(1, Math.max(0, t)) * (stops.length - 1);
@@ -40,9 +111,10 @@ export function quantile(values, q) {
 }
 
 /**
- * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of |score|,
- * from the 1st to the 99th percentile for an unsigned one; where so few scores differ from the rest that this leaves nothing,
- * the largest score takes the place of the percentile. `lists` holds the scores of every map that shares the scale.
+ * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of
+ * |score|, from the 1st to the 99th percentile for an unsigned one; where so few scores differ from the rest that this
+ * leaves nothing, the largest score takes the place of the percentile. `lists` holds the scores of every map that
+ * shares the scale.
  */
 export function limits(lists, signed) {
   const all = signed ? lists.flat().map(Math.abs) : lists.flat();
@@ -64,7 +136,10 @@ export function place(score, [low, high], signed) {
   return Math.min(1, Math.max(signed ? -1 : 0, t));
 }
 
-/** Colour [red, green, blue] and cover (0 to 1) at a place on the scale of these colours. What counts for nothing lets the picture through. */
+/**
+ * Colour [red, green, blue] and cover (0 to 1) at a place on the scale of these colours. What counts for nothing lets
+ * the picture through.
+ */
 export function colourAt(t, signed, name = coloursOf({}, signed)) {
   if (!signed) return [along(SEQUENCES[name], t), 0.12 + 0.88 * t ** 0.7];
   const size = Math.abs(t);

@@ -8,7 +8,13 @@ import { sheet } from "./menu.js";
 export function segment(view, key, legend, choices, className = "seg") {
   const name = `view-${key}`;
   const inputs = Object.entries(choices).map(([value, text]) => {
-    const input = el("input", { type: "radio", name, value, checked: view.value[key] === value, on: { change: () => view.set({ [key]: value }) } });
+    const input = el("input", {
+      type: "radio",
+      name,
+      value,
+      checked: view.value[key] === value,
+      on: { change: () => view.set({ [key]: value }) },
+    });
     return el("label", {}, input, text);
   });
   return el("fieldset", { class: className }, el("legend", {}, legend), el("span", {}, inputs));
@@ -30,20 +36,39 @@ const inWords = (view) => segment(view, "words", "In words", { hidden: "no", sho
 
 /** A list of choices bound to one key of the view, for what needs less room. */
 export function choice(view, key, text, choices) {
-  const options = Object.entries(choices).map(([value, name]) => el("option", { value, selected: view.value[key] === value }, name));
-  return el("label", { class: "choice" }, text, el("select", { name: `view-${key}`, on: { change: (event) => view.set({ [key]: event.target.value }) } }, options));
+  const options = Object.entries(choices).map(([value, name]) =>
+    el("option", { value, selected: view.value[key] === value }, name),
+  );
+  return el(
+    "label",
+    { class: "choice" },
+    text,
+    el("select", { name: `view-${key}`, on: { change: (event) => view.set({ [key]: event.target.value }) } }, options),
+  );
 }
 
 /** A box for a key of the view that is "on" or "off". */
 export function tick(view, key, text) {
-  const input = el("input", { type: "checkbox", name: `view-${key}`, checked: view.value[key] === "on", on: { change: (event) => view.set({ [key]: event.target.checked ? "on" : "off" }) } });
+  const input = el("input", {
+    type: "checkbox",
+    name: `view-${key}`,
+    checked: view.value[key] === "on",
+    on: { change: (event) => view.set({ [key]: event.target.checked ? "on" : "off" }) },
+  });
   return el("label", { class: "choice" }, input, text);
 }
 
-/** Controls that wait behind a button where the window is narrow: [button, box]. `name` is what a screen reader calls the button. */
+/**
+ * Controls that wait behind a button where the window is narrow: [button, box]. `name` is what a screen reader calls
+ * the button.
+ */
 export function more(id, text, name, ...controls) {
   const box = el("div", { class: "more", id }, controls);
-  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": id, "aria-label": name }, text);
+  const button = el(
+    "button",
+    { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": id, "aria-label": name },
+    text,
+  );
   button.addEventListener("click", () => button.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
   return [button, box];
 }
@@ -61,7 +86,16 @@ function followColours(view) {
 
 /** A button that shows the numbers of all plates at once, and puts them away. */
 function numbersButton(view) {
-  const button = el("button", { type: "button", class: "act plain", id: "numbers", on: { click: () => view.set({ numbers: view.value.numbers === "shown" ? "hidden" : "shown" }) } }, "Numbers");
+  const button = el(
+    "button",
+    {
+      type: "button",
+      class: "act plain",
+      id: "numbers",
+      on: { click: () => view.set({ numbers: view.value.numbers === "shown" ? "hidden" : "shown" }) },
+    },
+    "Numbers",
+  );
   const show = ({ numbers }) => {
     button.setAttribute("aria-pressed", String(numbers === "shown"));
     byId("plates").classList.toggle("numbers", numbers === "shown");
@@ -77,7 +111,8 @@ export function mapControls(view) {
   return [
     numbersButton(view),
     sheet(
-      "View", "How maps are drawn",
+      "View",
+      "How maps are drawn",
       segment(view, "evidence", "Evidence", EVIDENCE),
       segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
       choice(view, "grid", "Smoothing", SMOOTHING),
@@ -96,7 +131,8 @@ export function wordControls(view) {
   return [
     numbersButton(view),
     sheet(
-      "View", "How texts are coloured",
+      "View",
+      "How texts are coloured",
       segment(view, "evidence", "Evidence", EVIDENCE),
       segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
       segment(view, "scale", "Scale", { own: "own", shared: "shared" }),

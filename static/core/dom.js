@@ -25,7 +25,11 @@ export function number(value, digits = 3) {
   const size = Math.abs(value);
   let text;
   if (size === 0) text = "0";
-  else if (size < 1e-4 || size >= 1e6) text = size.toExponential(digits - 1).replace("-", MINUS).replace("+", "");
+  else if (size < 1e-4 || size >= 1e6)
+    text = size
+      .toExponential(digits - 1)
+      .replace("-", MINUS)
+      .replace("+", "");
   else if (size >= 10 ** digits) text = String(Math.round(size));
   else text = size.toPrecision(digits);
   return value < 0 ? MINUS + text : text;
@@ -41,12 +45,15 @@ export function percent(p) {
 }
 
 /** A text whose percentages are not broken at the end of a line, as a list of nodes and strings. */
-export const unbroken = (text) => text.split(/(\S+\u2009%)/).map((part, i) => (i % 2 ? el("span", { class: "nb" }, part) : part));
+export const unbroken = (text) =>
+  text.split(/(\S+\u2009%)/).map((part, i) => (i % 2 ? el("span", { class: "nb" }, part) : part));
 
 /** What the model says of a class: its probability; of a regression, which has none, the value. */
-export const answered = ({ probability, logit }) => (probability === undefined || probability === null ? number(logit) : percent(probability));
+export const answered = ({ probability, logit }) =>
+  probability === undefined || probability === null ? number(logit) : percent(probability);
 
-export const seconds = (s) => (s < 0.0995 ? `${Math.max(1, Math.round(1000 * s))} ms` : `${s < 99.5 ? s.toPrecision(2) : Math.round(s)} s`);
+export const seconds = (s) =>
+  s < 0.0995 ? `${Math.max(1, Math.round(1000 * s))} ms` : `${s < 99.5 ? s.toPrecision(2) : Math.round(s)} s`;
 
 /** "1 map", "2 maps". */
 export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
@@ -59,13 +66,23 @@ export function say(id, text) {
 
 const sheets = new Map(); // address -> promise
 
-/** The address of a file of the pages, "tools/probe-example.json", where this script is from: all files of a page are of one version. */
+/**
+ * The address of a file of the pages, "tools/probe-example.json", where this script is from: all files of a page are of
+ * one version.
+ */
 export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathname;
 
 /** Add a style sheet, "tools/crossing.css", once; resolves when it applies. */
 export function styled(file) {
   const href = staticPath(`styles/${file}`);
-  const loads = (resolve, reject) => document.head.append(el("link", { rel: "stylesheet", href, on: { load: resolve, error: () => reject(new Error(`${href} did not arrive`)) } }));
+  const loads = (resolve, reject) =>
+    document.head.append(
+      el("link", {
+        rel: "stylesheet",
+        href,
+        on: { load: resolve, error: () => reject(new Error(`${href} did not arrive`)) },
+      }),
+    );
   if (!sheets.has(href)) sheets.set(href, new Promise(loads));
   return sheets.get(href);
 }
@@ -74,7 +91,11 @@ export function styled(file) {
 export function showProblem(place, problem, ...actions) {
   place.replaceChildren();
   if (!problem) return;
-  const close = el("button", { type: "button", "aria-label": "Dismiss", on: { click: () => place.replaceChildren() } }, "×");
+  const close = el(
+    "button",
+    { type: "button", "aria-label": "Dismiss", on: { click: () => place.replaceChildren() } },
+    "×",
+  );
   const title = problem.title || "Something went wrong";
   const parts = [problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" ");
   const todo = actions.length ? el("span", { class: "todo" }, actions) : null;

@@ -1,4 +1,5 @@
-// What the server takes at once, asked of it once: what is over a limit is said before anything is sent, in the server's own words.
+// What the server takes at once, asked of it once: what is over a limit is said before anything is sent, in the
+// server's own words.
 
 import { getJSON, Problem } from "./api.js";
 
@@ -35,7 +36,10 @@ async function pixelsOf(file) {
 /** Throw a Problem where the fields of a form are more than the server takes. */
 export async function check({ image, text, target, prompt, methods = [] }) {
   hold("methods", methods.length);
-  for (const [what, names] of [["target", target ?? []], ["prompt", prompt ?? []]]) {
+  for (const [what, names] of [
+    ["target", target ?? []],
+    ["prompt", prompt ?? []],
+  ]) {
     hold("targets", names.length, what);
     hold("name", Math.max(0, ...names.map((name) => [...name].length)), what);
   }

@@ -2,9 +2,11 @@
 
 import { el } from "./dom.js";
 
-// A press elsewhere closes what is open. The event "toggle" comes too late to begin listening: a fast press would be missed.
+// A press elsewhere closes what is open. The event "toggle" comes too late to begin listening: a fast press would be
+// missed.
 document.addEventListener("pointerdown", (event) => {
-  for (const node of document.querySelectorAll("details.menu[open]")) if (!node.contains(event.target)) node.open = false;
+  for (const node of document.querySelectorAll("details.menu[open]"))
+    if (!node.contains(event.target)) node.open = false;
 });
 
 /** Let Escape close `node`, a details element, and give the focus back to its summary. */
@@ -19,8 +21,8 @@ function shutting(node, summary) {
 }
 
 /**
- * A list made anew each time it is opened. `items()` gives what it holds: {text, href, download?} for a link, {text, run} for an action;
- * choosing one closes it, too.
+ * A list made anew each time it is opened. `items()` gives what it holds: {text, href, download?} for a link, {text,
+ * run} for an action; choosing one closes it, too.
  */
 export function menu(text, name, items) {
   const list = el("ul");
@@ -28,7 +30,26 @@ export function menu(text, name, items) {
   const node = shutting(el("details", { class: "menu" }, summary, list), summary);
   const close = () => (node.open = false);
   const item = ({ text: shown, href, download, run }) =>
-    el("li", {}, href ? el("a", { href, download: download ?? "", on: { click: () => close() } }, shown) : el("button", { type: "button", on: { click: () => { close(); summary.focus(); run(); } } }, shown));
+    el(
+      "li",
+      {},
+      href
+        ? el("a", { href, download: download ?? "", on: { click: () => close() } }, shown)
+        : el(
+            "button",
+            {
+              type: "button",
+              on: {
+                click: () => {
+                  close();
+                  summary.focus();
+                  run();
+                },
+              },
+            },
+            shown,
+          ),
+    );
   summary.addEventListener("click", () => {
     if (node.open) return; // it closes now
     const found = items();
@@ -40,5 +61,13 @@ export function menu(text, name, items) {
 /** Controls behind a button; they stay as they are when it is closed. */
 export function sheet(text, name, ...controls) {
   const summary = el("summary", { "aria-label": name }, text);
-  return shutting(el("details", { class: "menu" }, summary, el("div", { class: "knobs", role: "group", "aria-label": name }, controls)), summary);
+  return shutting(
+    el(
+      "details",
+      { class: "menu" },
+      summary,
+      el("div", { class: "knobs", role: "group", "aria-label": name }, controls),
+    ),
+    summary,
+  );
 }

@@ -1,4 +1,5 @@
-// The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one cannot run.
+// The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one
+// cannot run.
 
 import { learnRules } from "./rules.js";
 
@@ -8,7 +9,10 @@ export const SHOWN = "fullgrad_plus:libra";
 /** A spec without its options. */
 export const bare = (spec) => spec.split("?")[0];
 
-/** Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair makes sense. */
+/**
+ * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
+ * makes sense.
+ */
 export const mended = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
 export class Registry {
@@ -22,9 +26,13 @@ export class Registry {
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
     const rankOf = (spec) => (standing?.ranks[spec] ? { ...standing, ranks: null, ...standing.ranks[spec] } : null);
-    const pairs = methods.flatMap((method) => method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })));
-    pairs.sort((a, b) => a.classic - b.classic || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0); // stable: else as declared
-    this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }])); // spec -> what a plate says of it, in the order of the wall
+    const pairs = methods.flatMap((method) =>
+      method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })),
+    );
+    // stable: else as declared
+    pairs.sort((a, b) => a.classic - b.classic || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0);
+    // spec -> what a plate says of it, in the order of the wall
+    this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }]));
   }
 
   /** How many pairs can run. */
@@ -41,13 +49,21 @@ export class Registry {
   runs(spec) {
     const pair = this.pairs.get(bare(spec));
     const given = spec.slice(bare(spec).length + 1).split("&");
-    return pair?.reason === null || Boolean(pair && mended(pair) && pair.remedies.some((option) => given.includes(option)));
+    return (
+      pair?.reason === null || Boolean(pair && mended(pair) && pair.remedies.some((option) => given.includes(option)))
+    );
   }
 
   /** What a plate shows of a spec, with or without options; null for one that is not known. */
   plate(spec) {
     const pair = this.pairs.get(bare(spec));
-    return pair ? { ...pair, spec, title: spec === pair.spec ? pair.title : `${pair.title} (${spec.slice(pair.spec.length + 1)})` } : null;
+    return pair
+      ? {
+          ...pair,
+          spec,
+          title: spec === pair.spec ? pair.title : `${pair.title} (${spec.slice(pair.spec.length + 1)})`,
+        }
+      : null;
   }
 
   /** These specs as plates, in the fixed order. */

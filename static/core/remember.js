@@ -1,4 +1,5 @@
-// Which explanations were asked for in this browser: their ids, newest first. The server keeps no such list, and knows nobody.
+// Which explanations were asked for in this browser: their ids, newest first. The server keeps no such list, and knows
+// nobody.
 
 const KEY = "vitrine.history";
 const MOST = 200;

@@ -8,4 +8,4 @@ export function learnRules(rules) {
 }
 
 /** What a label or a list calls the rule `name`; null is a method that reads no backward signal. */
-export const ruleName = (name) => (name ? labels.get(name) ?? name : "none needed");
+export const ruleName = (name) => (name ? (labels.get(name) ?? name) : "none needed");

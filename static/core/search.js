@@ -1,4 +1,5 @@
-// What the search for a class finds: classes by label, synonym and group, and groups, which are asked for as `any:<group>`.
+// What the search for a class finds: classes by label, synonym and group, and groups, which are asked for as
+// `any:<group>`.
 
 const SHOWN = 60; // matches that a list shows at once
 const ANY = "any:";
@@ -6,7 +7,10 @@ const ANY = "any:";
 /** A class or a group in words: `any:dog` is "any dog". */
 export const named = (name) => (name?.startsWith(ANY) ? `any ${name.slice(ANY.length)}` : name);
 
-/** The groups of classes that each hold several of them, with how many: a Map in the order in which they are first named. */
+/**
+ * The groups of classes that each hold several of them, with how many: a Map in the order in which they are first
+ * named.
+ */
 export function groupsOf(classes) {
   const sizes = new Map();
   for (const { groups = [] } of classes) for (const group of groups) sizes.set(group, (sizes.get(group) ?? 0) + 1);
@@ -16,43 +20,61 @@ export function groupsOf(classes) {
 /** What to send to ask for a group. */
 export const anyOf = (group) => ANY + group;
 
-/** How well `word` matches: 0 where it begins with `text`, 1 where one of its words does, 2 where it contains it, else -1. */
+/**
+ * How well `word` matches: 0 where it begins with `text`, 1 where one of its words does, 2 where it contains it, else
+ * -1.
+ */
 function rank(word, text) {
   const lower = word.toLowerCase();
   const at = lower.indexOf(text);
   return at <= 0 ? at : /[^\p{L}\p{N}]/u.test(lower[at - 1]) ? 1 : 2;
 }
 
-const EXACT = 0, LABEL = 1, SYNONYM = 4, MEMBER = 7; // where each kind of match begins in the order of the list
+const EXACT = 0,
+  LABEL = 1,
+  SYNONYM = 4,
+  MEMBER = 7; // where each kind of match begins in the order of the list
 
 /** The place of a class in the list, and what to say beside its label; undefined where it does not match. */
 function matchOf({ label, group, groups = [], synonyms = [] }, text) {
   const own = rank(label, text);
   if (own >= 0) return [LABEL + own, group];
-  const also = synonyms.map((word) => [rank(word, text), word]).filter(([found]) => found >= 0).sort(([a], [b]) => a - b)[0];
+  const also = synonyms
+    .map((word) => [rank(word, text), word])
+    .filter(([found]) => found >= 0)
+    .sort(([a], [b]) => a - b)[0];
   if (also) return [SYNONYM + also[0], `also ${also[1]}`];
   const member = groups.find((name) => rank(name, text) === 0);
   return member && [MEMBER, member];
 }
 
 /**
- * What was typed finds: {name: what to send, shown, hint}. First the group of that very name, then what begins with it, has a word that
- * does, or contains it, by label and group, then by synonym, then the classes of a group whose name begins with it.
+ * What was typed finds: {name: what to send, shown, hint}. First the group of that very name, then what begins with it,
+ * has a word that does, or contains it, by label and group, then by synonym, then the classes of a group whose name
+ * begins with it.
  */
 export function suggestions(classes, typed) {
   const lower = typed.trim().toLowerCase();
-  const text = lower.replace(/^any(:| |$)\s*/, ""); // a group may be written as it is shown, "any dog", or as it is sent, "any:dog"
+  // a group may be written as it is shown, "any dog", or as it is sent, "any:dog"
+  const text = lower.replace(/^any(:| |$)\s*/, "");
   const plain = ({ label, group }) => ({ name: label, shown: label, hint: group ?? "" });
   if (!lower) return classes.slice(0, SHOWN).map(plain);
   const found = [];
   for (const [group, size] of groupsOf(classes)) {
     const at = rank(group, text);
-    if (at >= 0) found.push([group.toLowerCase() === text ? EXACT : LABEL + at, { name: anyOf(group), shown: named(anyOf(group)), hint: `${size} classes` }]);
+    if (at >= 0)
+      found.push([
+        group.toLowerCase() === text ? EXACT : LABEL + at,
+        { name: anyOf(group), shown: named(anyOf(group)), hint: `${size} classes` },
+      ]);
   }
   if (text !== lower) return found.sort(([a], [b]) => a - b).map(([, item]) => item);
   for (const one of classes) {
     const match = matchOf(one, text);
     if (match) found.push([match[0], { ...plain(one), hint: match[1] ?? "" }]);
   }
-  return found.sort(([a], [b]) => a - b).slice(0, SHOWN).map(([, item]) => item);
+  return found
+    .sort(([a], [b]) => a - b)
+    .slice(0, SHOWN)
+    .map(([, item]) => item);
 }

@@ -4,13 +4,39 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
 
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {
-  evidence: "both", grid: "smooth", level: "patches", scale: "own", opacity: 80, sequence: "magma", diverging: "red-blue", lens: "on",
-  grain: "words", shown: "seen", words: "hidden", numbers: "hidden", more: "folded", pair: "", paint: "", none: 5, first: "most", gone: 0,
+  evidence: "both",
+  grid: "smooth",
+  level: "patches",
+  scale: "own",
+  opacity: 80,
+  sequence: "magma",
+  diverging: "red-blue",
+  lens: "on",
+  grain: "words",
+  shown: "seen",
+  words: "hidden",
+  numbers: "hidden",
+  more: "folded",
+  pair: "",
+  paint: "",
+  none: 5,
+  first: "most",
+  gone: 0,
 };
 const CHOICES = {
-  evidence: ["both", "for", "against"], grid: ["smooth", "bicubic", "patches"], level: ["patches", "pixels"], scale: ["own", "shared"], sequence: Object.keys(SEQUENCES),
-  diverging: Object.keys(DIVERGING), lens: ["on", "off"], grain: ["pieces", "words", "sentences"], shown: ["seen", "original"],
-  words: ["hidden", "shown"], numbers: ["hidden", "shown"], more: ["folded", "shown"], first: ["most", "least"],
+  evidence: ["both", "for", "against"],
+  grid: ["smooth", "bicubic", "patches"],
+  level: ["patches", "pixels"],
+  scale: ["own", "shared"],
+  sequence: Object.keys(SEQUENCES),
+  diverging: Object.keys(DIVERGING),
+  lens: ["on", "off"],
+  grain: ["pieces", "words", "sentences"],
+  shown: ["seen", "original"],
+  words: ["hidden", "shown"],
+  numbers: ["hidden", "shown"],
+  more: ["folded", "shown"],
+  first: ["most", "least"],
 };
 /** What may stand in the address for the others. */
 const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
@@ -43,7 +69,8 @@ export const NOTHING = { id: null, model: null, info: null, done: false };
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   const view = { ...VIEW };
-  for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(query.get(name))) view[name] = query.get(name);
+  for (const [name, choices] of Object.entries(CHOICES))
+    if (choices.includes(query.get(name))) view[name] = query.get(name);
   for (const [name, form] of Object.entries(FREE)) if (form.test(query.get(name) ?? "")) view[name] = query.get(name);
   for (const [name, most] of Object.entries(PERCENT)) {
     const value = Number(query.get(name));
@@ -66,13 +93,15 @@ export function readAddress(search = location.search) {
 }
 
 /**
- * Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further [name, value];
- * `isStep` makes it a new step of the browser's history. Gives what stands in the address after the path.
+ * Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further
+ * [name, value]; `isStep` makes it a new step of the browser's history. Gives what stands in the address after the
+ * path.
  */
 export function writeAddress(asked, view, focus, more = [], isStep = false) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(asked)) {
-    for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) query.append(name, one);
+    for (const one of Array.isArray(value) ? value : [value])
+      if (one !== null && one !== undefined) query.append(name, one);
   }
   for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
   if (focus >= 0) query.set("focus", focus);

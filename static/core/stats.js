@@ -3,7 +3,10 @@
 /** From here on two maps are called the same; what is shown is the correlation itself. */
 export const SAME_FROM = 0.99;
 
-/** Pearson's correlation of two lists of the same length; null where one of them is the same everywhere, so that none is defined. */
+/**
+ * Pearson's correlation of two lists of the same length; null where one of them is the same everywhere, so that none is
+ * defined.
+ */
 export function correlation(a, b) {
   const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
   const [ma, mb] = [mean(a), mean(b)];
@@ -24,7 +27,7 @@ export function correlation(a, b) {
 export function ranks(values) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
   const found = new Array(values.length);
-  for (let i = 0; i < order.length; ) {
+  for (let i = 0; i < order.length;) {
     let j = i;
     while (j < order.length && values[order[j]] === values[order[i]]) j++;
     for (let k = i; k < j; k++) found[order[k]] = (i + j - 1) / 2;
@@ -37,9 +40,10 @@ export function ranks(values) {
 export const spearman = (a, b) => correlation(ranks(a), ranks(b));
 
 /**
- * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share out the logit or
- * the probability that is explained); an unsigned one's, whose size means nothing across maps, as shares of the map: each divided by
- * the sum of all absolute values. `content` tells which scores stand for patches or words; the others count in no sum.
+ * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share
+ * out the logit or the probability that is explained); an unsigned one's, whose size means nothing across maps, as
+ * shares of the map: each divided by the sum of all absolute values. `content` tells which scores stand for patches or
+ * words; the others count in no sum.
  */
 export function onOneUnit(scores, signed, content = null) {
   if (signed) return scores;

@@ -2,11 +2,16 @@
 
 import { named } from "./search.js";
 
-/** The class, group (`any:dog`) or prompt that a target is about, whatever is asked of it: what to send to ask for it again. */
+/**
+ * The class, group (`any:dog`) or prompt that a target is about, whatever is asked of it: what to send to ask for it
+ * again.
+ */
 export const classOf = (target) => target.of ?? target.label;
 
 /** A target in words. */
-export const spoken = (target) => (target.against ? `${named(target.of)} rather than ${named(target.against)}` : named(classOf(target)));
+export const spoken = (target) =>
+  target.against ? `${named(target.of)} rather than ${named(target.against)}` : named(classOf(target));
 
 /** Several targets in words, for between quotation marks; no longer than a heading may be. */
-export const spokenAll = (targets) => (targets.length > 2 ? `${spoken(targets[0])} … and ${targets.length - 1} more` : targets.map(spoken).join("”, “"));
+export const spokenAll = (targets) =>
+  targets.length > 2 ? `${spoken(targets[0])} … and ${targets.length - 1} more` : targets.map(spoken).join("”, “");

@@ -1,4 +1,5 @@
-// The dock at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded when it is first used.
+// The dock at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded
+// when it is first used.
 
 import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
@@ -13,14 +14,33 @@ export class Dock {
     this.tool = bench.tools.of("test");
     const { cut } = bench;
     const use = () => this.open();
-    this.slider = el("input", { type: "range", min: 0, max: 100, step: 1, id: "gone", on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use } });
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      step: 1,
+      id: "gone",
+      on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use },
+    });
     this.output = el("output", { class: "num", for: "gone" });
     this.said = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
     const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
     const title = el("h2", { id: "truth-title" }, "Test the maps");
-    const see = el("button", { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } }, "See the curves");
-    byId("truth").append(title, segment(cut, "first", "First the", FIRST), slide, see, bench.kind === "text" ? this.#editing() : "", this.said, this.problem);
+    const see = el(
+      "button",
+      { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
+      "See the curves",
+    );
+    byId("truth").append(
+      title,
+      segment(cut, "first", "First the", FIRST),
+      slide,
+      see,
+      bench.kind === "text" ? this.#editing() : "",
+      this.said,
+      this.problem,
+    );
     this.#show();
     cut.follow((now, before) => {
       this.#show();
@@ -73,7 +93,17 @@ export class Dock {
       }
       if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });
     };
-    const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", "aria-controls": "edits", on: { click: () => toggle(true) } }, "Take words away");
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        "aria-expanded": "false",
+        "aria-controls": "edits",
+        on: { click: () => toggle(true) },
+      },
+      "Take words away",
+    );
     const toggle = (isAsked) => open(isAsked).catch((problem) => this.bench.report(problem, this.problem));
     if (tool.value.open) toggle(false); // as the address says
     return button;

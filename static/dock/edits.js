@@ -12,7 +12,16 @@ function readEdits({ gone = "", put = "" }, words) {
   const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
   const pairs = [...new URLSearchParams(put)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
   const written = new Map(pairs.filter(([i, word]) => known(i) && word));
-  return { gone: new Set(gone.split(" ").filter(Boolean).map(Number).filter((i) => known(i) && !written.has(i))), put: written };
+  return {
+    gone: new Set(
+      gone
+        .split(" ")
+        .filter(Boolean)
+        .map(Number)
+        .filter((i) => known(i) && !written.has(i)),
+    ),
+    put: written,
+  };
 }
 
 const writeEdits = ({ gone, put }) => ({
@@ -34,18 +43,40 @@ export class Edits {
     this.at = 0;
     this.gone = new Set();
     this.put = new Map();
-    this.text = el("div", { class: "reading editing", role: "group", "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk", on: { keydown: (event) => this.#walk(event) } });
+    this.text = el("div", {
+      class: "reading editing",
+      role: "group",
+      "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk",
+      on: { keydown: (event) => this.#walk(event) },
+    });
     this.field = el("input", { type: "text", id: "other-word", maxLength: LONGEST, autocomplete: "off" });
     this.label = el("label", { for: "other-word" });
-    const replace = el("form", { class: "replace", on: { submit: (event) => this.#replace(event) } }, this.label, this.field, el("button", { type: "submit", class: "act plain" }, "Write it"));
+    const replace = el(
+      "form",
+      { class: "replace", on: { submit: (event) => this.#replace(event) } },
+      this.label,
+      this.field,
+      el("button", { type: "submit", class: "act plain" }, "Write it"),
+    );
     this.said = el("p", { class: "num", role: "status" });
     this.change = new ChangeTable();
     this.problem = el("div");
-    const reset = el("button", { type: "button", class: "act plain", on: { click: () => this.#reset() } }, "Put all back");
+    const reset = el(
+      "button",
+      { type: "button", class: "act plain", on: { click: () => this.#reset() } },
+      "Put all back",
+    );
     root.append(
       el("h2", {}, "Take words away"),
-      el("p", { class: "quiet" }, "Click a word and it is gone from what the model reads; click again and it is back. Or choose a word and write another in its place."),
-      this.text, el("div", { class: "row" }, replace, reset), this.said, this.problem,
+      el(
+        "p",
+        { class: "quiet" },
+        "Click a word and it is gone from what the model reads; click again and it is back. Or choose a word and write another in its place.",
+      ),
+      this.text,
+      el("div", { class: "row" }, replace, reset),
+      this.said,
+      this.problem,
       this.change.node,
     );
     bench.subject.follow((now, before) => {
@@ -70,7 +101,18 @@ export class Edits {
         parts.push(texts[part].slice(place), "\n");
         [place, part] = [0, word.part];
       }
-      const button = el("button", { type: "button", class: "word", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i }, on: { click: () => this.#toggle(i), focus: () => this.#choose(i) } }, texts[part].slice(word.start, word.end));
+      const button = el(
+        "button",
+        {
+          type: "button",
+          class: "word",
+          tabIndex: i ? -1 : 0,
+          "aria-pressed": "false",
+          data: { w: i },
+          on: { click: () => this.#toggle(i), focus: () => this.#choose(i) },
+        },
+        texts[part].slice(word.start, word.end),
+      );
       parts.push(texts[part].slice(place, word.start), button);
       place = word.end;
       return button;
@@ -141,7 +183,11 @@ export class Edits {
     const asked = (this.#asked = new AbortController());
     this.#again = false;
     const remove = [...this.gone].sort((a, b) => a - b).flatMap((i) => this.words[i].tokens);
-    const body = { target: info.targets[0].label, remove, ...(this.put.size ? { replace: Object.fromEntries(this.put) } : {}) };
+    const body = {
+      target: info.targets[0].label,
+      remove,
+      ...(this.put.size ? { replace: Object.fromEntries(this.put) } : {}),
+    };
     const edited = this.gone.size + this.put.size;
     try {
       const answer = await sendJSON(`${explanationPath(id)}/perturbations`, body, asked.signal);
@@ -158,7 +204,9 @@ export class Edits {
 
   #show(answer, edited = 0) {
     const { info } = this.bench.subject.value;
-    this.said.textContent = edited ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew` : "as it was written";
+    this.said.textContent = edited
+      ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew`
+      : "as it was written";
     this.root.dataset.edited = String(edited);
     this.change.show(info?.top ?? [], answer?.top ?? []);
   }

@@ -1,4 +1,5 @@
-// The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without them.
+// The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without
+// them.
 
 import { byId, el, number, percent, showProblem } from "../core/dom.js";
 import { Curves } from "../maps/curves.js";
@@ -22,9 +23,13 @@ class After {
       return { term, value, node: el("div", { title }, term, value) };
     };
     this.then = line("says then", "What the model says of the class or prompt when these tokens are gone");
-    this.rank = line("rank here", "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first");
+    this.rank = line(
+      "rank here",
+      "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first",
+    );
     this.node = el("dl", { class: "facts after" }, this.then.node, this.rank.node);
-    const words = node.querySelector(".plainly"); // where there are plain words, it lies over them, so that nothing moves
+    // where there are plain words, it lies over them, so that nothing moves
+    const words = node.querySelector(".plainly");
     if (words?.checkVisibility()) words.append(this.node);
     else take.node.before(this.node);
   }
@@ -45,8 +50,12 @@ export class Scrubber {
     const { bench } = dock;
     this.dock = dock;
     this.bench = bench;
-    this.count = el("span", { "aria-hidden": "true" }); // the bar beside the curves tells it to screen readers, when they ask
-    this.figure = new Curves(byId("curves"), dock.tool, { onPick: (spec) => this.#pick(spec), onClose: () => dock.close() });
+    // the bar beside the curves tells it to screen readers, when they ask
+    this.count = el("span", { "aria-hidden": "true" });
+    this.figure = new Curves(byId("curves"), dock.tool, {
+      onPick: (spec) => this.#pick(spec),
+      onClose: () => dock.close(),
+    });
     bench.cut.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
     for (const subject of this.#subjects) {
@@ -94,11 +103,17 @@ export class Scrubber {
   draw() {
     const { gone, first } = this.bench.cut.value;
     this.paper = paperOf(byId("plates")); // read once, before anything is written
-    const sizes = new Set(this.bench.wall.tested.map((plate) => this.#plate(plate, gone / 100, first)).filter((tokens) => tokens !== null));
+    const sizes = new Set(
+      this.bench.wall.tested.map((plate) => this.#plate(plate, gone / 100, first)).filter((tokens) => tokens !== null),
+    );
     this.hung.takeRecords(); // what was written here is no reason to draw again
     const [tokens] = sizes;
-    const many = sizes.size > 1 ? " of each" : ""; // prompts may be of different lengths, and models may cut in different ways
-    put(this.dock.output, sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`);
+    // prompts may be of different lengths, and models may cut in different ways
+    const many = sizes.size > 1 ? " of each" : "";
+    put(
+      this.dock.output,
+      sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`,
+    );
     this.figure.mark(first, gone / 100);
   }
 
@@ -127,7 +142,11 @@ export class Scrubber {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
       const row = answer.ranking.find((one) => one.method === map.method && !one.control);
-      const said = [answer.isContrast ? "difference then" : SAID[answer.read], `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`, `${ordinal(row.rank)} of ${rows.length}`];
+      const said = [
+        answer.isContrast ? "difference then" : SAID[answer.read],
+        `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`,
+        `${ordinal(row.rank)} of ${rows.length}`,
+      ];
       put(after.then.term, said[0]);
       put(after.then.value, said[1]);
       put(after.rank.value, said[2]);
@@ -156,7 +175,10 @@ export class Scrubber {
       this.#tell();
       this.draw();
     };
-    this.#trials.get(id).ask(heard, () => this.#tellProgress()).catch((problem) => this.bench.report(problem, this.dock.problem));
+    this.#trials
+      .get(id)
+      .ask(heard, () => this.#tellProgress())
+      .catch((problem) => this.bench.report(problem, this.dock.problem));
   }
 
   /** The name of a model, where there are two. */
@@ -168,7 +190,14 @@ export class Scrubber {
   #tell() {
     const trials = [...this.#trials.values()];
     const names = new Map(this.bench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
-    const entries = trials.flatMap((trial) => [...trial.answers.values()].map((answer) => ({ id: trial.id, name: [this.#of(trial), answer.target].filter(Boolean).join(" · "), answer, names })));
+    const entries = trials.flatMap((trial) =>
+      [...trial.answers.values()].map((answer) => ({
+        id: trial.id,
+        name: [this.#of(trial), answer.target].filter(Boolean).join(" · "),
+        answer,
+        names,
+      })),
+    );
     const isAsking = trials.some((trial) => trial.isAsking);
     this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
     const told = trials.map((trial) => trial.told && [this.#of(trial), trial.told].filter(Boolean).join(": "));

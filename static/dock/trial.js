@@ -4,7 +4,10 @@ import { explanationPath, followJSON } from "../core/api.js";
 import { count } from "../core/dom.js";
 import { readFor } from "../plates/figure.js";
 
-/** The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on the server. */
+/**
+ * The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on
+ * the server.
+ */
 function removalOrder(scores, content, first) {
   const sign = first === "most" ? -1 : 1;
   return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
@@ -13,7 +16,9 @@ function removalOrder(scores, content, first) {
 /** How many of `tokens` are gone at a share; a half is rounded up, as on the server. */
 export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
 
-/** The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it. */
+/**
+ * The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it.
+ */
 export function valueAt(counts, values, gone) {
   const right = counts.findIndex((at) => at >= gone);
   if (right < 0) return { value: values.at(-1), computed: false };
@@ -53,8 +58,8 @@ export class Trial {
   }
 
   /**
-   * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is progress. Rejects
-   * with the Problem.
+   * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is
+   * progress. Rejects with the Problem.
    */
   async ask(heard, moved) {
     if (this.#asked) return;
@@ -67,7 +72,12 @@ export class Trial {
           this.progress = progress;
           moved();
         };
-        const answer = await followJSON(`${explanationPath(this.id)}/perturbations`, { target: label }, onProgress, signal);
+        const answer = await followJSON(
+          `${explanationPath(this.id)}/perturbations`,
+          { target: label },
+          onProgress,
+          signal,
+        );
         if (signal.aborted) return;
         this.answers.set(label, { ...answer, isContrast: Boolean(against) });
         if (this.answers.size < this.info.targets.length) heard();
@@ -92,7 +102,9 @@ export class Trial {
     if (this.isAsking || !this.answers.size) return "";
     const { curves, counts, how } = this.answers.values().next().value;
     const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
-    const words = this.info.prompts ? "; each prompt loses its own words, and what changes is its likeness to the picture" : "";
+    const words = this.info.prompts
+      ? "; each prompt loses its own words, and what changes is its likeness to the picture"
+      : "";
     return `${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`;
   }
 }

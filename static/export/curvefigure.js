@@ -1,4 +1,5 @@
-// The curves of the deletion test as a picture of their own, with a line of its own for each method, and the ranking as its legend.
+// The curves of the deletion test as a picture of their own, with a line of its own for each method, and the ranking as
+// its legend.
 
 import { number, percent } from "../core/dom.js";
 import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curves.js";
@@ -6,7 +7,8 @@ import { GAP, heading, INK, line, MARGIN, paragraph, round, RULE, sheet, SOFT, t
 import { loaded, MONO, SERIF } from "./faces.js";
 
 const PANEL = { width: 460, height: 300, left: 54, right: 8, top: 40, bottom: 44 };
-const HUES = ["#0072b2", "#d55e00", "#009e73", "#a6468c", "#2f9bd6", "#b07a00", "#5b5b5b"]; // told apart by those who see few colours, too
+// told apart by those who see few colours, too
+const HUES = ["#0072b2", "#d55e00", "#009e73", "#a6468c", "#2f9bd6", "#b07a00", "#5b5b5b"];
 const DASHES = ["none", "7 3", "2 2.5", "8 3 2 3", "12 4"];
 const DASHED = { stroke: INK, "stroke-width": 1.4, "stroke-dasharray": "4 4" };
 const ROW = 19;
@@ -14,25 +16,53 @@ const COLUMNS = [66, 84, 560, 690, 820]; // of the table: rank, method, and the 
 const small = { size: 11, family: MONO, fill: SOFT };
 
 /** How the line of the method that is `i`-th in the ranking is drawn. */
-const styleOf = (i) => ({ stroke: HUES[i % HUES.length], "stroke-width": i ? 1.5 : 2.6, "stroke-dasharray": DASHES[Math.floor(i / HUES.length) % DASHES.length] });
+const styleOf = (i) => ({
+  stroke: HUES[i % HUES.length],
+  "stroke-width": i ? 1.5 : 2.6,
+  "stroke-dasharray": DASHES[Math.floor(i / HUES.length) % DASHES.length],
+});
 
 function panel(order, answer, ends, styles) {
   const { width, height, left, right, top, bottom } = PANEL;
   const x = (share) => round(left + share * (width - left - right));
   const y = (value) => round(top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom));
-  const told = answer.read === "probability" ? (value) => `${Number((100 * value).toFixed(1))}\u2009%` : (value) => number(value, 2);
-  const curve = (values, more) => tag("polyline", { points: values.map((value, i) => `${x(answer.counts[i] / answer.tokens)},${y(value)}`).join(" "), fill: "none", "stroke-linejoin": "round", ...more });
+  const told =
+    answer.read === "probability"
+      ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
+      : (value) => number(value, 2);
+  const curve = (values, more) =>
+    tag("polyline", {
+      points: values.map((value, i) => `${x(answer.counts[i] / answer.tokens)},${y(value)}`).join(" "),
+      fill: "none",
+      "stroke-linejoin": "round",
+      ...more,
+    });
   const grid = [0, 0.25, 0.5, 0.75, 1].map((t) => {
     const value = ends[0] + t * (ends[1] - ends[0]);
-    return tag("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: RULE }) + line(left - 7, y(value) + 4, told(value), { ...small, "text-anchor": "end" });
+    return (
+      tag("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: RULE }) +
+      line(left - 7, y(value) + 4, told(value), { ...small, "text-anchor": "end" })
+    );
   });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => line(x(share), height - bottom + 18, `${100 * share}`, { ...small, "text-anchor": "middle" }));
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
+    line(x(share), height - bottom + 18, `${100 * share}`, { ...small, "text-anchor": "middle" }),
+  );
   const curves = answer.curves.filter((one) => one.order === order);
-  const drawn = [...styles].reverse().map(([method, style]) => curve(curves.find((one) => one.method === method)[answer.read], { class: "curve", "data-spec": method, ...style }));
+  const drawn = [...styles].reverse().map(([method, style]) =>
+    curve(curves.find((one) => one.method === method)[answer.read], {
+      class: "curve",
+      "data-spec": method,
+      ...style,
+    }),
+  );
   return [
-    line(left, 16, TITLES[order], { size: 15, family: SERIF, "font-weight": 600 }), line(width - right, 16, BETTER[order], { size: 12, fill: SOFT, "text-anchor": "end" }),
-    ...grid, ...ticks, line(x(0.5), height - 6, "% of the tokens taken away", { size: 12, fill: SOFT, "text-anchor": "middle" }),
-    curve(answer.random[answer.read], { class: "baseline", ...DASHED }), ...drawn, // the best one last, above the others
+    line(left, 16, TITLES[order], { size: 15, family: SERIF, "font-weight": 600 }),
+    line(width - right, 16, BETTER[order], { size: 12, fill: SOFT, "text-anchor": "end" }),
+    ...grid,
+    ...ticks,
+    line(x(0.5), height - 6, "% of the tokens taken away", { size: 12, fill: SOFT, "text-anchor": "middle" }),
+    curve(answer.random[answer.read], { class: "baseline", ...DASHED }),
+    ...drawn, // the best one last, above the others
   ].join("");
 }
 
@@ -42,30 +72,56 @@ function legend(answer, names, styles) {
   const parts = [];
   let y = 12;
   const row = (style, cells, more = {}) => {
-    const drawn = cells.map((text, k) => paragraph(COLUMNS[k], y, text, { size: 12, ...(k === 1 ? { most: 330 } : { family: MONO, "text-anchor": "end" }), ...more }));
-    parts.push(style ? tag("line", { x1: 0, x2: 38, y1: y - 4, y2: y - 4, ...style }) : "", ...drawn.map(({ markup }) => markup));
+    const drawn = cells.map((text, k) =>
+      paragraph(COLUMNS[k], y, text, {
+        size: 12,
+        ...(k === 1 ? { most: 330 } : { family: MONO, "text-anchor": "end" }),
+        ...more,
+      }),
+    );
+    parts.push(
+      style ? tag("line", { x1: 0, x2: 38, y1: y - 4, y2: y - 4, ...style }) : "",
+      ...drawn.map(({ markup }) => markup),
+    );
     y += ROW + Math.max(...drawn.map((one) => one.more));
   };
   row(null, ["rank", "method", "area, most first", "area, least first", "gap"], { fill: SOFT, size: 11 });
   for (const { method, rank, most, least, gap, control } of answer.ranking) {
     const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : (names.get(method) ?? method);
-    row(control ? DASHED : styles.get(method), [control ? "–" : rank, name, told(most), told(least), number(gap, 2)].map(String));
+    row(
+      control ? DASHED : styles.get(method),
+      [control ? "–" : rank, name, told(most), told(least), number(gap, 2)].map(String),
+    );
   }
   return { markup: parts.join(""), height: y - ROW + 6 };
 }
 
-/** The curves that the page shows, as a figure: {svg, width, height}. `answer` is that of the API, `names` what methods are called. */
+/**
+ * The curves that the page shows, as a figure: {svg, width, height}. `answer` is that of the API, `names` what methods
+ * are called.
+ */
 export async function curveFigure({ answer, names, explanation }) {
   await loaded();
   const width = 2 * MARGIN + 2 * PANEL.width + GAP;
   const targets = explanation.targets.filter(({ label }) => label === answer.target);
   const how = answer.how === "painted" ? "painted grey" : "taken from the model's input";
-  const above = heading([{ ...explanation, targets }], `${axisOf(answer)} at ${answer.counts.length} points`, width, `Tokens are ${how} in the order of each map; area: the mean over the whole range.`);
+  const above = heading(
+    [{ ...explanation, targets }],
+    `${axisOf(answer)} at ${answer.counts.length} points`,
+    width,
+    `Tokens are ${how} in the order of each map; area: the mean over the whole range.`,
+  );
   const ends = endsOf(answer);
   const styles = new Map(answer.ranking.filter((one) => !one.control).map(({ method }, i) => [method, styleOf(i)]));
   const at = (left, top, markup) => tag("g", { transform: `translate(${left} ${round(top)})` }, markup);
   const top = above.height + GAP;
   const under = legend(answer, names, styles);
-  const panels = ["most", "least"].map((order, i) => at(MARGIN + i * (PANEL.width + GAP), top, panel(order, answer, ends, styles)));
-  return sheet(above.markup + panels.join("") + at(MARGIN, top + PANEL.height + GAP, under.markup), width, top + PANEL.height + GAP + under.height + MARGIN);
+  const panels = ["most", "least"].map((order, i) =>
+    at(MARGIN + i * (PANEL.width + GAP), top, panel(order, answer, ends, styles)),
+  );
+  return sheet(
+    above.markup + panels.join("") + at(MARGIN, top + PANEL.height + GAP, under.markup),
+    width,
+    top + PANEL.height + GAP + under.height + MARGIN,
+  );
 }

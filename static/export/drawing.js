@@ -1,4 +1,5 @@
-// Plates as one picture: text stays text, patches become rectangles where nothing is smoothed. Ink on paper, also at night.
+// Plates as one picture: text stays text, patches become rectangles where nothing is smoothed. Ink on paper, also at
+// night.
 
 import { explanationPath, getBlob } from "../core/api.js";
 import { chosen, colourAt, coloursOf, place, ramp } from "../core/colour.js";
@@ -19,7 +20,10 @@ const SHARP = 2; // pixels of a picture a unit of the figure
 const MOST = 60_000_000; // pixels of a PNG
 
 const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-export const tag = (name, attributes, inner = "") => `<${name} ${Object.entries(attributes).map(([key, value]) => `${key}="${escaped(value)}"`).join(" ")}>${inner}</${name}>`;
+export const tag = (name, attributes, inner = "") =>
+  `<${name} ${Object.entries(attributes)
+    .map(([key, value]) => `${key}="${escaped(value)}"`)
+    .join(" ")}>${inner}</${name}>`;
 export const round = (value) => Math.round(100 * value) / 100;
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
 
@@ -54,13 +58,26 @@ function wrapped(text, font, most) {
   return lines;
 }
 
-/** A text that begins at a baseline, in as many lines as it needs where it may be `most` wide: {markup, more}, `more` the room of all lines but the first. */
+/**
+ * A text that begins at a baseline, in as many lines as it needs where it may be `most` wide: {markup, more}, `more`
+ * the room of all lines but the first.
+ */
 export function paragraph(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...style } = {}) {
   const font = `${style["font-style"] ?? ""} ${style["font-weight"] ?? ""} ${size}px ${family}`;
   const lines = wrapped(text, font, most);
   const leading = Math.round(1.3 * size);
-  const inner = lines.length > 1 ? lines.map((part, i) => tag("tspan", { x: round(x), y: round(y + i * leading) }, escaped(part))).join("") : escaped(text);
-  return { markup: tag("text", { x: round(x), y: round(y), "font-size": size, "font-family": family, fill, "xml:space": "preserve", ...style }, inner), more: (lines.length - 1) * leading };
+  const inner =
+    lines.length > 1
+      ? lines.map((part, i) => tag("tspan", { x: round(x), y: round(y + i * leading) }, escaped(part))).join("")
+      : escaped(text);
+  return {
+    markup: tag(
+      "text",
+      { x: round(x), y: round(y), "font-size": size, "font-family": family, fill, "xml:space": "preserve", ...style },
+      inner,
+    ),
+    more: (lines.length - 1) * leading,
+  };
 }
 
 /** A text in one line. */
@@ -76,14 +93,32 @@ export function below(x, y, width, paragraphs) {
   return { markup: parts.join(""), y };
 }
 
-const image = (href, width, height, more = {}) => tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
+const image = (href, width, height, more = {}) =>
+  tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
 
 /** The patches that are gone, in the colour of the paper, and a hairline around the whole. */
-function holes({ map: { grid: [rows, columns] }, cut }, width, height) {
+function holes(
+  {
+    map: {
+      grid: [rows, columns],
+    },
+    cut,
+  },
+  width,
+  height,
+) {
   if (!cut?.gone.size) return "";
   const [across, down] = [width / columns, height / rows];
-  const d = [...cut.gone].map((i) => `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`).join("");
-  return tag("path", { class: "gone", "data-gone": cut.gone.size, d, fill: PAPER, "shape-rendering": "crispEdges" }) + tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE });
+  const d = [...cut.gone]
+    .map(
+      (i) =>
+        `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`,
+    )
+    .join("");
+  return (
+    tag("path", { class: "gone", "data-gone": cut.gone.size, d, fill: PAPER, "shape-rendering": "crispEdges" }) +
+    tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE })
+  );
 }
 
 /** A map over its picture, `width` wide: {markup, height}. */
@@ -100,11 +135,28 @@ function pictureBody(plate, width, view) {
   const [rows, columns] = map.grid;
   const name = coloursOf(view, map.signed);
   const cells = map.scores.map((score, i) => {
-    const [colour, cover] = colourAt(place(chosen(score, map.signed, view.evidence), ends, map.signed), map.signed, name);
-    const box = { x: round(((i % columns) * width) / columns), y: round((Math.floor(i / columns) * height) / rows), width: round(width / columns), height: round(height / rows) };
-    return tag("rect", { class: "patch", ...box, fill: rgb(colour), "fill-opacity": round((cover * view.opacity) / 100) });
+    const [colour, cover] = colourAt(
+      place(chosen(score, map.signed, view.evidence), ends, map.signed),
+      map.signed,
+      name,
+    );
+    const box = {
+      x: round(((i % columns) * width) / columns),
+      y: round((Math.floor(i / columns) * height) / rows),
+      width: round(width / columns),
+      height: round(height / rows),
+    };
+    return tag("rect", {
+      class: "patch",
+      ...box,
+      fill: rgb(colour),
+      "fill-opacity": round((cover * view.opacity) / 100),
+    });
   });
-  return { markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + holes(plate, width, height), height };
+  return {
+    markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + holes(plate, width, height),
+    height,
+  };
 }
 
 /** The colour of a word for, against, or of a strength. */
@@ -136,8 +188,29 @@ function textBody({ base, values, ends, variant, cut }, width, view) {
         if (x && x + long > width) [x, y] = [0, y + LINE];
         const fill = rgb(hue(t, variant.signed, view));
         const thick = Math.round(4 * Math.abs(t));
-        if (t) parts.push(tag("rect", { x: round(x), y: y - 15, width: round(long), height: 20, fill, "fill-opacity": round(MIX * Math.abs(t)) }));
-        if (thick) parts.push(tag("line", { x1: round(x), x2: round(x + long), y1: y + 5 + thick / 2, y2: y + 5 + thick / 2, stroke: fill, "stroke-width": thick, ...(t < 0 && variant.signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}) }));
+        if (t)
+          parts.push(
+            tag("rect", {
+              x: round(x),
+              y: y - 15,
+              width: round(long),
+              height: 20,
+              fill,
+              "fill-opacity": round(MIX * Math.abs(t)),
+            }),
+          );
+        if (thick)
+          parts.push(
+            tag("line", {
+              x1: round(x),
+              x2: round(x + long),
+              y1: y + 5 + thick / 2,
+              y2: y + 5 + thick / 2,
+              stroke: fill,
+              "stroke-width": thick,
+              ...(t < 0 && variant.signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}),
+            }),
+          );
         parts.push(line(x, y, piece, { size: 15, family: SERIF, ...struck }));
         x += long;
       }
@@ -161,17 +234,30 @@ function cell(plate, width, view, i) {
   const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
   const ends = plate.face ? plate.face.ends : plate.ends;
   const stops = bar(plate, view);
-  const gradient = tag("linearGradient", { id: `ramp-${i}` }, stops.map((colour, k) => tag("stop", { offset: round(k / (stops.length - 1)), "stop-color": rgb(colour) })).join(""));
+  const gradient = tag(
+    "linearGradient",
+    { id: `ramp-${i}` },
+    stops
+      .map((colour, k) => tag("stop", { offset: round(k / (stops.length - 1)), "stop-color": rgb(colour) }))
+      .join(""),
+  );
   const about = target === null ? byLine(variant) : target === map.target ? target : `${target}: ${map.target}`;
   const name = below(0, body.height, width, [
     [21, variant.title, { size: 15, family: SERIF, "font-weight": 600 }],
     [16, about, target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }],
   ]);
   let y = name.y + 9;
-  const label = [name.markup, gradient, tag("rect", { x: 0, y, width, height: 7, fill: `url(#ramp-${i})`, stroke: RULE })];
+  const label = [
+    name.markup,
+    gradient,
+    tag("rect", { x: 0, y, width, height: 7, fill: `url(#ramp-${i})`, stroke: RULE }),
+  ];
   y += 19;
   const small = { size: 10.5, family: MONO, fill: SOFT };
-  label.push(line(0, y, number(ends[0], 2), small), line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }));
+  label.push(
+    line(0, y, number(ends[0], 2), small),
+    line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }),
+  );
   if (variant.signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
   y += 13;
   const [low, high] = meaningOf(variant);
@@ -191,11 +277,19 @@ async function inputCell(explanation, width, face) {
     [21, "As the model saw it", { size: 15, family: SERIF }],
     [16, `${seen[0]}×${seen[1]} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
   ]);
-  const drawn = image(await dataURL(bytes), width, height, seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {});
+  const drawn = image(
+    await dataURL(bytes),
+    width,
+    height,
+    seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {},
+  );
   return { markup: drawn + caption.markup, height: caption.y };
 }
 
-/** How many tiles stand beside each other: the first of the `choices` that leaves the fewest gaps, if possible not a tile alone in the last row. */
+/**
+ * How many tiles stand beside each other: the first of the `choices` that leaves the fewest gaps, if possible not a
+ * tile alone in the last row.
+ */
 export function balanced(tiles, ...choices) {
   if (tiles <= choices[0]) return tiles;
   const gaps = (across) => (across - (tiles % across)) % across;
@@ -204,8 +298,8 @@ export function balanced(tiles, ...choices) {
 }
 
 /**
- * The plates of an explanation, or of two by two models, as a figure: {svg, width, height}. `columns` 0: as many as look well. A single plate is drawn large;
- * several plates of a picture come with the picture itself.
+ * The plates of an explanation, or of two by two models, as a figure: {svg, width, height}. `columns` 0: as many as
+ * look well. A single plate is drawn large; several plates of a picture come with the picture itself.
  */
 export async function figure({ plates, view, columns, explanations }) {
   await loaded();
@@ -221,20 +315,31 @@ export async function figure({ plates, view, columns, explanations }) {
   const across = alone ? 1 : columns || balanced(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  const above = heading(explanations, `evidence ${view.evidence}, scale ${view.scale}`, whole, takenAway(plates, explanations));
+  const above = heading(
+    explanations,
+    `evidence ${view.evidence}, scale ${view.scale}`,
+    whole,
+    takenAway(plates, explanations),
+  );
   parts.push(above.markup);
   let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {
     const row = cells.slice(i, i + across);
-    row.forEach(({ markup }, k) => parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)));
+    row.forEach(({ markup }, k) =>
+      parts.push(tag("g", { transform: `translate(${MARGIN + k * (width + GAP)} ${round(y)})` }, markup)),
+    );
     y += Math.max(...row.map(({ height }) => height)) + GAP;
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
 
-/** The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is drawn, `more` is a line of its own. */
+/**
+ * The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is
+ * drawn, `more` is a line of its own.
+ */
 export function heading(explanations, choices, width, more = "") {
-  const about = (target) => `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
+  const about = (target) =>
+    `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
   const [{ created, versions }] = explanations;
   const digests = explanations.map((one) => one.weights_digest.slice(0, 12)).join(", ");
   const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
@@ -245,8 +350,17 @@ export function heading(explanations, choices, width, more = "") {
   const paragraphs = [
     ...(titles.length ? [[20, titles.join(" · "), { size: 15, family: SERIF }]] : []),
     [26, `“${asked.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
-    ...explanations.map(({ model, targets }, i) => [i ? 18 : 24, `${model} · ${targets.map(about).join(" · ")}`, { size: 13 }]),
-    ...(width < NARROW ? [[18, made, fine], [16, how, fine]] : [[18, `${made} · ${how}`, fine]]),
+    ...explanations.map(({ model, targets }, i) => [
+      i ? 18 : 24,
+      `${model} · ${targets.map(about).join(" · ")}`,
+      { size: 13 },
+    ]),
+    ...(width < NARROW
+      ? [
+          [18, made, fine],
+          [16, how, fine],
+        ]
+      : [[18, `${made} · ${how}`, fine]]),
     ...(more ? [[19, more, { size: 13 }]] : []),
   ];
   const { markup, y } = below(MARGIN, MARGIN, width - 2 * MARGIN, paragraphs);
@@ -255,9 +369,14 @@ export function heading(explanations, choices, width, more = "") {
 
 /** What the dock has taken away from the plates; empty where it is nothing. */
 function takenAway(plates, explanations) {
-  const cuts = explanations.map(({ id, model }) => ({ model, ...plates.find((plate) => plate.take.id === id && plate.cut?.gone.size)?.cut }));
+  const cuts = explanations.map(({ id, model }) => ({
+    model,
+    ...plates.find((plate) => plate.take.id === id && plate.cut?.gone.size)?.cut,
+  }));
   const some = cuts.filter(({ gone }) => gone);
-  const counts = some.map(({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`);
+  const counts = some.map(
+    ({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
+  );
   return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }
 
@@ -265,7 +384,15 @@ function takenAway(plates, explanations) {
 export async function sheet(markup, width, tall) {
   const height = Math.ceil(tall);
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  return { svg: tag("svg", { xmlns: "http://www.w3.org/2000/svg", ...size }, tag("style", {}, await embedded(markup)) + tag("rect", { width, height, fill: PAPER }) + markup), width, height };
+  return {
+    svg: tag(
+      "svg",
+      { xmlns: "http://www.w3.org/2000/svg", ...size },
+      tag("style", {}, await embedded(markup)) + tag("rect", { width, height, fill: PAPER }) + markup,
+    ),
+    width,
+    height,
+  };
 }
 
 /** A figure as a PNG file, twice as many pixels as units where that is not too many. */

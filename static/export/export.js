@@ -1,10 +1,20 @@
-// Take away what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it again.
+// Take away what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it
+// again.
 
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
 
-const stem = (...parts) => ["vitrine", ...parts].map((part) => part.toLowerCase().replace(/[^\p{L}\p{N}=.]+/gu, "-").replace(/^-|-$/g, "")).filter(Boolean).join("-");
+const stem = (...parts) =>
+  ["vitrine", ...parts]
+    .map((part) =>
+      part
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}=.]+/gu, "-")
+        .replace(/^-|-$/g, ""),
+    )
+    .filter(Boolean)
+    .join("-");
 
 function save(blob, name) {
   const href = URL.createObjectURL(blob);
@@ -15,7 +25,8 @@ function save(blob, name) {
 /** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
 async function savePicture(plates, format, view, id, columns, name) {
   const { figure } = await import("./drawing.js");
-  const ids = new Set([id, ...plates.map((plate) => plate.take.id).filter(Boolean)]); // two models make two explanations
+  // two models make two explanations
+  const ids = new Set([id, ...plates.map((plate) => plate.take.id).filter(Boolean)]);
   const explanations = await Promise.all([...ids].map((one) => getJSON(explanationPath(one))));
   return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
@@ -23,7 +34,11 @@ async function savePicture(plates, format, view, id, columns, name) {
 /** Save the curves of the deletion test as a picture. */
 async function saveCurves({ id, ...curves }, format) {
   const { curveFigure } = await import("./curvefigure.js");
-  return saveDrawn(await curveFigure({ ...curves, explanation: await getJSON(explanationPath(id)) }), format, stem(id, "curves", curves.answer.target));
+  return saveDrawn(
+    await curveFigure({ ...curves, explanation: await getJSON(explanationPath(id)) }),
+    format,
+    stem(id, "curves", curves.answer.target),
+  );
 }
 
 async function saveDrawn(drawn, format, name) {
@@ -31,7 +46,10 @@ async function saveDrawn(drawn, format, name) {
   save(format === "svg" ? new Blob([drawn.svg], { type: "image/svg+xml" }) : await raster(drawn), `${name}.${format}`);
 }
 
-/** Where the boxes and the mask of the regions that labels win by the maps of `spec` are; `none` is the threshold in percent. */
+/**
+ * Where the boxes and the mask of the regions that labels win by the maps of `spec` are; `none` is the threshold in
+ * percent.
+ */
 export function regionLinks(id, spec, none) {
   const query = `method=${encodeURIComponent(spec)}&threshold=${none / 100}`;
   const name = stem(id, "regions", spec);
@@ -44,7 +62,8 @@ export function regionLinks(id, spec, none) {
 /** The menu of one plate. */
 export function mapMenu(plate) {
   const { variant } = plate;
-  const draw = (format) => () => savePicture([plate], format, plate.look, plate.take.id, 1, stem(variant.spec, plate.map.target));
+  const draw = (format) => () =>
+    savePicture([plate], format, plate.look, plate.take.id, 1, stem(variant.spec, plate.map.target));
   return menu("export", `${variant.title}: export`, () => {
     const { id } = plate.take;
     if (!plate.map || !id) return [];
@@ -60,7 +79,12 @@ export function mapMenu(plate) {
 /** Show lines that the browser does not let us copy, selected, so that a person can. */
 function show(title, text) {
   const field = el("textarea", { readOnly: true, rows: 14, value: text, "aria-label": title, spellcheck: false });
-  const dialog = el("dialog", { class: "lines", "aria-label": title }, el("p", {}, "The browser does not let this page copy. The lines are selected: press Ctrl + C."), field);
+  const dialog = el(
+    "dialog",
+    { class: "lines", "aria-label": title },
+    el("p", {}, "The browser does not let this page copy. The lines are selected: press Ctrl + C."),
+    field,
+  );
   dialog.append(el("form", { method: "dialog" }, el("button", { class: "act" }, "Close")));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -74,24 +98,34 @@ const embeds = document.querySelector("meta[name=vitrine]")?.dataset.embed === "
 /** The lines that show the maps on show inside another page, as they are looked at now. */
 function embedCode({ id, hung }) {
   const query = new URLSearchParams(location.search);
-  for (const name of [...query.keys()]) if (!["grid", "level", "scale", "opacity", "sequence", "diverging", "evidence", "grain"].includes(name)) query.delete(name);
+  for (const name of [...query.keys()])
+    if (!["grid", "level", "scale", "opacity", "sequence", "diverging", "evidence", "grain"].includes(name))
+      query.delete(name);
   for (const spec of hung) query.append("methods", spec);
-  const frame = el("iframe", { src: `${location.origin}/embed/${id}?${query}`, width: "100%", height: "640", title: document.title, loading: "lazy" });
+  const frame = el("iframe", {
+    src: `${location.origin}/embed/${id}?${query}`,
+    width: "100%",
+    height: "640",
+    title: document.title,
+    loading: "lazy",
+  });
   return frame.outerHTML;
 }
 
 /** The menu of the whole figure, and a line that says what was done. */
 export function figureMenu(bench) {
   const said = el("span", { class: "quiet", role: "status" });
-  const tell = (run, done = "") => async () => {
-    said.textContent = "";
-    try {
-      await run();
-      said.textContent = done;
-    } catch (problem) {
-      said.textContent = problem.detail ?? String(problem);
-    }
-  };
+  const tell =
+    (run, done = "") =>
+    async () => {
+      said.textContent = "";
+      try {
+        await run();
+        said.textContent = done;
+      } catch (problem) {
+        said.textContent = problem.detail ?? String(problem);
+      }
+    };
   const copy = async (text, title) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -101,13 +135,21 @@ export function figureMenu(bench) {
   };
   const plates = () => {
     const known = new Map(bench.wall.hung.map((plate) => [plate.node, plate]));
-    return [...bench.wall.root.querySelectorAll(".plate")].map((node) => known.get(node)).filter((plate) => plate?.map && plate.node.checkVisibility());
+    return [...bench.wall.root.querySelectorAll(".plate")]
+      .map((node) => known.get(node))
+      .filter((plate) => plate?.map && plate.node.checkVisibility());
   };
-  const columns = () => bench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
-  const draw = (format) => tell(() => savePicture(plates(), format, bench.view.value, bench.id, columns(), stem(bench.id)), "saved");
+  const columns = () =>
+    bench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
+  const draw = (format) =>
+    tell(() => savePicture(plates(), format, bench.view.value, bench.id, columns(), stem(bench.id)), "saved");
   const curves = () => bench.dock.scrubber?.curves;
-  const curvesAs = (format) => ({ text: `${format.toUpperCase()} of the deletion curves`, run: tell(() => saveCurves(curves(), format), "saved") });
-  const code = (kind, title) => tell(async () => copy((await getJSON(`${explanationPath(bench.id)}/code`))[kind], title), "copied");
+  const curvesAs = (format) => ({
+    text: `${format.toUpperCase()} of the deletion curves`,
+    run: tell(() => saveCurves(curves(), format), "saved"),
+  });
+  const code = (kind, title) =>
+    tell(async () => copy((await getJSON(`${explanationPath(bench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
     !bench.id || !plates().length
       ? []
@@ -120,7 +162,14 @@ export function figureMenu(bench) {
           { text: "JSON, everything", href: explanationPath(bench.id), download: `${stem(bench.id)}.json` },
           { text: "Copy as Python", run: code("python", "Python lines") },
           { text: "Copy as curl", run: code("curl", "curl lines") },
-          ...(embeds ? [{ text: "Copy the code to embed it", run: tell(() => copy(embedCode(bench), "Code to embed it"), "copied") }] : []),
+          ...(embeds
+            ? [
+                {
+                  text: "Copy the code to embed it",
+                  run: tell(() => copy(embedCode(bench), "Code to embed it"), "copied"),
+                },
+              ]
+            : []),
           { text: "Copy the link", run: tell(() => copy(location.href, "Link"), "copied") },
         ],
   );

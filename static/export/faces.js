@@ -9,7 +9,11 @@ function declared() {
   const sheet = [...document.styleSheets].find(({ href }) => href?.endsWith("/fonts.css"));
   return [...sheet.cssRules]
     .filter((rule) => rule instanceof CSSFontFaceRule)
-    .map((rule) => ({ rule, family: rule.style.getPropertyValue("font-family").replace(/["']/g, ""), url: /url\("([^"]+)"\)/.exec(rule.style.getPropertyValue("src"))?.[1] }))
+    .map((rule) => ({
+      rule,
+      family: rule.style.getPropertyValue("font-family").replace(/["']/g, ""),
+      url: /url\("([^"]+)"\)/.exec(rule.style.getPropertyValue("src"))?.[1],
+    }))
     .filter(({ url }) => url)
     .map((face) => ({ ...face, url: new URL(face.url, sheet.href).href }));
 }
@@ -17,13 +21,18 @@ function declared() {
 /** Resolves once every font of the figures can be measured. */
 export async function loaded() {
   const families = new Set(declared().map(({ family }) => family));
-  await Promise.all([...document.fonts].filter(({ family }) => families.has(family.replace(/["']/g, ""))).map((face) => face.load()));
+  await Promise.all(
+    [...document.fonts].filter(({ family }) => families.has(family.replace(/["']/g, ""))).map((face) => face.load()),
+  );
 }
 
 /** A file as a data: address. */
 export function dataURL(blob) {
   return new Promise((resolve, reject) => {
-    const reader = Object.assign(new FileReader(), { onload: () => resolve(reader.result), onerror: () => reject(reader.error) });
+    const reader = Object.assign(new FileReader(), {
+      onload: () => resolve(reader.result),
+      onerror: () => reject(reader.error),
+    });
     reader.readAsDataURL(blob);
   });
 }

@@ -4,51 +4,71 @@ import { byId, el } from "../core/dom.js";
 
 /** Every key that a page listens to, by where it works. */
 export const KEYS = [
-  ["Anywhere", [
-    [["?"], "this help"],
-    [["Tab"], "to the next control, Shift + Tab back"],
-    [["Esc"], "close what is open"],
-  ]],
-  ["On a map", [
-    [["←", "→", "↑", "↓"], "walk from patch to patch; every plate shows the same one"],
-    [["Home"], "to the strongest patch"],
-    [["Enter"], "show the plate at full size"],
-    [["Esc"], "let go"],
-  ]],
-  ["On a plate at full size", [
-    [["Page Up", "Page Down"], "to the plate before, to the next"],
-    [["Esc"], "close it; what is held stays held"],
-  ]],
-  ["Where two maps lie on each other", [
-    [["Space"], "show the other map"],
-  ]],
-  ["Where patches are hidden with a brush", [
-    [["←", "→", "↑", "↓"], "walk from patch to patch"],
-    [["Space"], "hide the patch, or bring it back"],
-    [["Ctrl", "Z"], "undo"],
-  ]],
-  ["On a coloured text", [
-    [["←", "→"], "to the word before, to the next"],
-    [["↑", "↓"], "to the next stronger, to the next weaker"],
-    [["Home"], "to the strongest word"],
-    [["Esc"], "let go"],
-  ]],
-  ["On a slider", [
-    [["←", "→"], "a little less, a little more"],
-    [["Home", "End"], "to its two ends"],
-  ]],
-  ["Where words are taken away", [
-    [["Enter"], "take the word away, or put it back"],
-    [["←", "→"], "to the word before, to the next"],
-  ]],
-  ["In a list of classes", [
-    [["↑", "↓"], "to another match"],
-    [["Enter"], "take it"],
-    [["Esc"], "close the list"],
-  ]],
-  ["While writing", [
-    [["Ctrl", "Enter"], "explain this review"],
-  ]],
+  [
+    "Anywhere",
+    [
+      [["?"], "this help"],
+      [["Tab"], "to the next control, Shift + Tab back"],
+      [["Esc"], "close what is open"],
+    ],
+  ],
+  [
+    "On a map",
+    [
+      [["←", "→", "↑", "↓"], "walk from patch to patch; every plate shows the same one"],
+      [["Home"], "to the strongest patch"],
+      [["Enter"], "show the plate at full size"],
+      [["Esc"], "let go"],
+    ],
+  ],
+  [
+    "On a plate at full size",
+    [
+      [["Page Up", "Page Down"], "to the plate before, to the next"],
+      [["Esc"], "close it; what is held stays held"],
+    ],
+  ],
+  ["Where two maps lie on each other", [[["Space"], "show the other map"]]],
+  [
+    "Where patches are hidden with a brush",
+    [
+      [["←", "→", "↑", "↓"], "walk from patch to patch"],
+      [["Space"], "hide the patch, or bring it back"],
+      [["Ctrl", "Z"], "undo"],
+    ],
+  ],
+  [
+    "On a coloured text",
+    [
+      [["←", "→"], "to the word before, to the next"],
+      [["↑", "↓"], "to the next stronger, to the next weaker"],
+      [["Home"], "to the strongest word"],
+      [["Esc"], "let go"],
+    ],
+  ],
+  [
+    "On a slider",
+    [
+      [["←", "→"], "a little less, a little more"],
+      [["Home", "End"], "to its two ends"],
+    ],
+  ],
+  [
+    "Where words are taken away",
+    [
+      [["Enter"], "take the word away, or put it back"],
+      [["←", "→"], "to the word before, to the next"],
+    ],
+  ],
+  [
+    "In a list of classes",
+    [
+      [["↑", "↓"], "to another match"],
+      [["Enter"], "take it"],
+      [["Esc"], "close the list"],
+    ],
+  ],
+  ["While writing", [[["Ctrl", "Enter"], "explain this review"]]],
 ];
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
@@ -63,12 +83,42 @@ function row([keys, does]) {
 function make() {
   const close = el("button", { type: "button", class: "act plain", on: { click: () => dialog.close() } }, "Close");
   const visit = onBench
-    ? el("button", { type: "button", class: "act", on: { click: () => { dialog.close(); tour(); } } }, "Guided visit in five steps")
+    ? el(
+        "button",
+        {
+          type: "button",
+          class: "act",
+          on: {
+            click: () => {
+              dialog.close();
+              tour();
+            },
+          },
+        },
+        "Guided visit in five steps",
+      )
     : el("a", { class: "act", href: "/image#visit" }, "Guided visit in five steps");
-  const groups = KEYS.map(([where, rows]) => el("section", { class: rows.some(([keys]) => keys.includes("Ctrl")) ? "keyboard" : "" }, el("h3", {}, where), el("dl", {}, rows.map(row))));
+  const groups = KEYS.map(([where, rows]) =>
+    el(
+      "section",
+      { class: rows.some(([keys]) => keys.includes("Ctrl")) ? "keyboard" : "" },
+      el("h3", {}, where),
+      el("dl", {}, rows.map(row)),
+    ),
+  );
   return el(
-    "dialog", { class: "help", "aria-labelledby": "help-title" },
-    el("h2", { id: "help-title", tabIndex: -1, autofocus: true /* else it would open at its first button, which is its end */ }, "Help"), el("div", { class: "groups" }, groups),
+    "dialog",
+    { class: "help", "aria-labelledby": "help-title" },
+    el(
+      "h2",
+      {
+        id: "help-title",
+        tabIndex: -1,
+        autofocus: true /* else it would open at its first button, which is its end */,
+      },
+      "Help",
+    ),
+    el("div", { class: "groups" }, groups),
     el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }
@@ -97,7 +147,10 @@ function offeredBefore() {
   }
 }
 
-const writes = (node) => node.closest("input:not([type=radio], [type=checkbox], [type=range], [type=file]), textarea, select, [contenteditable]");
+const writes = (node) =>
+  node.closest(
+    "input:not([type=radio], [type=checkbox], [type=range], [type=file]), textarea, select, [contenteditable]",
+  );
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || writes(event.target)) return;

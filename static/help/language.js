@@ -1,11 +1,13 @@
-// The language of the guided visit: that of ?lang= in the address, else the first of the browser's languages that there is a file for, else English.
+// The language of the guided visit: that of ?lang= in the address, else the first of the browser's languages that there
+// is a file for, else English.
 
 export const LANGUAGES = ["en", "de"];
 
 /** {language, say}: `say(key, values)` is the text of a key, with {name} replaced by values. */
 export async function loadWords() {
   const asked = [new URLSearchParams(location.search).get("lang"), ...navigator.languages];
-  const language = asked.map((name) => name?.toLowerCase().split("-")[0]).find((name) => LANGUAGES.includes(name)) ?? "en";
+  const language =
+    asked.map((name) => name?.toLowerCase().split("-")[0]).find((name) => LANGUAGES.includes(name)) ?? "en";
   const { default: words } = await import(`./language/${language}.js`);
   return { language, say: (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]) };
 }

@@ -1,4 +1,5 @@
-// Words of the field in what pages say. Each is a button that explains it; the explanations are fetched when the first is pressed.
+// Words of the field in what pages say. Each is a button that explains it; the explanations are fetched when the first
+// is pressed.
 
 import { el } from "../core/dom.js";
 
@@ -25,8 +26,22 @@ async function explain(button, word) {
 /** A word of the glossary as a button; `shown` in its place where it is named otherwise. */
 export function term(word, shown = word) {
   const name = shown === word ? {} : { "aria-label": `What is meant by ${word}` };
-  return el("button", { type: "button", class: "term", title: "What is this?", ...name, on: { click: ({ currentTarget }) => explain(currentTarget, word) } }, shown);
+  return el(
+    "button",
+    {
+      type: "button",
+      class: "term",
+      title: "What is this?",
+      ...name,
+      on: { click: ({ currentTarget }) => explain(currentTarget, word) },
+    },
+    shown,
+  );
 }
 
 /** A text with its words of the glossary as buttons, as a list of nodes and strings. */
-export const withTerms = (text) => text.split(TERMS).map((part, i) => (i % 2 ? term(part) : part)).filter(Boolean);
+export const withTerms = (text) =>
+  text
+    .split(TERMS)
+    .map((part, i) => (i % 2 ? term(part) : part))
+    .filter(Boolean);

@@ -5,16 +5,33 @@ import { loadWords } from "./language.js";
 
 const { language, say } = await loadWords();
 
-/** What each step shows: the key of its title, and the parts that it may point at, each with the key of what is said of it; the first that is there is shown. */
+/**
+ * What each step shows: the key of its title, and the parts that it may point at, each with the key of what is said of
+ * it; the first that is there is shown.
+ */
 const STEPS = [
   ["specimen.title", [[".specimen .display", "specimen.text"]]],
-  ["plate.title", [[".plate:has(.ramp.signed)", "plate.signed"], [".plate", "plate.unsigned"]]],
+  [
+    "plate.title",
+    [
+      [".plate:has(.ramp.signed)", "plate.signed"],
+      [".plate", "plate.unsigned"],
+    ],
+  ],
   ["hold.title", [[".plate .face", "hold.text"]]],
   ["methods.title", [["#choose-methods", "methods.text"]]],
-  ["test.title", [["#truth", "test.dock"], ['.plate[data-spec="random"]', "test.random"], ["#plates", "test.choose"]]],
+  [
+    "test.title",
+    [
+      ["#truth", "test.dock"],
+      ['.plate[data-spec="random"]', "test.random"],
+      ["#plates", "test.choose"],
+    ],
+  ],
 ];
 
-const dock = document.getElementById("truth"); // it lies at the foot of the window: the card stands over it, however high it is
+// it lies at the foot of the window: the card stands over it, however high it is
+const dock = document.getElementById("truth");
 if (dock) new ResizeObserver(() => card && (card.style.bottom = `${dock.offsetHeight + 16}px`)).observe(dock);
 let card = null;
 let shown = null; // the part that is outlined
@@ -26,12 +43,19 @@ function leave() {
   card = null;
 }
 
-const button = (text, run, plain = true) => el("button", { type: "button", class: plain ? "act plain" : "act", on: { click: run } }, text);
+const button = (text, run, plain = true) =>
+  el("button", { type: "button", class: plain ? "act plain" : "act", on: { click: run } }, text);
 
 /** Put a card up, which takes the focus. It is the first thing that Tab reaches. */
 function put(title, parts, buttons) {
   card?.remove();
-  card = el("section", { class: "visit", lang: language, tabIndex: -1, "aria-labelledby": "visit-title" }, el("h2", { id: "visit-title" }, title), parts, el("div", { class: "finish" }, buttons));
+  card = el(
+    "section",
+    { class: "visit", lang: language, tabIndex: -1, "aria-labelledby": "visit-title" },
+    el("h2", { id: "visit-title" }, title),
+    parts,
+    el("div", { class: "finish" }, buttons),
+  );
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   document.querySelector(".skip").after(card);
   if (dock) card.style.bottom = `${dock.offsetHeight + 16}px`;
@@ -44,11 +68,18 @@ function step(i) {
   const [selector, text] = places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places.at(-1);
   shown = document.querySelector(selector);
   shown.classList.add("visited");
-  shown.scrollIntoView({ block: innerWidth > 760 ? "center" : "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  shown.scrollIntoView({
+    block: innerWidth > 760 ? "center" : "start",
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+  });
   const last = i === STEPS.length - 1;
   const parts = [el("p", {}, say(text)), el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length }))];
   const forth = last ? button(say("done"), leave, false) : button(say("next"), () => step(i + 1), false);
-  put(say(title), parts, [forth, i > 0 && button(say("back"), () => step(i - 1)), !last && button(say("leave"), leave)]);
+  put(say(title), parts, [
+    forth,
+    i > 0 && button(say("back"), () => step(i - 1)),
+    !last && button(say("leave"), leave),
+  ]);
 }
 
 /** Begin with the first step. */
@@ -62,7 +93,23 @@ export function offer() {
     asking.remove();
     run();
   };
-  const close = el("button", { type: "button", class: "no", "aria-label": say("offer.no"), title: say("offer.no"), on: { click: answer(() => document.getElementById("help").focus()) } }, "×");
-  const asking = el("div", { class: "offer", role: "region", lang: language, "aria-label": say("offer.title"), title: say("offer.text") }, el("span", {}, say("offer.title")), el("button", { type: "button", on: { click: answer(start) } }, say("offer.yes")), close);
+  const close = el(
+    "button",
+    {
+      type: "button",
+      class: "no",
+      "aria-label": say("offer.no"),
+      title: say("offer.no"),
+      on: { click: answer(() => document.getElementById("help").focus()) },
+    },
+    "×",
+  );
+  const asking = el(
+    "div",
+    { class: "offer", role: "region", lang: language, "aria-label": say("offer.title"), title: say("offer.text") },
+    el("span", {}, say("offer.title")),
+    el("button", { type: "button", on: { click: answer(start) } }, say("offer.yes")),
+    close,
+  );
   document.querySelector(".scheme").before(asking);
 }

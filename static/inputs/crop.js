@@ -1,4 +1,5 @@
-// Choose the part of a picture that the model shall see: a frame in the proportions of its input, moved and resized over the original.
+// Choose the part of a picture that the model shall see: a frame in the proportions of its input, moved and resized
+// over the original.
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { el, styled } from "../core/dom.js";
@@ -7,19 +8,25 @@ const LEAST = 16; // pixels of the original along the shorter side of the frame
 const STEP = 0.02; // of the picture, for an arrow key
 const CORNERS = ["nw", "ne", "sw", "se"];
 
-/** A frame of `aspect` (width over height) that lies in a picture of `width` x `height`: whole pixels, [x0, y0, x1, y1]. */
+/**
+ * A frame of `aspect` (width over height) that lies in a picture of `width` x `height`: whole pixels, [x0, y0, x1, y1].
+ */
 export function fitted({ x, y, w }, aspect, width, height) {
   const most = Math.min(width, Math.floor(height * aspect));
   const least = Math.min(most, Math.ceil(LEAST * Math.max(1, aspect)));
   const across = Math.round(Math.min(most, Math.max(least, w)));
   const down = Math.min(height, Math.max(1, Math.round(across / aspect)));
-  const [left, top] = [Math.min(width - across, Math.max(0, Math.round(x))), Math.min(height - down, Math.max(0, Math.round(y)))];
+  const [left, top] = [
+    Math.min(width - across, Math.max(0, Math.round(x))),
+    Math.min(height - down, Math.max(0, Math.round(y))),
+  ];
   return [left, top, left + across, top + down];
 }
 
 /**
- * Ask for a part of the picture of explanation `id`; `input` is what the API says of it. Resolves to [x0, y0, x1, y1] in pixels of the
- * upright original, to null for the picture as the model takes it by itself, and to undefined where nothing shall change.
+ * Ask for a part of the picture of explanation `id`; `input` is what the API says of it. Resolves to [x0, y0, x1, y1]
+ * in pixels of the upright original, to null for the picture as the model takes it by itself, and to undefined where
+ * nothing shall change.
  */
 export async function choosePart(id, input) {
   const [picture] = await Promise.all([loadImage(`${explanationPath(id)}/original.jpg`), styled("workbench/crop.css")]);
@@ -36,13 +43,30 @@ class Cropping {
     this.aspect = seen[0] / seen[1];
     this.answer = undefined;
     this.handles = CORNERS.map((corner) => el("i", { class: corner, data: { corner }, "aria-hidden": "true" }));
-    this.frame = el("div", { class: "frame", tabIndex: 0, role: "application", "aria-roledescription": "frame", on: { keydown: (event) => this.#key(event) } }, this.handles);
+    this.frame = el(
+      "div",
+      {
+        class: "frame",
+        tabIndex: 0,
+        role: "application",
+        "aria-roledescription": "frame",
+        on: { keydown: (event) => this.#key(event) },
+      },
+      this.handles,
+    );
     picture.alt = "The whole picture";
     this.stage = el("div", { class: "stage" }, picture, this.frame);
     this.stage.style.aspectRatio = `${width} / ${height}`;
     this.stage.style.setProperty("--aspect", width / height);
     const slide = (name, text, set) => {
-      const range = el("input", { type: "range", id: `crop-${name}`, min: 0, max: 1000, step: 1, on: { input: () => set(Number(range.value) / 1000) } });
+      const range = el("input", {
+        type: "range",
+        id: `crop-${name}`,
+        min: 0,
+        max: 1000,
+        step: 1,
+        on: { input: () => set(Number(range.value) / 1000) },
+      });
       return { range, node: el("div", { class: "slid" }, el("label", { for: range.id }, text), range) };
     };
     const most = () => Math.min(width, height * this.aspect);
@@ -52,15 +76,44 @@ class Cropping {
       top: slide("top", "Top to bottom", (t) => this.#put({ y: t * (height - this.down) })),
     };
     this.said = el("p", { class: "num quiet", role: "status" });
-    const finish = (text, kind, run) => el("button", { type: "button", class: kind, on: { click: () => { run(); this.dialog.close(); } } }, text);
-    this.dialog = el(
-      "dialog", { class: "cropping", "aria-labelledby": "cropping-title" },
-      el("h2", { id: "cropping-title" }, "What shall the model see?"),
-      el("p", { class: "quiet" }, "The model sees only what is inside the frame, cut out at full resolution. Drag the frame, or its corners.", el("span", { class: "keyboard" }, " With the keyboard: arrows move it, + and − resize it.")),
-      this.stage, el("div", { class: "slides" }, Object.values(this.slides).map(({ node }) => node)), this.said,
+    const finish = (text, kind, run) =>
       el(
-        "div", { class: "finish" }, finish("Explain this part", "act", () => (this.answer = this.box)),
-        finish("The picture as usual", "act plain", () => (this.answer = null)), finish("Cancel", "act plain", () => {}),
+        "button",
+        {
+          type: "button",
+          class: kind,
+          on: {
+            click: () => {
+              run();
+              this.dialog.close();
+            },
+          },
+        },
+        text,
+      );
+    this.dialog = el(
+      "dialog",
+      { class: "cropping", "aria-labelledby": "cropping-title" },
+      el("h2", { id: "cropping-title" }, "What shall the model see?"),
+      el(
+        "p",
+        { class: "quiet" },
+        "The model sees only what is inside the frame, cut out at full resolution. Drag the frame, or its corners.",
+        el("span", { class: "keyboard" }, " With the keyboard: arrows move it, + and − resize it."),
+      ),
+      this.stage,
+      el(
+        "div",
+        { class: "slides" },
+        Object.values(this.slides).map(({ node }) => node),
+      ),
+      this.said,
+      el(
+        "div",
+        { class: "finish" },
+        finish("Explain this part", "act", () => (this.answer = this.box)),
+        finish("The picture as usual", "act plain", () => (this.answer = null)),
+        finish("Cancel", "act plain", () => {}),
       ),
     );
     this.dialog.addEventListener("close", () => {
@@ -87,7 +140,8 @@ class Cropping {
   #put(change, centred = false) {
     const [x, y] = this.box ?? [0, 0];
     const next = { x, y, w: this.box ? this.across : this.width, ...change };
-    if (centred) Object.assign(next, { x: x + (this.across - next.w) / 2, y: y + (this.down - next.w / this.aspect) / 2 });
+    if (centred)
+      Object.assign(next, { x: x + (this.across - next.w) / 2, y: y + (this.down - next.w / this.aspect) / 2 });
     this.box = fitted(next, this.aspect, this.width, this.height);
     this.#draw();
   }
@@ -114,7 +168,10 @@ class Cropping {
     const [x, y] = this.box;
     const by = event.shiftKey ? 5 * STEP : STEP;
     const moves = {
-      ArrowLeft: { x: x - by * this.width }, ArrowRight: { x: x + by * this.width }, ArrowUp: { y: y - by * this.height }, ArrowDown: { y: y + by * this.height },
+      ArrowLeft: { x: x - by * this.width },
+      ArrowRight: { x: x + by * this.width },
+      ArrowUp: { y: y - by * this.height },
+      ArrowDown: { y: y + by * this.height },
     };
     const sizes = { "+": 1.1, "=": 1.1, "-": 1 / 1.1 };
     if (moves[event.key]) this.#put(moves[event.key]);
@@ -127,7 +184,10 @@ class Cropping {
   #listen() {
     const at = (event) => {
       const box = this.stage.getBoundingClientRect();
-      return [((event.clientX - box.left) / box.width) * this.width, ((event.clientY - box.top) / box.height) * this.height];
+      return [
+        ((event.clientX - box.left) / box.width) * this.width,
+        ((event.clientY - box.top) / box.height) * this.height,
+      ];
     };
     this.frame.addEventListener("pointerdown", (event) => {
       this.frame.setPointerCapture(event.pointerId);
@@ -136,14 +196,23 @@ class Cropping {
     });
     this.frame.addEventListener("pointermove", (event) => {
       if (!this.#from || !this.frame.hasPointerCapture(event.pointerId)) return;
-      const { box: [x0, y0, x1, y1], corner } = this.#from;
+      const {
+        box: [x0, y0, x1, y1],
+        corner,
+      } = this.#from;
       const [x, y] = at(event);
       const [right, down] = [x - this.#from.x, y - this.#from.y];
       if (!corner) return this.#put({ x: x0 + right, y: y0 + down });
       const [west, north] = [corner.includes("w"), corner.includes("n")];
-      const room = [west ? x1 : this.width - x0, north ? y1 : this.height - y0]; // up to the edge, from the corner that stays
+      // up to the edge, from the corner that stays
+      const room = [west ? x1 : this.width - x0, north ? y1 : this.height - y0];
       const wanted = Math.max(x1 - x0 + (west ? -right : right), (y1 - y0 + (north ? -down : down)) * this.aspect);
-      const w = fitted({ x: 0, y: 0, w: Math.min(wanted, room[0], room[1] * this.aspect) }, this.aspect, this.width, this.height);
+      const w = fitted(
+        { x: 0, y: 0, w: Math.min(wanted, room[0], room[1] * this.aspect) },
+        this.aspect,
+        this.width,
+        this.height,
+      );
       this.#put({ x: west ? x1 - w[2] : x0, y: north ? y1 - w[3] : y0, w: w[2] });
     });
     const end = () => (this.#from = null);

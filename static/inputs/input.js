@@ -4,13 +4,23 @@ export class Input {
   #fetching = null;
 
   /**
-   * One of `image` (a file), `fetch` (gets the file when it is needed), `text` and `source` (the id of an explanation of the same input).
-   * crop    the part of the picture that the model is shown, [x0, y0, x1, y1]; null for what it takes by itself, undefined for what the
+   * One of `image` (a file), `fetch` (gets the file when it is needed), `text` and `source` (the id of an explanation
+   * of the same input).
+   * crop    the part of the picture that the model is shown, [x0, y0, x1, y1]; null for what it takes by itself,
+   *         undefined for what the
    *         explanation of `source` was asked with
    * sample  the id of the sample that it is
    * isOwn   whether the person gave it; the example that a page begins with is not
    */
-  constructor({ image = null, fetch = null, text = null, source = null, crop = undefined, sample = null, isOwn = true }) {
+  constructor({
+    image = null,
+    fetch = null,
+    text = null,
+    source = null,
+    crop = undefined,
+    sample = null,
+    isOwn = true,
+  }) {
     this.image = image;
     this.fetch = fetch;
     this.text = text;

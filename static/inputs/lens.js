@@ -1,4 +1,5 @@
-// The lens: the pixels of the patch in focus and of its neighbours: those that the model saw, or those of the original, as the specimen shows.
+// The lens: the pixels of the patch in focus and of its neighbours: those that the model saw, or those of the original,
+// as the specimen shows.
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -20,7 +21,12 @@ export class Lens {
     this.canvas = el("canvas", { width: SIDE, height: SIDE, role: "img" });
     this.patch = el("div", { class: "patch" });
     this.size = el("span");
-    this.node = el("div", { class: "lens", hidden: true }, el("div", { class: "glass" }, this.canvas, this.patch), this.size);
+    this.node = el(
+      "div",
+      { class: "lens", hidden: true },
+      el("div", { class: "glass" }, this.canvas, this.patch),
+      this.size,
+    );
     focus.follow(() => this.#draw());
     view.follow((now, before) => (now.lens !== before.lens || now.shown !== before.shown) && this.#draw());
   }
@@ -50,7 +56,10 @@ export class Lens {
     return this.view.value.shown === "original";
   }
 
-  /** The picture that is looked at, and the part of it that the model saw. The copy of the upload is fetched when it is first needed. */
+  /**
+   * The picture that is looked at, and the part of it that the model saw. The copy of the upload is fetched when it is
+   * first needed.
+   */
   #source() {
     const { crop, width } = this.input;
     if (this.#showsOriginal && this.original === null) {
@@ -62,9 +71,16 @@ export class Lens {
         this.#draw();
       });
     }
-    if (!this.#showsOriginal || !(this.original instanceof Image)) return { image: this.seen, left: 0, top: 0, width: this.seen.naturalWidth, height: this.seen.naturalHeight };
+    if (!this.#showsOriginal || !(this.original instanceof Image))
+      return { image: this.seen, left: 0, top: 0, width: this.seen.naturalWidth, height: this.seen.naturalHeight };
     const scale = this.original.naturalWidth / width;
-    return { image: this.original, left: crop[0] * scale, top: crop[1] * scale, width: (crop[2] - crop[0]) * scale, height: (crop[3] - crop[1]) * scale };
+    return {
+      image: this.original,
+      left: crop[0] * scale,
+      top: crop[1] * scale,
+      width: (crop[2] - crop[0]) * scale,
+      height: (crop[3] - crop[1]) * scale,
+    };
   }
 
   #draw() {
@@ -84,7 +100,12 @@ export class Lens {
     context.imageSmoothingEnabled = side > SIDE; // enlarged pixels stay square
     context.imageSmoothingQuality = "high";
     context.drawImage(source.image, left, top, side, side, 0, 0, SIDE, SIDE);
-    const box = { left: 0.5 - width / side / 2, top: 0.5 - height / side / 2, width: width / side, height: height / side };
+    const box = {
+      left: 0.5 - width / side / 2,
+      top: 0.5 - height / side / 2,
+      width: width / side,
+      height: height / side,
+    };
     for (const [name, share] of Object.entries(box)) this.patch.style[name] = `${100 * share}%`;
     this.patch.classList.toggle("locked", this.focus.value.locked);
     const isSeen = source.image === seen;

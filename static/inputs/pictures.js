@@ -2,11 +2,20 @@
 
 import { el } from "../core/dom.js";
 
-/** Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFile(file)` gets the first one. */
+/**
+ * Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFile(file)` gets the first
+ * one.
+ */
 export function acceptPictures(root, onFile) {
   const take = (files) => files?.length && onFile(files[0]);
   const way = (text, label, more = {}, className = "act") => {
-    const field = el("input", { type: "file", accept: "image/*,.heic,.heif,.avif", class: "hidden", tabIndex: -1, "aria-label": label });
+    const field = el("input", {
+      type: "file",
+      accept: "image/*,.heic,.heif,.avif",
+      class: "hidden",
+      tabIndex: -1,
+      "aria-label": label,
+    });
     for (const [name, value] of Object.entries(more)) field.setAttribute(name, value);
     field.addEventListener("change", () => {
       take(field.files);
@@ -15,7 +24,11 @@ export function acceptPictures(root, onFile) {
     return [el("button", { type: "button", class: className, on: { click: () => field.click() } }, text), field];
   };
   const camera = way("Take a photo", "Photo from the camera", { capture: "environment" }, "act plain camera");
-  root.append(...way("Choose a picture", "Picture file"), ...camera, el("span", { class: "quiet keyboard" }, "or drop, paste one"));
+  root.append(
+    ...way("Choose a picture", "Picture file"),
+    ...camera,
+    el("span", { class: "quiet keyboard" }, "or drop, paste one"),
+  );
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;
   const shade = (on) => document.body.classList.toggle("dropping", on);

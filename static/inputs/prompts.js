@@ -6,17 +6,31 @@ import { classOf } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 
 export class Prompts {
-  /** `told(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list shall be looked for. */
+  /**
+   * `told(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
+   * shall be looked for.
+   */
   constructor(root, { told, onAsk }) {
     this.told = told;
     this.onAsk = onAsk;
     this.isWritten = false;
     this.origin = el("p", { class: "quiet origin", hidden: true });
     this.rows = el("div", { class: "rows" });
-    this.add = el("button", { type: "button", class: "act plain", on: { click: () => this.#row("").querySelector("input").focus() } }, "Add a prompt");
+    this.add = el(
+      "button",
+      { type: "button", class: "act plain", on: { click: () => this.#row("").querySelector("input").focus() } },
+      "Add a prompt",
+    );
     this.full = el("p", { class: "quiet", role: "status" });
     this.sets = el("p", { class: "sets", hidden: true });
-    root.append(el("h2", {}, "Prompts"), this.origin, this.rows, this.full, el("div", { class: "give" }, el("button", { type: "submit", class: "act" }, "Look for these"), this.add), this.sets);
+    root.append(
+      el("h2", {}, "Prompts"),
+      this.origin,
+      this.rows,
+      this.full,
+      el("div", { class: "give" }, el("button", { type: "submit", class: "act" }, "Look for these"), this.add),
+      this.sets,
+    );
     root.addEventListener("submit", (event) => {
       event.preventDefault();
       onAsk();
@@ -38,7 +52,12 @@ export class Prompts {
 
   /** The prompts that are explained, as the API gives them. What was written since they were asked for stays. */
   show(targets) {
-    const told = new Map(targets.map((target) => [classOf(target), { says: this.told(target, targets.length), share: targets.length > 1 ? target.probability : 0 }]));
+    const told = new Map(
+      targets.map((target) => [
+        classOf(target),
+        { says: this.told(target, targets.length), share: targets.length > 1 ? target.probability : 0 },
+      ]),
+    );
     const focused = [...this.rows.querySelectorAll("input")].indexOf(document.activeElement);
     const prompts = this.isWritten ? this.all : [...told.keys()];
     this.rows.replaceChildren();
@@ -74,14 +93,33 @@ export class Prompts {
       this.onAsk();
     };
     this.sets.hidden = !sets.length;
-    this.sets.replaceChildren("Ready: ", ...sets.map(({ name, prompts }) => el("button", { type: "button", class: "more", title: prompts.join("\n"), on: { click: () => take(prompts) } }, name)));
+    this.sets.replaceChildren(
+      "Ready: ",
+      ...sets.map(({ name, prompts }) =>
+        el(
+          "button",
+          { type: "button", class: "more", title: prompts.join("\n"), on: { click: () => take(prompts) } },
+          name,
+        ),
+      ),
+    );
   }
 
   /** `found` is what the model {says} of it, and its {share}. */
   #row(prompt, found = null) {
     this.root?.classList.remove("waiting");
-    const field = el("input", { type: "text", value: prompt, maxLength: 200, "aria-label": "Prompt", placeholder: "a zebra" });
-    const remove = el("button", { type: "button", "aria-label": "Remove this prompt", title: "Remove", on: { click: () => this.#drop(row) } }, "×");
+    const field = el("input", {
+      type: "text",
+      value: prompt,
+      maxLength: 200,
+      "aria-label": "Prompt",
+      placeholder: "a zebra",
+    });
+    const remove = el(
+      "button",
+      { type: "button", "aria-label": "Remove this prompt", title: "Remove", on: { click: () => this.#drop(row) } },
+      "×",
+    );
     const bar = el("i");
     const likeness = el("span", { class: "likeness" });
     const tell = () => {
@@ -107,7 +145,10 @@ export class Prompts {
 
   /** Several lines become several prompts; one line is pasted as anywhere. */
   #paste(event) {
-    const lines = (event.clipboardData?.getData("text") ?? "").split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+    const lines = (event.clipboardData?.getData("text") ?? "")
+      .split(/\r?\n/)
+      .map((line) => line.trim())
+      .filter(Boolean);
     if (lines.length < 2) return;
     event.preventDefault();
     event.stopPropagation();
@@ -118,6 +159,9 @@ export class Prompts {
 
   #count(wanted = 0) {
     this.add.disabled = this.rows.children.length >= most("targets");
-    this.full.textContent = wanted > most("targets") ? `At most ${most("targets")} prompts at once: the first ${most("targets")} of ${wanted} are there.` : "";
+    this.full.textContent =
+      wanted > most("targets")
+        ? `At most ${most("targets")} prompts at once: the first ${most("targets")} of ${wanted} are there.`
+        : "";
   }
 }

@@ -22,9 +22,15 @@ export class Samples {
   /** Mark the sample that is on show, and say what it shows; null where it is none of them. */
   mark(id) {
     const sample = this.all.find((one) => one.id === id);
-    byId("remark").textContent = sample ? [sample.title, sample.note].filter(Boolean).join(". ").replace(/([^.!?])$/, "$1.") : "";
+    byId("remark").textContent = sample
+      ? [sample.title, sample.note]
+          .filter(Boolean)
+          .join(". ")
+          .replace(/([^.!?])$/, "$1.")
+      : "";
     for (const button of this.root.children) button.setAttribute("aria-pressed", String(button.dataset.id === id));
-    if (sample && !this.root.contains(document.activeElement)) this.#stopAt(this.root.querySelector("[aria-pressed=true]"));
+    if (sample && !this.root.contains(document.activeElement))
+      this.#stopAt(this.root.querySelector("[aria-pressed=true]"));
   }
 
   /** The Tab key stops at this button of the strip. */
@@ -35,14 +41,33 @@ export class Samples {
   #walk(event) {
     const buttons = [...this.root.children];
     const at = buttons.indexOf(document.activeElement);
-    const places = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 };
+    const places = {
+      ArrowRight: at + 1,
+      ArrowDown: at + 1,
+      ArrowLeft: at - 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: buttons.length - 1,
+    };
     if (at < 0 || !(event.key in places) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     buttons[Math.min(buttons.length - 1, Math.max(0, places[event.key]))].focus();
   }
 
   #button(sample) {
-    const face = sample.image ? el("img", { src: sample.image, alt: sample.title, width: 48, height: 48 }) : sample.title;
-    return el("button", { type: "button", title: sample.title, "aria-pressed": "false", data: { id: sample.id }, on: { click: () => this.onPick(sample) } }, face);
+    const face = sample.image
+      ? el("img", { src: sample.image, alt: sample.title, width: 48, height: 48 })
+      : sample.title;
+    return el(
+      "button",
+      {
+        type: "button",
+        title: sample.title,
+        "aria-pressed": "false",
+        data: { id: sample.id },
+        on: { click: () => this.onPick(sample) },
+      },
+      face,
+    );
   }
 }

@@ -40,7 +40,10 @@ export class Specimen {
     this.lens = new Lens({ focus, view });
     const choice = segment(view, "shown", "Show", { seen: "as seen", original: "original" }, "seg small");
     choice.querySelector("legend").className = "hidden";
-    root.append(el("div", { class: "mount" }, this.sheet, this.lens.node), el("div", { class: "caption" }, this.text, choice));
+    root.append(
+      el("div", { class: "mount" }, this.sheet, this.lens.node),
+      el("div", { class: "caption" }, this.text, choice),
+    );
     followPointer(this.region, focus, () => this.grid);
     focus.follow(() => this.#mark());
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
@@ -52,7 +55,10 @@ export class Specimen {
     this.lens.belongsTo(id);
   }
 
-  /** Show the picture of an Input before its answer is there, and which model is asked. A file that the browser cannot read stays unseen. */
+  /**
+   * Show the picture of an Input before its answer is there, and which model is asked. A file that the browser cannot
+   * read stays unseen.
+   */
   async await(input, model) {
     if (input === this.#awaited) return;
     this.#awaited = input;
@@ -63,7 +69,11 @@ export class Specimen {
     this.#laid = input;
     this.lens.show(this.id, this.input, null);
     const isWhole = picture && this.view.value.shown === "original"; // else its middle, as most models see it
-    this.#lay(picture?.src ?? "", "The picture that the model is asked about", isWhole ? picture.naturalWidth / picture.naturalHeight : 1);
+    this.#lay(
+      picture?.src ?? "",
+      "The picture that the model is asked about",
+      isWhole ? picture.naturalWidth / picture.naturalHeight : 1,
+    );
     this.sheet.style.visibility = picture ? "" : "hidden";
     this.image.classList.remove("pixels");
     this.region.classList.remove("crop");
@@ -84,8 +94,8 @@ export class Specimen {
   }
 
   /**
-   * Show the input of explanation `id`, which was asked about as the Input `given`; resolves to the grey base of the maps, or null if
-   * another came in between.
+   * Show the input of explanation `id`, which was asked about as the Input `given`; resolves to the grey base of the
+   * maps, or null if another came in between.
    */
   async show(id, input, given) {
     const ticket = ++this.#showing;
@@ -94,7 +104,8 @@ export class Specimen {
     this.input = null;
     this.lens.show(id, input, null);
     if (!this.#awaited) {
-      if (this.#laid !== given) this.sheet.style.visibility = "hidden"; // the picture before keeps its room, and is not taken for this one
+      // the picture before keeps its room, and is not taken for this one
+      if (this.#laid !== given) this.sheet.style.visibility = "hidden";
       this.caption = "";
       this.#mark();
     }
@@ -123,9 +134,12 @@ export class Specimen {
     const [x0, y0, x1, y1] = crop;
     const original = this.view.value.shown === "original";
     const aspect = original ? width / height : seen[0] / seen[1];
-    const alt = original ? "The original picture; the part that the model saw is marked" : "The picture as the model saw it";
+    const alt = original
+      ? "The original picture; the part that the model saw is marked"
+      : "The picture as the model saw it";
     this.#lay(`${explanationPath(this.id)}/${original ? "original.jpg" : "input.png"}`, alt, aspect);
-    this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth); // enlarged pixels stay squares
+    // enlarged pixels stay squares
+    this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth);
     const box = original ? [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height] : [0, 0, 1, 1];
     ["left", "top", "width", "height"].forEach((side, i) => (this.region.style[side] = `${100 * box[i]}%`));
     const whole = x0 === 0 && y0 === 0 && x1 === width && y1 === height;
@@ -148,11 +162,15 @@ export class Specimen {
     const { locked } = this.focus.value;
     const at = this.#awaited ? -1 : this.focus.value.at;
     outline(this.patch, at, this.grid, locked);
-    this.text.textContent = this.grid && at >= 0 ? patchName(at, this.grid) + (locked ? ", held" : "") : (this.caption ?? "");
+    this.text.textContent =
+      this.grid && at >= 0 ? patchName(at, this.grid) + (locked ? ", held" : "") : (this.caption ?? "");
   }
 }
 
-/** A button that has the person choose the part of the picture on show that the model shall see, and asks the same about it. */
+/**
+ * A button that has the person choose the part of the picture on show that the model shall see, and asks the same about
+ * it.
+ */
 export function partButton(root, bench) {
   const choose = async () => {
     const { id, info } = bench.subject.value;
@@ -161,7 +179,17 @@ export function partButton(root, bench) {
     button.focus();
     if (crop !== undefined) bench.ask({ input: new Input({ source: id, crop, sample: bench.question.input.sample }) });
   };
-  const button = el("button", { type: "button", class: "act plain", disabled: true, title: "Choose the part of the picture that the model sees", on: { click: () => choose().catch((problem) => bench.report(problem, root.nextElementSibling)) } }, "Crop");
+  const button = el(
+    "button",
+    {
+      type: "button",
+      class: "act plain",
+      disabled: true,
+      title: "Choose the part of the picture that the model sees",
+      on: { click: () => choose().catch((problem) => bench.report(problem, root.nextElementSibling)) },
+    },
+    "Crop",
+  );
   bench.subject.follow(({ id }) => (button.disabled = !id));
   root.append(button);
 }

@@ -1,4 +1,5 @@
-// The figure under the plates: the model's answer as tokens are taken away, one line a method, and the methods ranked against the random baseline.
+// The figure under the plates: the model's answer as tokens are taken away, one line a method, and the methods ranked
+// against the random baseline.
 
 import { el, number, percent } from "../core/dom.js";
 
@@ -9,7 +10,8 @@ const LONGEST = 24; // characters of a name beside a line
 export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
 export const BETTER = { most: "the sooner it falls, the better", least: "the longer it stays, the better" };
 /** What the axis of values shows. */
-export const axisOf = ({ read, target, isContrast }) => (isContrast ? "logit difference" : read === "value" ? target : read);
+export const axisOf = ({ read, target, isContrast }) =>
+  isContrast ? "logit difference" : read === "value" ? target : read;
 
 /** What the order by which nothing is known is called. */
 export const BASELINE = "random baseline";
@@ -34,7 +36,10 @@ export function endsOf(answer) {
 
 const clipped = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
 
-/** Move labels apart that would lie over each other; `ends` are their heights. Gives the heights of the labels, in the same order. */
+/**
+ * Move labels apart that would lie over each other; `ends` are their heights. Gives the heights of the labels, in the
+ * same order.
+ */
 export function spread(ends, top, bottom) {
   const order = [...ends.keys()].sort((a, b) => ends[a] - ends[b]);
   const placed = [];
@@ -51,27 +56,47 @@ export function spread(ends, top, bottom) {
   return placed;
 }
 
-/** One order: a line a method. The best and the random baseline have a colour and a name at their ends, the others when they are pointed at. */
+/**
+ * One order: a line a method. The best and the random baseline have a colour and a name at their ends, the others when
+ * they are pointed at.
+ */
 class Panel {
   constructor(order, answer, names, ends, onPoint) {
     const { width, height, left, right, top, bottom } = BOX;
     const x = (share) => left + share * (width - left - right);
     const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
     const gone = answer.counts.map((at) => at / answer.tokens);
-    const told = answer.read === "probability" ? (value) => `${Number((100 * value).toFixed(1))}\u2009%` : (value) => number(value, 2);
+    const told =
+      answer.read === "probability"
+        ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
+        : (value) => number(value, 2);
     const line = (values, attributes) => {
       const points = values.map((value, i) => [x(gone[i]), y(value)]);
       const d = points.map((point, i) => `${i ? "L" : "M"}${point.map((at) => at.toFixed(1)).join(" ")}`).join("");
-      return svg("g", attributes, svg("path", { d, class: "near" }), svg("path", { d }), points.map(([cx, cy]) => svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 1.7 })));
+      return svg(
+        "g",
+        attributes,
+        svg("path", { d, class: "near" }),
+        svg("path", { d }),
+        points.map(([cx, cy]) => svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 1.7 })),
+      );
     };
-    const text = (at, down, said, anchor, className = "") => svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, said);
+    const text = (at, down, said, anchor, className = "") =>
+      svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, said);
     const grid = [0, 0.5, 1].flatMap((t) => {
       const value = ends[0] + t * (ends[1] - ends[0]);
-      return [svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }), text(left - 6, y(value) + 4, told(value), "end")];
+      return [
+        svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
+        text(left - 6, y(value) + 4, told(value), "end"),
+      ];
     });
-    const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => text(x(share), height - bottom + 17, `${100 * share}`, "middle"));
+    const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
+      text(x(share), height - bottom + 17, `${100 * share}`, "middle"),
+    );
     const curves = answer.curves.filter((one) => one.order === order);
-    this.lines = new Map(curves.map((one) => [one.method, line(one[answer.read], { class: "line", "data-spec": one.method })]));
+    this.lines = new Map(
+      curves.map((one) => [one.method, line(one[answer.read], { class: "line", "data-spec": one.method })]),
+    );
     const baseline = line(answer.random[answer.read], { class: "line baseline" });
     const ranked = answer.ranking.filter((row) => !row.control && this.lines.has(row.method));
     const [best] = ranked;
@@ -79,7 +104,11 @@ class Panel {
     named.forEach(({ method }, i) => this.lines.get(method).classList.add("named", `hue-${i + 1}`));
     const endOf = (values) => y(values.at(-1));
     const own = new Map(curves.map((one) => [one.method, endOf(one[answer.read])]));
-    const heights = spread([...named.map(({ method }) => own.get(method)), endOf(answer.random[answer.read])], top + 4, height - bottom - LINE); // clear of the numbers of the axis
+    const heights = spread(
+      [...named.map(({ method }) => own.get(method)), endOf(answer.random[answer.read])],
+      top + 4,
+      height - bottom - LINE,
+    ); // clear of the numbers of the axis
     const label = (node, name, at) => node.append(text(width - right + 8, at + 4, clipped(name), "start", "end"));
     named.forEach(({ method }, i) => label(this.lines.get(method), names.get(method) ?? method, heights[i]));
     label(baseline, BASELINE, heights.at(-1));
@@ -88,14 +117,26 @@ class Panel {
       node.addEventListener("pointerenter", () => onPoint(method));
       node.addEventListener("pointerleave", () => onPoint(null));
     }
-    const axis = svg("text", { transform: `translate(10 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" }, clipped(axisOf(answer)));
+    const axis = svg(
+      "text",
+      { transform: `translate(10 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" },
+      clipped(axisOf(answer)),
+    );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;
     const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are taken away. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
     this.node = svg(
-      "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described, "data-order": order },
-      text(left, 16, TITLES[order], "start", "title"), text(width - 4, 16, BETTER[order], "end"), grid, ticks,
-      text(x(0.5), height - 6, "% taken away", "middle"), axis, this.cursor, baseline, [...this.lines.values()],
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described, "data-order": order },
+      text(left, 16, TITLES[order], "start", "title"),
+      text(width - 4, 16, BETTER[order], "end"),
+      grid,
+      ticks,
+      text(x(0.5), height - 6, "% taken away", "middle"),
+      axis,
+      this.cursor,
+      baseline,
+      [...this.lines.values()],
     );
     for (const { method } of named.reverse()) this.node.append(this.lines.get(method)); // drawn last, above the others
   }
@@ -127,26 +168,52 @@ export class Curves {
   first = "most";
 
   /**
-   * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is told that too.
-   * `onClose()` is called when nobody wants to see them any more.
+   * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is
+   * told that too. `onClose()` is called when nobody wants to see them any more.
    */
   constructor(root, tool, { onPick, onClose }) {
     this.root = root;
     this.tool = tool;
     this.onPick = onPick;
-    const close = el("button", { type: "button", class: "act plain", "aria-label": "End the test", on: { click: onClose } }, "Close");
-    this.select = el("select", { "aria-label": "Curves of", on: { change: () => tool.set({ target: this.select.value }) } });
+    const close = el(
+      "button",
+      { type: "button", class: "act plain", "aria-label": "End the test", on: { click: onClose } },
+      "Close",
+    );
+    this.select = el("select", {
+      "aria-label": "Curves of",
+      on: { change: () => tool.set({ target: this.select.value }) },
+    });
     this.body = el("div", { class: "figure" });
-    this.bar = el("div", { class: "asked", role: "progressbar", "aria-label": "Test of the maps", "aria-valuemin": 0 }, el("span", { class: "num" }, "\u00a0"), el("i"));
+    this.bar = el(
+      "div",
+      { class: "asked", role: "progressbar", "aria-label": "Test of the maps", "aria-valuemin": 0 },
+      el("span", { class: "num" }, "\u00a0"),
+      el("i"),
+    );
     this.bar.hidden = true;
-    this.root.append(el("div", { class: "over" }, el("h2", {}, "What the model says as more is taken away"), this.select, this.bar, close), this.body, el("p", { class: "quiet" }, HOW));
+    this.root.append(
+      el(
+        "div",
+        { class: "over" },
+        el("h2", {}, "What the model says as more is taken away"),
+        this.select,
+        this.bar,
+        close,
+      ),
+      this.body,
+      el("p", { class: "quiet" }, HOW),
+    );
     tool.follow((now, before) => {
       if (now.target !== before.target) this.#draw();
       if (now.picked !== before.picked) this.#pick();
     });
   }
 
-  /** The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says what methods are called; `why` says why there are none yet. */
+  /**
+   * The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says
+   * what methods are called; `why` says why there are none yet.
+   */
   show(entries, why) {
     this.entries = entries;
     this.why = why;
@@ -155,7 +222,10 @@ export class Curves {
     this.#draw();
   }
 
-  /** How many of the inputs are answered: {asked, total}, null while nothing is asked; `things` says what they are. Gives it in words. */
+  /**
+   * How many of the inputs are answered: {asked, total}, null while nothing is asked; `things` says what they are.
+   * Gives it in words.
+   */
   progress(progress, things) {
     this.bar.hidden = !progress;
     if (!progress) return "";
@@ -164,7 +234,12 @@ export class Curves {
     const [text, done] = this.bar.children;
     text.textContent = told;
     done.style.setProperty("--done", progress.asked / progress.total);
-    for (const [name, value] of [["max", progress.total], ["now", progress.asked], ["text", told]]) this.bar.setAttribute(`aria-value${name}`, value);
+    for (const [name, value] of [
+      ["max", progress.total],
+      ["now", progress.asked],
+      ["text", told],
+    ])
+      this.bar.setAttribute(`aria-value${name}`, value);
     return told;
   }
 
@@ -187,8 +262,18 @@ export class Curves {
     this.select.value = name;
     if (before?.answer === answer) return;
     const ends = endsOf(answer);
-    this.panels = ["most", "least"].map((order) => [order, new Panel(order, answer, this.shown.names, ends, (spec) => this.#point(spec))]);
-    this.body.replaceChildren(el("div", { class: "panels" }, this.panels.map(([, panel]) => panel.node)), this.#table(answer));
+    this.panels = ["most", "least"].map((order) => [
+      order,
+      new Panel(order, answer, this.shown.names, ends, (spec) => this.#point(spec)),
+    ]);
+    this.body.replaceChildren(
+      el(
+        "div",
+        { class: "panels" },
+        this.panels.map(([, panel]) => panel.node),
+      ),
+      this.#table(answer),
+    );
     this.mark(this.first, this.share);
     this.#pick();
   }
@@ -199,30 +284,57 @@ export class Curves {
     const cell = (value) => el("td", { class: "num" }, value);
     const row = ({ method, rank, most, least, gap, control }) => {
       const name = control ? BASELINE : (this.shown.names.get(method) ?? method);
-      const pick = el("button", { type: "button", "aria-pressed": "false", data: { spec: method }, on: { click: () => this.tool.set({ picked: this.tool.value.picked === method ? undefined : method }) } }, name);
+      const pick = el(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": "false",
+          data: { spec: method },
+          on: { click: () => this.tool.set({ picked: this.tool.value.picked === method ? undefined : method }) },
+        },
+        name,
+      );
       const hue = rows.findIndex((one) => one.method === method);
-      const point = control ? {} : { pointerenter: () => this.#point(method), pointerleave: () => this.#point(null), focusin: () => this.#point(method), focusout: () => this.#point(null) };
+      const point = control
+        ? {}
+        : {
+            pointerenter: () => this.#point(method),
+            pointerleave: () => this.#point(null),
+            focusin: () => this.#point(method),
+            focusout: () => this.#point(null),
+          };
       const mark = !control && hue < NAMED ? el("i", { class: `hue-${hue + 1}`, "aria-hidden": "true" }) : null;
       return el(
-        "tr", { on: point, ...(control ? { class: "baseline" } : { data: { spec: method } }) },
-        cell(control ? "–" : rank), el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick), cell(told(most)), cell(told(least)), cell(number(gap, 2)),
+        "tr",
+        { on: point, ...(control ? { class: "baseline" } : { data: { spec: method } }) },
+        cell(control ? "–" : rank),
+        el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick),
+        cell(told(most)),
+        cell(told(least)),
+        cell(number(gap, 2)),
       );
     };
     const head = ["rank", "method", "most first", "least first", "gap"].map((name) => el("th", { scope: "col" }, name));
     const caption = el("caption", { class: "hidden" }, `Areas under the curves of ${answer.target}, by ${answer.read}`);
-    return el("div", { class: "ranks", tabIndex: 0, role: "region", "aria-label": "Areas and ranks" }, el("table", {}, caption, el("thead", {}, el("tr", {}, head)), el("tbody", {}, answer.ranking.map(row))));
+    return el(
+      "div",
+      { class: "ranks", tabIndex: 0, role: "region", "aria-label": "Areas and ranks" },
+      el("table", {}, caption, el("thead", {}, el("tr", {}, head)), el("tbody", {}, answer.ranking.map(row))),
+    );
   }
 
   /** Single out a method in both panels and in the table. */
   #point(spec) {
     for (const [, panel] of this.panels) panel.point(spec);
-    for (const row of this.root.querySelectorAll("tr[data-spec]")) row.classList.toggle("pointed", row.dataset.spec === spec);
+    for (const row of this.root.querySelectorAll("tr[data-spec]"))
+      row.classList.toggle("pointed", row.dataset.spec === spec);
   }
 
   #pick() {
     const spec = this.tool.value.picked ?? null;
     for (const [, panel] of this.panels) panel.pick(spec);
-    for (const button of this.root.querySelectorAll("button[data-spec]")) button.setAttribute("aria-pressed", String(button.dataset.spec === spec));
+    for (const button of this.root.querySelectorAll("button[data-spec]"))
+      button.setAttribute("aria-pressed", String(button.dataset.spec === spec));
     this.onPick?.(spec);
   }
 }

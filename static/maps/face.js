@@ -7,7 +7,8 @@ import { paint } from "./heatmap.js";
 const WIDTH = 448; // pixels of the canvas; it is shown smaller
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-export const strongest = (scores) => scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
+export const strongest = (scores) =>
+  scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
 
 /** A score as it is shown: with its sign where the method has one. */
 export const shownScore = (map, i) => (map.signed ? signedNumber : number)(map.scores[i]);
@@ -50,8 +51,8 @@ export function followPointer(node, focus, grid) {
 
 export class Face {
   /**
-   * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the keyboard reached;
-   * `width` is that of the canvas in pixels.
+   * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the
+   * keyboard reached; `width` is that of the canvas in pixels.
    */
   constructor({ name, focus, view, onRead, width = WIDTH }) {
     this.name = name;
@@ -66,7 +67,13 @@ export class Face {
     this.canvas = el("canvas", { width, height: width });
     this.patch = el("div", { class: "patch", hidden: true });
     this.chip = new Chip();
-    this.node = el("div", { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" }, this.canvas, this.patch, this.chip.node);
+    this.node = el(
+      "div",
+      { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" },
+      this.canvas,
+      this.patch,
+      this.chip.node,
+    );
     this.node.style.aspectRatio = "1";
     followPointer(this.node, focus, () => this.map?.grid);
     this.node.addEventListener("keydown", (event) => this.#walk(event));
@@ -115,7 +122,9 @@ export class Face {
   describe() {
     const { map } = this;
     const best = map && strongest(map.scores);
-    const where = map ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.` : "not there yet";
+    const where = map
+      ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
+      : "not there yet";
     this.node.setAttribute("aria-label", `${this.name}: ${where}`);
   }
 
@@ -133,6 +142,8 @@ export class Face {
     } else return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
-    this.onRead?.(`${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`);
+    this.onRead?.(
+      `${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`,
+    );
   }
 }

@@ -2,7 +2,10 @@
 
 import { chosen, coloursOf, entry, place, table } from "../core/colour.js";
 
-/** The picture in calm grey, as a canvas of the given size: colours above it stay readable and keep their meaning. Enlarged pixels stay squares. */
+/**
+ * The picture in calm grey, as a canvas of the given size: colours above it stay readable and keep their meaning.
+ * Enlarged pixels stay squares.
+ */
 export function greyBase(image, width, height) {
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -19,13 +22,24 @@ export function greyBase(image, width, height) {
   return canvas;
 }
 
-/** Weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is Catmull and Rom's. */
+/**
+ * Weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is Catmull
+ * and Rom's.
+ */
 const KERNELS = {
   smooth: (u) => [0, 1 - u, u, 0],
-  bicubic: (u) => [-0.5 * u + u * u - 0.5 * u ** 3, 1 - 2.5 * u * u + 1.5 * u ** 3, 0.5 * u + 2 * u * u - 1.5 * u ** 3, -0.5 * u * u + 0.5 * u ** 3],
+  bicubic: (u) => [
+    -0.5 * u + u * u - 0.5 * u ** 3,
+    1 - 2.5 * u * u + 1.5 * u ** 3,
+    0.5 * u + 2 * u * u - 1.5 * u ** 3,
+    -0.5 * u * u + 0.5 * u ** 3,
+  ],
 };
 
-/** Put `fine` values in place of each along one axis; `at(k)` reads the values along it. What no neighbour has is never made up. */
+/**
+ * Put `fine` values in place of each along one axis; `at(k)` reads the values along it. What no neighbour has is never
+ * made up.
+ */
 function refine(count, fine, kernel, at, put) {
   for (let i = 0; i < count * fine; i++) {
     const place = (i + 0.5) / fine - 0.5;
@@ -37,17 +51,36 @@ function refine(count, fine, kernel, at, put) {
   }
 }
 
-/** Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge. */
+/**
+ * Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge.
+ */
 function refined(scores, [rows, columns], fine, kernel) {
   const wide = new Float64Array(rows * columns * fine);
   const whole = new Float64Array(rows * fine * columns * fine);
   const width = columns * fine;
-  for (let row = 0; row < rows; row++) refine(columns, fine, kernel, (k) => scores[row * columns + k], (i, value) => (wide[row * width + i] = value));
-  for (let column = 0; column < width; column++) refine(rows, fine, kernel, (k) => wide[k * width + column], (i, value) => (whole[i * width + column] = value));
+  for (let row = 0; row < rows; row++)
+    refine(
+      columns,
+      fine,
+      kernel,
+      (k) => scores[row * columns + k],
+      (i, value) => (wide[row * width + i] = value),
+    );
+  for (let column = 0; column < width; column++)
+    refine(
+      rows,
+      fine,
+      kernel,
+      (k) => wide[k * width + column],
+      (i, value) => (whole[i * width + column] = value),
+    );
   return whole;
 }
 
-/** Scores as they are drawn, and how many times as many they are along both axes: 1 where the view asks for no smoothing. */
+/**
+ * Scores as they are drawn, and how many times as many they are along both axes: 1 where the view asks for no
+ * smoothing.
+ */
 export function drawnScores(scores, grid, smoothing) {
   const kernel = KERNELS[smoothing];
   if (!kernel) return { fine: 1, scores };
@@ -56,8 +89,8 @@ export function drawnScores(scores, grid, smoothing) {
 }
 
 /**
- * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the colours;
- * `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
+ * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the
+ * colours; `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
  */
 export function paint(canvas, base, map, ends, view) {
   const context = canvas.getContext("2d");

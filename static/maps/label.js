@@ -8,7 +8,8 @@ import { withTerms } from "../help/terms.js";
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
 /** The name of a method, which leads to its page. */
-export const heading = (variant) => el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
+export const heading = (variant) =>
+  el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
 
 const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
 const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
@@ -16,15 +17,26 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
- * How a method did in the deletion test, in a line that says on what; of those that were not measured, that. The whole sentence is its
- * tooltip, and is read out.
+ * How a method did in the deletion test, in a line that says on what; of those that were not measured, that. The whole
+ * sentence is its tooltip, and is read out.
  */
 export function standingLine({ standing, family }) {
-  if (!standing) return el("p", { class: "standing" }, family === "control" ? "a random baseline: it knows nothing" : "not tested yet");
+  if (!standing)
+    return el(
+      "p",
+      { class: "standing" },
+      family === "control" ? "a random baseline: it knows nothing" : "not tested yet",
+    );
   const { rank, of, area, measured, model, random } = standing;
   const inputs = measured.replace(/ of .*|,.*/, ""); // "30 photos of ..., with ..."
   const title = `Not measured on your input: ${ordinal(rank)} of ${of} methods in the deletion test on ${measured}, with ${model}. The mean probability while the most relevant goes first is ${number(area)} with it and ${number(random)} with the random baseline. Smaller is better.`;
-  return el("p", { class: "standing", title }, el("b", {}, ordinal(rank)), ` of ${of}, tested on ${inputs}`, el("span", { class: "hidden" }, `. ${title}`));
+  return el(
+    "p",
+    { class: "standing", title },
+    el("b", {}, ordinal(rank)),
+    ` of ${of}, tested on ${inputs}`,
+    el("span", { class: "hidden" }, `. ${title}`),
+  );
 }
 
 /** What a method shows, in plain words; what the deletion test says of the map takes their place. */
@@ -37,7 +49,9 @@ export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
 
 /** What the engine found wrong with these maps, in plain words, once each. */
 export function warnings(maps) {
-  const equal = maps.filter((map) => map.range[0] === map.range[1]).map(() => "All scores are equal: this map tells nothing apart.");
+  const equal = maps
+    .filter((map) => map.range[0] === map.range[1])
+    .map(() => "All scores are equal: this map tells nothing apart.");
   return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
 }
 
@@ -49,7 +63,14 @@ export class Notes {
     this.show([]);
   }
   show(found) {
-    const warning = (text) => el("p", { class: "warning" }, el("span", { class: "sign", "aria-hidden": "true" }, "!"), el("span", { class: "hidden" }, "Warning: "), el("span", {}, text));
+    const warning = (text) =>
+      el(
+        "p",
+        { class: "warning" },
+        el("span", { class: "sign", "aria-hidden": "true" }, "!"),
+        el("span", { class: "hidden" }, "Warning: "),
+        el("span", {}, text),
+      );
     this.node.replaceChildren(...found.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
   }
 }
@@ -60,7 +81,19 @@ export const sameNote = (variant, same = SAME) => (variant.class_specific ? "" :
 /** Opens the fields of a method's options; null where it has none. */
 export const optionsButton = (variant) =>
   variant.options?.length
-    ? el("button", { type: "button", class: "options", "aria-label": `${variant.title}: options`, on: { click: (event) => event.target.dispatchEvent(new CustomEvent("options", { bubbles: true, detail: variant.spec })) } }, "options")
+    ? el(
+        "button",
+        {
+          type: "button",
+          class: "options",
+          "aria-label": `${variant.title}: options`,
+          on: {
+            click: (event) =>
+              event.target.dispatchEvent(new CustomEvent("options", { bubbles: true, detail: variant.spec })),
+          },
+        },
+        "options",
+      )
     : null;
 
 /** What the two ends of the colours stand for. */
@@ -74,7 +107,13 @@ export class Scale {
     this.high = el("span");
     this.ramp = el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` });
     const meaning = meaningOf({ signed }).map((text) => el("span", {}, text));
-    this.node = el("div", { class: "scale" }, this.ramp, el("div", { class: "meaning", "aria-hidden": "true" }, meaning), el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high));
+    this.node = el(
+      "div",
+      { class: "scale" },
+      this.ramp,
+      el("div", { class: "meaning", "aria-hidden": "true" }, meaning),
+      el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high),
+    );
     this.show(null);
   }
   /** `ends` null: not known yet. `view` says which colours. */
@@ -104,9 +143,13 @@ export class Facts {
     this.rows = [];
     if (!brief) line("rule", "How the signal travels back through the model", ruleName(variant.rule));
     this.range = line("range", "Smallest and largest score");
-    if (!brief) line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
+    if (!brief)
+      line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
     this.variant = variant;
-    this.sum = line("unexplained remainder", "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule");
+    this.sum = line(
+      "unexplained remainder",
+      "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
+    );
     this.precision = line("precision", "");
     this.precision.parentNode.hidden = true; // of maps of relevance alone
     this.time = line("time", "Seconds that this map took");
@@ -118,7 +161,10 @@ export class Facts {
     const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
-    if (map) this.sum.parentNode.title = total ? `The scores promise to add up to ${total}; they are off by this` : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
+    if (map)
+      this.sum.parentNode.title = total
+        ? `The scores promise to add up to ${total}; they are off by this`
+        : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
     const { precision } = map ?? {};
     this.precision.parentNode.hidden = !precision;
     this.precision.textContent = precision?.dtype ?? "–";
@@ -132,7 +178,20 @@ export class Take {
   id = null; // of the explanation that the map is from
   constructor(variant, menu, withPaper = true) {
     const href = withPaper && paperLink(variant.paper);
-    const paper = href && el("a", { class: "paper", href, title: variant.paper, rel: "noreferrer", target: "_blank", "aria-label": `${variant.title}: the paper` }, "paper");
+    const paper =
+      href &&
+      el(
+        "a",
+        {
+          class: "paper",
+          href,
+          title: variant.paper,
+          rel: "noreferrer",
+          target: "_blank",
+          "aria-label": `${variant.title}: the paper`,
+        },
+        "paper",
+      );
     this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, paper);
   }
 }

@@ -6,7 +6,9 @@ import { greyBase } from "./heatmap.js";
 const LONGEST = 1024; // pixels of the longer side
 const made = new Map(); // id of an explanation -> promise of its base
 
-/** The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none. */
+/**
+ * The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none.
+ */
 export function largeBase(id) {
   if (!made.has(id)) {
     const base = make(id);
@@ -18,9 +20,13 @@ export function largeBase(id) {
 }
 
 async function make(id) {
-  const [{ input }, original] = await Promise.all([getJSON(explanationPath(id)), loadImage(`${explanationPath(id)}/original.jpg`)]);
+  const [{ input }, original] = await Promise.all([
+    getJSON(explanationPath(id)),
+    loadImage(`${explanationPath(id)}/original.jpg`),
+  ]);
   const [x0, y0, x1, y1] = input.crop;
-  const fine = Math.min(original.naturalWidth / input.width, LONGEST / Math.max(x1 - x0, y1 - y0)); // pixels a pixel of the upload
+  // pixels a pixel of the upload
+  const fine = Math.min(original.naturalWidth / input.width, LONGEST / Math.max(x1 - x0, y1 - y0));
   const [width, height] = [x1 - x0, y1 - y0].map((side) => Math.max(1, Math.round(side * fine)));
   const cut = new OffscreenCanvas(width, height);
   const context = cut.getContext("2d");

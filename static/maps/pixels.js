@@ -1,4 +1,5 @@
-// A map of the pixels, where a method goes back to them: its numbers, and the switch between patches and pixels. Nothing is interpolated.
+// A map of the pixels, where a method goes back to them: its numbers, and the switch between patches and pixels.
+// Nothing is interpolated.
 
 import { getBytes, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -12,8 +13,18 @@ export function readNumpy(buffer) {
   const ascii = (from, to) => String.fromCharCode(...bytes.subarray(from, to));
   const start = 10 + new DataView(buffer).getUint16(8, true);
   const header = ascii(10, start);
-  if (ascii(0, 6) !== MAGIC || bytes[6] !== 1 || !header.includes("'<f4'") || !header.includes("'fortran_order': False")) throw new Error("This is no NumPy file of float32.");
-  const shape = /'shape': \(([^)]*)\)/.exec(header)[1].split(",").filter((n) => n.trim()).map(Number);
+  if (
+    ascii(0, 6) !== MAGIC ||
+    bytes[6] !== 1 ||
+    !header.includes("'<f4'") ||
+    !header.includes("'fortran_order': False")
+  )
+    throw new Error("This is no NumPy file of float32.");
+  const shape = /'shape': \(([^)]*)\)/
+    .exec(header)[1]
+    .split(",")
+    .filter((n) => n.trim())
+    .map(Number);
   return { shape, values: new Float32Array(buffer.slice(start)) };
 }
 
@@ -40,15 +51,26 @@ export const withoutPixels = (variant) =>
 /** Patches or pixels: two buttons, for all plates that have both. Hidden where a map has no pixels. */
 export class LevelSwitch {
   constructor(view, name) {
-    const button = (level) => el("button", { type: "button", "aria-pressed": "false", data: { level }, on: { click: () => view.set({ level }) } }, level);
+    const button = (level) =>
+      el(
+        "button",
+        { type: "button", "aria-pressed": "false", data: { level }, on: { click: () => view.set({ level }) } },
+        level,
+      );
     this.view = view;
-    this.node = el("div", { class: "level", role: "group", "aria-label": `${name}: resolution`, hidden: true }, button("patches"), button("pixels"));
+    this.node = el(
+      "div",
+      { class: "level", role: "group", "aria-label": `${name}: resolution`, hidden: true },
+      button("patches"),
+      button("pixels"),
+    );
   }
   show(map) {
     this.node.hidden = !map?.pixels;
     this.mark();
   }
   mark() {
-    for (const button of this.node.children) button.setAttribute("aria-pressed", String(button.dataset.level === this.view.value.level));
+    for (const button of this.node.children)
+      button.setAttribute("aria-pressed", String(button.dataset.level === this.view.value.level));
   }
 }

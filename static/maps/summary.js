@@ -3,12 +3,25 @@
 import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./face.js";
 
-export const NINTHS = ["in the upper left", "at the top", "in the upper right", "at the left", "in the centre", "at the right", "in the lower left", "at the bottom", "in the lower right"];
+export const NINTHS = [
+  "in the upper left",
+  "at the top",
+  "in the upper right",
+  "at the left",
+  "in the centre",
+  "at the right",
+  "in the lower left",
+  "at the bottom",
+  "in the lower right",
+];
 const SPREAD = 0.2; // a ninth of the picture with less than this share is no place to point at
 const AGAINST = 0.1; // evidence against is told from this share of all evidence on
 const TOLD = 3; // words named on each side
 
-/** The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is nothing to share. */
+/**
+ * The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is
+ * nothing to share.
+ */
 export function ninths(weights, [rows, columns]) {
   const sums = new Float64Array(9);
   weights.forEach((weight, i) => {
@@ -45,11 +58,15 @@ export function pictureInWords(map) {
   const found = place(weights, grid);
   const what = signed ? `evidence for ${target}` : "strength";
   if (!found) return `Nothing speaks for ${target}. ${last}`;
-  const where = found.share < SPREAD ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it` : `${percent(found.share)} of the ${what} lies ${found.name}`;
+  const where =
+    found.share < SPREAD
+      ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it`
+      : `${percent(found.share)} of the ${what} lies ${found.name}`;
   const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
-  if (signed && share >= AGAINST) parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid).name}.`);
+  if (signed && share >= AGAINST)
+    parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid).name}.`);
   return [...parts, last].join(" ");
 }
 
@@ -59,7 +76,12 @@ const sum = (values) => values.reduce((a, b) => a + b, 0);
 export function textInWords(units, { signed, target }) {
   if (units.length && units.every(({ value }) => value === units[0].value)) return "All words have the same score.";
   const name = ({ text, value }) => `“${text}” ${(signed ? signedNumber : number)(value)}`;
-  const side = (sign) => units.filter(({ value }) => sign * value > 0).sort((a, b) => sign * (b.value - a.value)).slice(0, TOLD).map(name);
+  const side = (sign) =>
+    units
+      .filter(({ value }) => sign * value > 0)
+      .sort((a, b) => sign * (b.value - a.value))
+      .slice(0, TOLD)
+      .map(name);
   const list = (names) => (names.length ? names.join(", ") : "nothing");
   if (!signed) return `Strongest: ${list(side(1))}.`;
   return `Strongest for ${target}: ${list(side(1))}. Against: ${list(side(-1))}.`;
@@ -67,7 +89,10 @@ export function textInWords(units, { signed, target }) {
 
 let count = 0;
 
-/** The sentence under a plate, and what a screen reader hears of its map. It is shown where the plates are told in words. */
+/**
+ * The sentence under a plate, and what a screen reader hears of its map. It is shown where the plates are told in
+ * words.
+ */
 export class Told {
   /** `node` is what the sentence describes. */
   constructor(node) {

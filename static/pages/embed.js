@@ -1,4 +1,5 @@
-// A finished explanation, to be looked at inside another page: nothing is asked of the model, and nothing can be changed.
+// A finished explanation, to be looked at inside another page: nothing is asked of the model, and nothing can be
+// changed.
 
 import { explanationPath, getJSON, loadImage, Problem } from "../core/api.js";
 import { byId, percent, say, showProblem } from "../core/dom.js";
@@ -13,14 +14,22 @@ const SIDE = 448; // pixels of the grey base
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
 const { id } = byId("main").dataset;
 const asked = readAddress();
-const stores = { view: new Store(asked.view), focus: new Store({ at: -1, locked: false }), onRead: (text) => say("reading", text) };
+const stores = {
+  view: new Store(asked.view),
+  focus: new Store({ at: -1, locked: false }),
+  onRead: (text) => say("reading", text),
+};
 
 /** What the maps for a target are drawn on: the grey picture, or a text with its words. */
 async function basesOf({ input, prompts, windows }) {
   const laid = (read) => ({ text: read.text, units: unitsOf(read, asked.view.grain), windows });
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
-  const grey = greyBase(await loadImage(`${explanationPath(id)}/input.png`), SIDE, Math.round((SIDE * (input.crop[3] - input.crop[1])) / (input.crop[2] - input.crop[0])));
+  const grey = greyBase(
+    await loadImage(`${explanationPath(id)}/input.png`),
+    SIDE,
+    Math.round((SIDE * (input.crop[3] - input.crop[1])) / (input.crop[2] - input.crop[0])),
+  );
   return () => grey;
 }
 
@@ -40,17 +49,32 @@ function plateOf(map, base, several) {
 try {
   const [found, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
   learnRules(rules);
-  if (found.state !== "done") throw new Problem({ title: "Not finished", detail: `This explanation is ${found.state}.`, send: "Embed it once it is done" });
+  if (found.state !== "done")
+    throw new Problem({
+      title: "Not finished",
+      detail: `This explanation is ${found.state}.`,
+      send: "Embed it once it is done",
+    });
   const baseOf = await basesOf(found);
   const maps = found.maps.filter(({ method }) => !asked.methods.length || asked.methods.includes(method));
   const plates = maps.map((map) => plateOf(map, baseOf(map.target), found.targets.length > 1));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
   colourAll(plates, asked.view.scale);
   byId("answer").textContent = found.title ?? `What made it say “${spokenAll(found.targets)}”`;
-  const sure = found.targets.map((target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`);
+  const sure = found.targets.map(
+    (target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`,
+  );
   byId("about").textContent = [found.model, ...sure].join(" · ");
-  const kind = found.input.kind === "text" ? "text" : found.top.some(({ prompt }) => prompt !== undefined && prompt !== null) ? "clip" : "image";
+  const kind =
+    found.input.kind === "text"
+      ? "text"
+      : found.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
+        ? "clip"
+        : "image";
   byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
 } catch (problem) {
-  showProblem(byId("problem"), problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem) });
+  showProblem(
+    byId("problem"),
+    problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem) },
+  );
 }

@@ -28,32 +28,68 @@ function record(told) {
   const name = told.title ?? answer(told);
   const first = told.targets?.[0];
   const sure = first?.probability === undefined ? null : el("span", { class: "num" }, percent(first.probability));
-  const view = told.thumbnail ? el("img", { src: told.thumbnail, alt: "", loading: "lazy" }) : el("span", { class: "excerpt" }, told.excerpt ?? "");
+  const view = told.thumbnail
+    ? el("img", { src: told.thumbnail, alt: "", loading: "lazy" })
+    : el("span", { class: "excerpt" }, told.excerpt ?? "");
   const box = el("input", { type: "checkbox", on: { change: () => tick(told, box.checked) } });
-  const naming = namingField(() => told, (title) => {
-    told.title = title ?? undefined;
-    const renamed = record(told);
-    node.replaceWith(renamed);
-    renamed.querySelector("h2 a").focus();
-  });
+  const naming = namingField(
+    () => told,
+    (title) => {
+      told.title = title ?? undefined;
+      const renamed = record(told);
+      node.replaceWith(renamed);
+      renamed.querySelector("h2 a").focus();
+    },
+  );
   naming.button.setAttribute("aria-label", `Name ${name}`);
   const node = el(
-    "li", { class: "record", data: { id: told.id } },
+    "li",
+    { class: "record", data: { id: told.id } },
     el("a", { class: "pane", href: link(told), "aria-label": `Open: ${name}` }, view),
     el("h2", {}, el("a", { href: link(told) }, name), sure),
     told.title ? el("p", {}, answer(told)) : null,
-    el("p", { class: "quiet" }, titles.get(told.model) ?? told.model, told.state === "done" ? `, ${count(told.maps, "map")}` : `, ${UNFINISHED[told.state]}`),
+    el(
+      "p",
+      { class: "quiet" },
+      titles.get(told.model) ?? told.model,
+      told.state === "done" ? `, ${count(told.maps, "map")}` : `, ${UNFINISHED[told.state]}`,
+    ),
     el("p", { class: "quiet" }, el("time", { dateTime: told.created }, when(told.created))),
-    el("div", { class: "acts" }, el("label", {}, box, "compare"), naming.button, remover(told, name, () => node)), naming.form,
+    el(
+      "div",
+      { class: "acts" },
+      el("label", {}, box, "compare"),
+      naming.button,
+      remover(told, name, () => node),
+    ),
+    naming.form,
   );
   return node;
 }
 
 /** Delete, asked twice. */
 function remover(told, name, node) {
-  const sure = el("button", { type: "button", class: "plain", hidden: true, "aria-label": `Delete ${name} for good`, on: { click: () => remove(told, node()) } }, "Delete for good");
-  const keep = el("button", { type: "button", class: "plain", hidden: true, "aria-label": `Keep ${name}`, on: { click: () => ask(false) } }, "Keep");
-  const first = el("button", { type: "button", class: "plain", "aria-label": `Delete ${name}`, on: { click: () => ask(true) } }, "Delete");
+  const sure = el(
+    "button",
+    {
+      type: "button",
+      class: "plain",
+      hidden: true,
+      "aria-label": `Delete ${name} for good`,
+      on: { click: () => remove(told, node()) },
+    },
+    "Delete for good",
+  );
+  const keep = el(
+    "button",
+    { type: "button", class: "plain", hidden: true, "aria-label": `Keep ${name}`, on: { click: () => ask(false) } },
+    "Keep",
+  );
+  const first = el(
+    "button",
+    { type: "button", class: "plain", "aria-label": `Delete ${name}`, on: { click: () => ask(true) } },
+    "Delete",
+  );
   const ask = (on) => {
     [sure.hidden, keep.hidden, first.hidden] = [!on, !on, on];
     (on ? keep : first).focus();
@@ -81,12 +117,22 @@ function tick(told, on) {
   const two = [...ticked.values()];
   const alike = two.length === 2 && two[0].page === two[1].page && two.every(({ state }) => state === "done");
   byId("compare").disabled = !alike;
-  byId("chosen").textContent = two.length < 2 ? "Tick two to see them side by side." : two.length > 2 ? "Tick no more than two." : alike ? "" : "Tick two finished ones of the same page.";
+  byId("chosen").textContent =
+    two.length < 2
+      ? "Tick two to see them side by side."
+      : two.length > 2
+        ? "Tick no more than two."
+        : alike
+          ? ""
+          : "Tick two finished ones of the same page.";
 }
 
 function tell(before = "") {
   const rest = left.length ? `, ${left.length} more` : "";
-  say("status", `${before} ${shown || left.length ? `${count(shown, "explanation")}${rest}` : "Nothing is here yet: explain a picture or a text first."}`.trim());
+  say(
+    "status",
+    `${before} ${shown || left.length ? `${count(shown, "explanation")}${rest}` : "Nothing is here yet: explain a picture or a text first."}`.trim(),
+  );
 }
 
 /** Show the next ones; those that the server has forgotten leave the list, with a word. */
@@ -97,9 +143,11 @@ async function next() {
   drop(...gone);
   gone.forEach(forget);
   const broken = found.find(({ reason }) => reason && reason.status !== 404);
-  if (broken) showProblem(byId("problem"), broken.reason instanceof Problem ? broken.reason : { detail: String(broken.reason) });
+  if (broken)
+    showProblem(byId("problem"), broken.reason instanceof Problem ? broken.reason : { detail: String(broken.reason) });
   const known = found.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
-  const told = known.filter(({ state }) => state !== "cancelled"); // a question that was taken back has no answer to look at
+  // a question that was taken back has no answer to look at
+  const told = known.filter(({ state }) => state !== "cancelled");
   for (const { id } of known.filter((one) => !told.includes(one))) {
     drop(id);
     forget(id);

@@ -1,4 +1,5 @@
-// The first page: it takes a picture, a prompt or a sentence at once, shows two methods on one photo, and three findings to look at.
+// The first page: it takes a picture, a prompt or a sentence at once, shows two methods on one photo, and three
+// findings to look at.
 
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
 import { limits } from "../core/colour.js";
@@ -13,7 +14,10 @@ const SIDE = 672; // pixels of the live plate
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const LAST = ["done", "failed", "cancelled"];
 
-const loaded = Promise.all([getJSON("/api/models"), getJSON("/api/samples")]).then(([{ models }, { samples }]) => ({ models, samples }));
+const loaded = Promise.all([getJSON("/api/models"), getJSON("/api/samples")]).then(([{ models }, { samples }]) => ({
+  models,
+  samples,
+}));
 
 /** The model that answers what people bring: of photos the one made for them. */
 const modelFor = (models, kind) => {
@@ -38,7 +42,10 @@ async function ask(page, kind, fields) {
     location.href = `${page}?id=${encodeURIComponent(id)}`;
   } catch (problem) {
     say("status", "");
-    showProblem(byId("ask-problem"), problem.detail ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+    showProblem(
+      byId("ask-problem"),
+      problem.detail ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
+    );
   }
 }
 
@@ -68,13 +75,20 @@ async function hang(sample, models) {
   const model = models.find(({ name }) => name === sample.model) ?? modelFor(models, "image");
   const fields = { model: model.name, image: await getBlob(sample.image), methods: [BEFORE, SHOWN] };
   const { id } = await createExplanation(fields);
-  await new Promise((resolve) => follow(`${explanationPath(id)}/events`, { done: resolve, failed: resolve, cancelled: resolve }, LAST, resolve));
+  await new Promise((resolve) =>
+    follow(`${explanationPath(id)}/events`, { done: resolve, failed: resolve, cancelled: resolve }, LAST, resolve),
+  );
   const found = await getJSON(explanationPath(id));
   const picture = await loadImage(`${explanationPath(id)}/input.png`);
   const base = greyBase(picture, SIDE, SIDE);
   const sheets = [SHOWN, BEFORE].map((spec) => {
     const map = found.maps.find(({ method }) => method === spec);
-    const canvas = el("canvas", { width: SIDE, height: SIDE, role: "img", "aria-label": `What made the model say ${map.target}, by ${map.title}` });
+    const canvas = el("canvas", {
+      width: SIDE,
+      height: SIDE,
+      role: "img",
+      "aria-label": `What made the model say ${map.target}, by ${map.title}`,
+    });
     paint(canvas, base, map, limits([map.scores], map.signed), VIEW);
     return { canvas, map };
   });
@@ -92,14 +106,22 @@ async function hang(sample, models) {
   sweep.addEventListener("input", show);
   show();
   const [first] = found.top;
-  byId("live-says").replaceChildren(`${model.title} says `, el("q", {}, first.label), `, ${percent(first.probability)}. What made it? `, el("a", { href: `/image?sample=${encodeURIComponent(sample.id)}` }, "All methods"));
+  byId("live-says").replaceChildren(
+    `${model.title} says `,
+    el("q", {}, first.label),
+    `, ${percent(first.probability)}. What made it? `,
+    el("a", { href: `/image?sample=${encodeURIComponent(sample.id)}` }, "All methods"),
+  );
   byId("live").setAttribute("aria-busy", "false");
   return found;
 }
 
 const query = (path, entries) => `${path}?${new URLSearchParams(entries)}`;
 
-/** The next class of an answer that is another kind of thing: the maps of two sorts of cat hardly differ. Else the next class. */
+/**
+ * The next class of an answer that is another kind of thing: the maps of two sorts of cat hardly differ. Else the next
+ * class.
+ */
 async function otherClass({ model, top, targets }) {
   const { classes = [] } = await getJSON(modelPath(model));
   const groups = new Map(classes.map(({ label, group }) => [label, group]));
@@ -110,16 +132,45 @@ async function otherClass({ model, top, targets }) {
 /** Findings that anybody can check: each leads to the page in exactly that state. */
 async function findings(sample, found) {
   const { targets } = found;
-  const asked = [["sample", sample.id], ["target", targets[0].label]];
+  const asked = [
+    ["sample", sample.id],
+    ["target", targets[0].label],
+  ];
   const other = await otherClass(found);
   return [
-    ["Attention does not know what is asked", `Raw attention shows the same map for “${targets[0].label}” and for “${other.label}”.`, query("/image", [...asked, ["target", other.label], ["methods", BEFORE], ["methods", SHOWN]])],
-    ["A map can be put to the test", "Take away what a good map points at, and the answer falls. Take as much at random, and it holds out longer.", query("/image", [...asked, ["methods", SHOWN], ["methods", "random"], ["gone", "20"], ["open", "test"]])],
-    ["Some maps know no against", "In a review full of praise one dark word speaks against. Attention cannot say so: it only knows strength.", query("/text", [["methods", BEFORE], ["methods", SHOWN]])],
+    [
+      "Attention does not know what is asked",
+      `Raw attention shows the same map for “${targets[0].label}” and for “${other.label}”.`,
+      query("/image", [...asked, ["target", other.label], ["methods", BEFORE], ["methods", SHOWN]]),
+    ],
+    [
+      "A map can be put to the test",
+      "Take away what a good map points at, and the answer falls. Take as much at random, and it holds out longer.",
+      query("/image", [...asked, ["methods", SHOWN], ["methods", "random"], ["gone", "20"], ["open", "test"]]),
+    ],
+    [
+      "Some maps know no against",
+      "In a review full of praise one dark word speaks against. Attention cannot say so: it only knows strength.",
+      query("/text", [
+        ["methods", BEFORE],
+        ["methods", SHOWN],
+      ]),
+    ],
   ];
 }
 
-const card = ([title, text, href]) => el("li", {}, el("a", { href }, el("h3", {}, title), el("p", {}, text), el("span", { class: "look", "aria-hidden": "true" }, "Look")));
+const card = ([title, text, href]) =>
+  el(
+    "li",
+    {},
+    el(
+      "a",
+      { href },
+      el("h3", {}, title),
+      el("p", {}, text),
+      el("span", { class: "look", "aria-hidden": "true" }, "Look"),
+    ),
+  );
 
 try {
   const { models, samples } = await loaded;

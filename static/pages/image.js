@@ -9,7 +9,8 @@ import { partButton, seenBase, Specimen } from "../inputs/specimen.js";
 import { ClassPage } from "../workbench/classpage.js";
 
 // a sample names a class of the model that it was made for; another model is asked for its own top class
-const targetOf = (sample) => (bench.models.fitting(sample.model, bench.question.model) === sample.model && sample.target ? [sample.target] : null);
+const targetOf = (sample) =>
+  bench.models.fitting(sample.model, bench.question.model) === sample.model && sample.target ? [sample.target] : null;
 const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
 const openSample = (sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 

@@ -1,4 +1,5 @@
-// The Leaderboard page: methods by metrics of a run, sorted by any column; a figure opens its examples; two metrics against each other.
+// The Leaderboard page: methods by metrics of a run, sorted by any column; a figure opens its examples; two metrics
+// against each other.
 
 import { getJSON } from "../core/api.js";
 import { byId, count, el, number, say, showProblem } from "../core/dom.js";
@@ -28,7 +29,10 @@ const shown = (value, unit) => (value === null ? "–" : unit === "share" ? numb
 
 const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
 
-/** The methods of a run in the order of a column; those without a value come last, and so does a tie in the order of the run. */
+/**
+ * The methods of a run in the order of a column; those without a value come last, and so does a tie in the order of the
+ * run.
+ */
 function sorted(run, column, reversed) {
   const metric = run.metrics.find((one) => one.name === column);
   const specs = run.methods.map((one) => one.spec);
@@ -47,7 +51,14 @@ function interval(figure, ends) {
   const at = (value) => (ends[1] > ends[0] ? (BAR.width * (value - ends[0])) / (ends[1] - ends[0]) : BAR.width / 2);
   const middle = BAR.height / 2;
   return svg(
-    "svg", { class: "interval", width: BAR.width, height: BAR.height, viewBox: `0 0 ${BAR.width} ${BAR.height}`, "aria-hidden": "true" },
+    "svg",
+    {
+      class: "interval",
+      width: BAR.width,
+      height: BAR.height,
+      viewBox: `0 0 ${BAR.width} ${BAR.height}`,
+      "aria-hidden": "true",
+    },
     svg("line", { x1: at(figure.low), x2: at(figure.high), y1: middle, y2: middle }),
     svg("circle", { cx: at(figure.value), cy: middle, r: 2.5 }),
   );
@@ -60,12 +71,22 @@ function endsOf(run, metric) {
 
 function cell(run, metric, spec, ends) {
   const figure = run.results[metric.name][spec];
-  if (figure.value === null) return el("td", {}, el("span", { class: "quiet", title: "This metric has no meaning for this method" }, "–"));
+  if (figure.value === null)
+    return el("td", {}, el("span", { class: "quiet", title: "This metric has no meaning for this method" }, "–"));
   const tied = figure.tied ? ", cannot be told from the best" : "";
   const label = `${metric.title} of ${spec}: ${shown(figure.value, metric.unit)}${unitOf(metric)}, interval ${shown(figure.low, metric.unit)} to ${shown(figure.high, metric.unit)}${tied}`;
-  const text = [shown(figure.value, metric.unit), figure.tied ? el("span", { class: "star", "aria-hidden": "true" }, "*") : null];
+  const text = [
+    shown(figure.value, metric.unit),
+    figure.tied ? el("span", { class: "star", "aria-hidden": "true" }, "*") : null,
+  ];
   const open = () => showExamples(run, metric, spec);
-  const asks = { type: "button", class: "figure", "aria-label": `${label}. Show examples`, title: `${label}. Show examples`, on: { click: open } };
+  const asks = {
+    type: "button",
+    class: "figure",
+    "aria-label": `${label}. Show examples`,
+    title: `${label}. Show examples`,
+    on: { click: open },
+  };
   const value = run.shows_inputs ? el("button", asks, text) : el("span", { class: "figure", title: label }, text);
   return el("td", { class: figure.tied ? "tied" : "", data: { metric: metric.name } }, value, interval(figure, ends));
 }
@@ -76,24 +97,51 @@ function table(run) {
   const sort = (name) => {
     remember({ sort: name, order: name === column && !reversed ? "reversed" : null });
     drawTable(run);
-    byId("figures").querySelector(`[data-sort="${CSS.escape(name)}"]`).focus();
+    byId("figures")
+      .querySelector(`[data-sort="${CSS.escape(name)}"]`)
+      .focus();
   };
   const head = (name, title, note) => {
     const chosen = name === column;
     const falling = run.metrics.find((one) => one.name === name)?.direction !== "lower";
     const direction = name === "method" ? !reversed : falling === reversed;
     return el(
-      "th", { scope: "col", "aria-sort": chosen ? (direction ? "ascending" : "descending") : null },
-      el("button", { type: "button", class: "sort", data: { sort: name }, title: note, on: { click: () => sort(name) } }, title),
+      "th",
+      { scope: "col", "aria-sort": chosen ? (direction ? "ascending" : "descending") : null },
+      el(
+        "button",
+        { type: "button", class: "sort", data: { sort: name }, title: note, on: { click: () => sort(name) } },
+        title,
+      ),
     );
   };
-  const heads = [head("method", "Method", "Sort by name"), ...run.metrics.map((one) => head(one.name, `${one.title}${unitOf(one)} ${ARROWS[one.direction] ?? ""}`, `${one.description} ${BETTER[one.direction] ?? ""}`))];
+  const heads = [
+    head("method", "Method", "Sort by name"),
+    ...run.metrics.map((one) =>
+      head(
+        one.name,
+        `${one.title}${unitOf(one)} ${ARROWS[one.direction] ?? ""}`,
+        `${one.description} ${BETTER[one.direction] ?? ""}`,
+      ),
+    ),
+  ];
   const titles = new Map(run.methods.map((one) => [one.spec, one]));
   const ends = new Map(run.metrics.map((one) => [one.name, endsOf(run, one)]));
   const rows = sorted(run, column, reversed).map((spec) => {
     const { title, by, year } = titles.get(spec);
-    const name = el("th", { scope: "row" }, el("a", { href: `/methods/${spec.split(/[:?]/)[0]}` }, title), el("code", {}, spec), el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")));
-    return el("tr", { data: { spec } }, name, run.metrics.map((one) => cell(run, one, spec, ends.get(one.name))));
+    const name = el(
+      "th",
+      { scope: "row" },
+      el("a", { href: `/methods/${spec.split(/[:?]/)[0]}` }, title),
+      el("code", {}, spec),
+      el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")),
+    );
+    return el(
+      "tr",
+      { data: { spec } },
+      name,
+      run.metrics.map((one) => cell(run, one, spec, ends.get(one.name))),
+    );
   });
   return el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows));
 }
@@ -104,13 +152,27 @@ function drawTable(run) {
 
 /** The words of a text, each on a ground as strong as its score; underlined too, dotted where it speaks against. */
 function words(list) {
-  return el("p", { class: "words" }, list.flatMap(({ text, score }) => [el("span", { class: `${score < 0 ? "against" : "for"} s${Math.round(4 * Math.abs(score))}` }, text), " "]));
+  return el(
+    "p",
+    { class: "words" },
+    list.flatMap(({ text, score }) => [
+      el("span", { class: `${score < 0 ? "against" : "for"} s${Math.round(4 * Math.abs(score))}` }, text),
+      " ",
+    ]),
+  );
 }
 
 function example(run, metric, one, end) {
   const about = `${end}: ${shown(one.value, metric.unit)}${unitOf(metric)}`;
-  const map = one.words ? words(one.words) : el("img", { src: one.image, width: 160, height: 160, alt: `Map on ${one.name}, explained as ${one.target}` });
-  return el("figure", {}, map, el("figcaption", {}, about, el("br"), el("span", { class: "quiet" }, `${one.target} · ${one.name}`)));
+  const map = one.words
+    ? words(one.words)
+    : el("img", { src: one.image, width: 160, height: 160, alt: `Map on ${one.name}, explained as ${one.target}` });
+  return el(
+    "figure",
+    {},
+    map,
+    el("figcaption", {}, about, el("br"), el("span", { class: "quiet" }, `${one.target} · ${one.name}`)),
+  );
 }
 
 async function showExamples(run, metric, spec) {
@@ -120,8 +182,25 @@ async function showExamples(run, metric, spec) {
     const path = `/api/leaderboard/${encodeURIComponent(run.id)}/examples?metric=${encodeURIComponent(metric.name)}&method=${encodeURIComponent(spec)}`;
     const found = await getJSON(path);
     const figures = ["best", "worst"].flatMap((end) => found[end].map((one) => example(run, metric, one, end)));
-    const close = el("button", { type: "button", class: "act plain", on: { click: () => { place.replaceChildren(); remember({ metric: null, method: null }); } } }, "Close");
-    place.replaceChildren(el("h2", { tabIndex: -1 }, `${metric.title} of ${spec}: where it did best and worst`), el("div", { class: "cases" }, figures), close);
+    const close = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        on: {
+          click: () => {
+            place.replaceChildren();
+            remember({ metric: null, method: null });
+          },
+        },
+      },
+      "Close",
+    );
+    place.replaceChildren(
+      el("h2", { tabIndex: -1 }, `${metric.title} of ${spec}: where it did best and worst`),
+      el("div", { class: "cases" }, figures),
+      close,
+    );
     place.querySelector("h2").focus();
   } catch (problem) {
     showProblem(place, problem);
@@ -146,7 +225,9 @@ function points(run, specs, axes, at) {
 
 /** Two metrics against each other, a point a method. */
 function plot(run, axes) {
-  const specs = run.methods.map((one) => one.spec).filter((spec) => axes.every((one) => run.results[one.name][spec].value !== null));
+  const specs = run.methods
+    .map((one) => one.spec)
+    .filter((spec) => axes.every((one) => run.results[one.name][spec].value !== null));
   if (!specs.length) return el("p", {}, "No method has a value for both metrics.");
   const spans = axes.map((one) => {
     const values = specs.map((spec) => run.results[one.name][spec].value);
@@ -163,28 +244,56 @@ function plot(run, axes) {
       svg("text", { x: PLOT.left - 6, y: at.y(y) + 4, class: "tick end" }, shown(y, axes[1].unit)),
     ];
   });
-  const frame = svg("path", { class: "axes", d: `M${PLOT.left} ${PLOT.top}V${PLOT.height - PLOT.bottom}H${PLOT.width - PLOT.right}` });
+  const frame = svg("path", {
+    class: "axes",
+    d: `M${PLOT.left} ${PLOT.top}V${PLOT.height - PLOT.bottom}H${PLOT.width - PLOT.right}`,
+  });
   const label = `${axes[1].title} against ${axes[0].title}, a point for each of ${count(specs.length, "method")}`;
-  return svg("svg", { role: "img", "aria-label": label, viewBox: `0 0 ${PLOT.width + 120} ${PLOT.height}`, class: "plot" }, frame, ticks, points(run, specs, axes, at));
+  return svg(
+    "svg",
+    { role: "img", "aria-label": label, viewBox: `0 0 ${PLOT.width + 120} ${PLOT.height}`, class: "plot" },
+    frame,
+    ticks,
+    points(run, specs, axes, at),
+  );
 }
 
 function scatter(run) {
   const place = byId("scatter");
   place.hidden = run.metrics.length < 2;
   if (place.hidden) return;
-  const names = [state.get("x"), state.get("y")].map((name, i) => (run.metrics.some((one) => one.name === name) ? name : run.metrics[Math.min(i, run.metrics.length - 1)].name));
-  const drawing = el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Two metrics against each other" });
-  const draw = () => drawing.replaceChildren(plot(run, names.map((name) => run.metrics.find((one) => one.name === name))));
+  const names = [state.get("x"), state.get("y")].map((name, i) =>
+    run.metrics.some((one) => one.name === name) ? name : run.metrics[Math.min(i, run.metrics.length - 1)].name,
+  );
+  const drawing = el("div", {
+    class: "scroll",
+    tabIndex: 0,
+    role: "region",
+    "aria-label": "Two metrics against each other",
+  });
+  const draw = () =>
+    drawing.replaceChildren(
+      plot(
+        run,
+        names.map((name) => run.metrics.find((one) => one.name === name)),
+      ),
+    );
   const select = (i, label) => {
     const change = (event) => {
       names[i] = event.target.value;
       remember({ x: names[0], y: names[1] });
       draw();
     };
-    const options = run.metrics.map((one) => el("option", { value: one.name, selected: one.name === names[i] }, one.title));
+    const options = run.metrics.map((one) =>
+      el("option", { value: one.name, selected: one.name === names[i] }, one.title),
+    );
     return el("label", {}, label, el("select", { on: { change } }, options));
   };
-  place.replaceChildren(el("h2", {}, "Two metrics against each other"), el("div", { class: "choice" }, select(0, "across "), select(1, "up ")), drawing);
+  place.replaceChildren(
+    el("h2", {}, "Two metrics against each other"),
+    el("div", { class: "choice" }, select(0, "across "), select(1, "up ")),
+    drawing,
+  );
   draw();
 }
 
@@ -193,7 +302,14 @@ function definitions(run) {
   place.hidden = false;
   const rows = run.metrics.flatMap((one) => [
     el("dt", {}, `${one.title} ${ARROWS[one.direction] ?? ""}`),
-    el("dd", {}, `${one.description} `, one.source ? el("span", { class: "quiet" }, `${one.source.authors}, ${one.source.year}: ${one.source.title}`) : null),
+    el(
+      "dd",
+      {},
+      `${one.description} `,
+      one.source
+        ? el("span", { class: "quiet" }, `${one.source.authors}, ${one.source.year}: ${one.source.title}`)
+        : null,
+    ),
   ]);
   place.replaceChildren(el("h2", {}, "What the metrics measure"), el("dl", {}, rows));
 }
@@ -201,7 +317,10 @@ function definitions(run) {
 function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
   const how = plan.how ? `tokens ${plan.how}` : "tokens taken away as suits the model";
-  say("status", `${count(inputs, "input")} of ${dataset.title}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`);
+  say(
+    "status",
+    `${count(inputs, "input")} of ${dataset.title}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
+  );
   byId("choice").querySelector("code")?.remove();
   if (command) byId("choice").append(el("code", {}, command));
 }
@@ -216,7 +335,8 @@ function show(run) {
 }
 
 /** What is said where no run is known. */
-const EMPTY = "No run is known yet. Measure one with vitrine evaluate, and start the server with --runs and the folder of the run.";
+const EMPTY =
+  "No run is known yet. Measure one with vitrine evaluate, and start the server with --runs and the folder of the run.";
 
 /** Fill the choice of runs, and show the one called `wanted`, else the first. */
 async function load(wanted) {

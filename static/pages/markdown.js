@@ -19,12 +19,26 @@ function inline(text) {
   return [...parts, text.slice(at)];
 }
 
-const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => inline(cell.trim()));
+const cells = (line) =>
+  line
+    .trim()
+    .replace(/^\||\|$/g, "")
+    .split("|")
+    .map((cell) => inline(cell.trim()));
 
 function tableOf(lines) {
   const [head, , ...body] = lines;
-  const row = (tag) => (line) => el("tr", {}, cells(line).map((cell) => el(tag, {}, cell)));
-  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, row("th")(head)), el("tbody", {}, body.map(row("td")))));
+  const row = (tag) => (line) =>
+    el(
+      "tr",
+      {},
+      cells(line).map((cell) => el(tag, {}, cell)),
+    );
+  return el(
+    "div",
+    { class: "scroll" },
+    el("table", {}, el("thead", {}, row("th")(head)), el("tbody", {}, body.map(row("td")))),
+  );
 }
 
 function listOf(lines) {
@@ -34,7 +48,11 @@ function listOf(lines) {
     if (item) items.push(item[1]);
     else items[items.length - 1] += ` ${line.trim()}`;
   }
-  return el(/^\s*\d/.test(lines[0]) ? "ol" : "ul", {}, items.map((item) => el("li", {}, inline(item))));
+  return el(
+    /^\s*\d/.test(lines[0]) ? "ol" : "ul",
+    {},
+    items.map((item) => el("li", {}, inline(item))),
+  );
 }
 
 /** The Markdown `text` as elements. Headings begin at `level`, so that they fit where the card is put. */
@@ -43,14 +61,17 @@ export function markdown(text, level = 4) {
   const blocks = [];
   for (const part of body.split(/(^```[\s\S]*?^```$)/m)) {
     if (part.startsWith("```")) blocks.push(el("pre", {}, el("code", {}, part.split("\n").slice(1, -1).join("\n"))));
-    else for (const paragraph of part.split(/\n\s*\n/)) if (paragraph.trim()) blocks.push(...block(paragraph.replace(/^\n+|\s+$/g, ""), level));
+    else
+      for (const paragraph of part.split(/\n\s*\n/))
+        if (paragraph.trim()) blocks.push(...block(paragraph.replace(/^\n+|\s+$/g, ""), level));
   }
   return blocks;
 }
 
 function block(paragraph, level) {
   const lines = paragraph.split("\n");
-  if (lines.every((line) => line.startsWith("    "))) return [el("pre", {}, el("code", {}, lines.map((line) => line.slice(4)).join("\n")))];
+  if (lines.every((line) => line.startsWith("    ")))
+    return [el("pre", {}, el("code", {}, lines.map((line) => line.slice(4)).join("\n")))];
   const heading = /^(#+)\s+(.*)/.exec(lines[0]);
   if (heading) {
     const title = el(`h${Math.min(6, level + heading[1].length - 1)}`, {}, inline(heading[2]));

@@ -42,8 +42,12 @@ export class Measuring {
     byId("most").textContent = most;
     const form = byId("wanted");
     form.append(
-      field("Model", this.model), field("Data set", this.dataset), field("Methods", this.methods), field("Inputs", this.limit),
-      this.metrics, this.begin,
+      field("Model", this.model),
+      field("Data set", this.dataset),
+      field("Methods", this.methods),
+      field("Inputs", this.limit),
+      this.metrics,
+      this.begin,
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -72,7 +76,10 @@ export class Measuring {
 
   async #submit() {
     const metrics = [...this.metrics.querySelectorAll("input:checked")].map((box) => box.value);
-    showProblem(byId("run-wrong"), metrics.length ? null : { title: "No metric is ticked", detail: "Tick one or more." });
+    showProblem(
+      byId("run-wrong"),
+      metrics.length ? null : { title: "No metric is ticked", detail: "Tick one or more." },
+    );
     if (!metrics.length) return;
     this.begin.disabled = true;
     const wanted = {
@@ -108,14 +115,19 @@ export class Measuring {
     const of = `${run.model} on ${run.dataset}`;
     showProblem(byId("run-wrong"), run.problem ?? null);
     if (run.state === "failed") return void place.replaceChildren();
-    if (run.state === "done") return void place.replaceChildren(el("p", { role: "status" }, `${of}: measured. Its figures are in the table above.`));
+    if (run.state === "done")
+      return void place.replaceChildren(
+        el("p", { role: "status" }, `${of}: measured. Its figures are in the table above.`),
+      );
     if (run.state === "stopped") {
       const kept = run.total ? ` after ${run.done} of ${run.total} inputs` : "";
       const text = `${of}: stopped${kept}. The same choice goes on from there.`;
       return void place.replaceChildren(el("p", { role: "status" }, text));
     }
     const waits = run.state === "waiting";
-    const text = waits ? `${of}: waiting for its turn` : `${of}: ${run.done} of ${run.total} inputs${left(run.seconds_left)}`;
+    const text = waits
+      ? `${of}: waiting for its turn`
+      : `${of}: ${run.done} of ${run.total} inputs${left(run.seconds_left)}`;
     if (!place.querySelector("progress")) {
       const stop = el("button", { type: "button", class: "act plain", on: { click: () => this.#stop(stop) } }, "Stop");
       place.replaceChildren(el("p", { role: "status" }), el("progress", { "aria-label": "Inputs measured" }), stop);

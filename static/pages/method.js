@@ -1,6 +1,16 @@
-// The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when asked for.
+// The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when
+// asked for.
 
-import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, methodsPath, Problem } from "../core/api.js";
+import {
+  createExplanation,
+  explanationPath,
+  follow,
+  getBlob,
+  getJSON,
+  loadImage,
+  methodsPath,
+  Problem,
+} from "../core/api.js";
 import { byId, el, say, seconds, showProblem } from "../core/dom.js";
 import { Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
@@ -21,12 +31,20 @@ const stores = {
 let asked = 0;
 
 /**
- * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind, reasons}, what the
- * loaded models say against it. The usual model is asked first, then every other one that is loaded.
+ * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind,
+ * reasons}, what the loaded models say against it. The usual model is asked first, then every other one that is loaded.
  */
 async function places() {
   const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
-  return Promise.all(Object.keys(PAGES).map((kind) => placeOf(kind, models.filter((one) => one.kind === kind), samples.filter((one) => one.kind === kind))));
+  return Promise.all(
+    Object.keys(PAGES).map((kind) =>
+      placeOf(
+        kind,
+        models.filter((one) => one.kind === kind),
+        samples.filter((one) => one.kind === kind),
+      ),
+    ),
+  );
 }
 
 async function placeOf(kind, models, samples) {
@@ -48,11 +66,21 @@ async function placeOf(kind, models, samples) {
 async function explained({ model, sample }, spec) {
   const image = sample.image && (await getBlob(sample.image));
   const target = sample.model === model.name ? sample.target : null;
-  const { id } = await createExplanation({ model: model.name, image, text: sample.text, target, prompt: sample.prompts?.slice(0, 1), methods: spec });
+  const { id } = await createExplanation({
+    model: model.name,
+    image,
+    text: sample.text,
+    target,
+    prompt: sample.prompts?.slice(0, 1),
+    methods: spec,
+  });
   const last = ["done", "failed", "cancelled"];
-  await new Promise((resolve, reject) => follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject));
+  await new Promise((resolve, reject) =>
+    follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject),
+  );
   const found = await getJSON(explanationPath(id));
-  if (found.state !== "done") throw new Problem(found.problem ?? { title: "The example was not finished", detail: "It was stopped." });
+  if (found.state !== "done")
+    throw new Problem(found.problem ?? { title: "The example was not finished", detail: "It was stopped." });
   return found;
 }
 
@@ -87,7 +115,10 @@ async function show(place, spec) {
   } catch (problem) {
     if (late()) return;
     say("status", "no example");
-    showProblem(byId("problem"), problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+    showProblem(
+      byId("problem"),
+      problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
+    );
   }
 }
 
@@ -96,39 +127,63 @@ function choices(all) {
   const asked = new URLSearchParams(location.search);
   const select = (label, options, run) => {
     const id = `choose-${label.toLowerCase()}`;
-    const field = el("select", { id, on: { change: run } }, options.map(([value, text]) => el("option", { value }, text)));
+    const field = el(
+      "select",
+      { id, on: { change: run } },
+      options.map(([value, text]) => el("option", { value }, text)),
+    );
     return [field, el("div", {}, el("label", { for: id }, label), field)];
   };
   const place = () => all[inputs.selectedIndex];
-  const rulesOf = ({ pairs }) => pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
+  const rulesOf = ({ pairs }) =>
+    pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
   const again = () => show(place(), rules.value);
-  const write = () => history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
+  const write = () =>
+    history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
   const changed = () => {
     write();
     again();
   };
-  const [inputs, inputRow] = select("Input", all.map(({ kind }) => [kind, NAMES[kind]]), () => {
-    const before = rules.value;
-    rules.replaceChildren(...rulesOf(place()));
-    if (place().pairs.some((pair) => pair.spec === before)) rules.value = before;
-    changed();
-  });
+  const [inputs, inputRow] = select(
+    "Input",
+    all.map(({ kind }) => [kind, NAMES[kind]]),
+    () => {
+      const before = rules.value;
+      rules.replaceChildren(...rulesOf(place()));
+      if (place().pairs.some((pair) => pair.spec === before)) rules.value = before;
+      changed();
+    },
+  );
   const [rules, ruleRow] = select("Rule", [], changed);
-  inputs.selectedIndex = Math.max(0, all.findIndex(({ kind }) => kind === asked.get("input")));
+  inputs.selectedIndex = Math.max(
+    0,
+    all.findIndex(({ kind }) => kind === asked.get("input")),
+  );
   rules.replaceChildren(...rulesOf(place()));
   if (place().pairs.some((pair) => pair.spec === asked.get("rule"))) rules.value = asked.get("rule");
   byId("choice").replaceChildren(inputRow, ruleRow);
   if (!place().pairs[0].slow) return void again();
-  const start = el("button", { type: "button", class: "act plain", on: { click: again } }, "Show it: this takes a while");
+  const start = el(
+    "button",
+    { type: "button", class: "act plain", on: { click: again } },
+    "Show it: this takes a while",
+  );
   byId("example").replaceChildren(el("div", {}, start));
 }
 
 try {
   const all = await places();
   const able = all.filter(({ pairs }) => pairs);
-  const against = all.filter(({ pairs }) => !pairs).map(({ kind, reasons }) => `Not on ${NAMES[kind]}: ${reasons.join(" ")}`);
+  const against = all
+    .filter(({ pairs }) => !pairs)
+    .map(({ kind, reasons }) => `Not on ${NAMES[kind]}: ${reasons.join(" ")}`);
   if (able.length) choices(able);
-  else showProblem(byId("problem"), { title: "No example", detail: "None of the loaded models can run this method.", send: "Load another one on the Models page" });
+  else
+    showProblem(byId("problem"), {
+      title: "No example",
+      detail: "None of the loaded models can run this method.",
+      send: "Load another one on the Models page",
+    });
   byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
 } catch (problem) {
   showProblem(byId("problem"), problem);

@@ -14,29 +14,69 @@ function facts({ details = {}, device, weights_digest: digest }) {
   const size = (value) => (Array.isArray(value) ? value.join("×") : value);
   const millions = (n) => `${(n / 1e6).toFixed(1)} M`;
   return [
-    ["blocks", details.blocks], ["heads", details.heads], ["width", details.width], ["patches", size(details.grid)], ["input", size(details.input)],
-    ["most tokens", details.max_tokens], ["classes", details.classes], ["parameters", details.parameters && millions(details.parameters)],
-    ["device", device], ["weights", digest?.slice(0, 12)],
+    ["blocks", details.blocks],
+    ["heads", details.heads],
+    ["width", details.width],
+    ["patches", size(details.grid)],
+    ["input", size(details.input)],
+    ["most tokens", details.max_tokens],
+    ["classes", details.classes],
+    ["parameters", details.parameters && millions(details.parameters)],
+    ["device", device],
+    ["weights", digest?.slice(0, 12)],
   ].filter(([, value]) => value !== undefined && value !== null && value !== "");
 }
 
 /** Where a model says that it does not know, and how that line was measured. */
 const lines = ({ calibration }) =>
   calibration?.lines.map(({ says, score, line, below, measured }) =>
-    el("p", { class: "quiet line" }, `Says “${says}” where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${measured}`));
+    el(
+      "p",
+      { class: "quiet line" },
+      `Says “${says}” where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${measured}`,
+    ),
+  );
 
 function card(model) {
-  const rows = facts(model).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { title: name === "weights" ? `SHA-256 of the weights: ${model.weights_digest}` : "" }, String(value))));
-  const open = model.state === "loaded" && el("a", { class: "act", href: `${PAGES[model.kind]}?model=${encodeURIComponent(model.name)}` }, "Open");
+  const rows = facts(model).map(([name, value]) =>
+    el(
+      "div",
+      {},
+      el("dt", {}, name),
+      el("dd", { title: name === "weights" ? `SHA-256 of the weights: ${model.weights_digest}` : "" }, String(value)),
+    ),
+  );
+  const open =
+    model.state === "loaded" &&
+    el("a", { class: "act", href: `${PAGES[model.kind]}?model=${encodeURIComponent(model.name)}` }, "Open");
   const retry = model.state === "failed" ? "Try again" : "Load";
-  const load = (model.state === "available" || model.state === "failed") && el("button", { type: "button", class: "act plain", on: { click: () => load_(model.name, place) } }, retry);
+  const load =
+    (model.state === "available" || model.state === "failed") &&
+    el("button", { type: "button", class: "act plain", on: { click: () => load_(model.name, place) } }, retry);
   const place = el("div", { class: "loading" });
-  const about = model.state === "loaded" && el("details", { class: "about", on: { toggle: (event) => event.target.open && fill(event.target, model.name) } }, el("summary", {}, "Model card"));
+  const about =
+    model.state === "loaded" &&
+    el(
+      "details",
+      { class: "about", on: { toggle: (event) => event.target.open && fill(event.target, model.name) } },
+      el("summary", {}, "Model card"),
+    );
   const node = el(
-    "article", { class: "card", data: { name: model.name, state: model.state } },
-    el("h2", {}, model.title || model.name), el("p", { class: "name num" }, model.name),
-    el("p", { class: "kind" }, [KINDS[model.kind], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · ")),
-    el("p", {}, model.description), rows.length ? el("dl", { class: "facts" }, rows) : null, lines(model) ?? null, place, el("div", { class: "give" }, open, load), about,
+    "article",
+    { class: "card", data: { name: model.name, state: model.state } },
+    el("h2", {}, model.title || model.name),
+    el("p", { class: "name num" }, model.name),
+    el(
+      "p",
+      { class: "kind" },
+      [KINDS[model.kind], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
+    ),
+    el("p", {}, model.description),
+    rows.length ? el("dl", { class: "facts" }, rows) : null,
+    lines(model) ?? null,
+    place,
+    el("div", { class: "give" }, open, load),
+    about,
   );
   if (model.problem) showProblem(place, model.problem);
   if (model.state === "loading") watch(model.name, place);
@@ -49,7 +89,9 @@ async function fill(details, name) {
   details.append(body);
   try {
     const { card: text } = await getJSON(`/api/models/${name}`);
-    body.replaceChildren(...(text ? markdown(text) : ["This model came without a card. What is known of it stands above."]));
+    body.replaceChildren(
+      ...(text ? markdown(text) : ["This model came without a card. What is known of it stands above."]),
+    );
   } catch (problem) {
     showProblem(body, problem);
   }
@@ -75,7 +117,11 @@ function watch(name, place) {
   };
   follow(
     `/api/models/events?name=${encodeURIComponent(name)}`,
-    { progress, loaded: end(`${name} is loaded`), failed: (data) => end(`${name} could not be loaded`, data.problem ?? data)() },
+    {
+      progress,
+      loaded: end(`${name} is loaded`),
+      failed: (data) => end(`${name} could not be loaded`, data.problem ?? data)(),
+    },
     ["loaded", "failed"],
     (problem) => end("the connection was lost", problem)(),
   );
@@ -100,14 +146,23 @@ async function refresh() {
   const { models } = await getJSON("/api/models");
   const kept = new Map([...byId("cards").children].map((node) => [node.dataset.name, node]));
   // a card whose loading is being followed stays, so that its progress goes on
-  byId("cards").replaceChildren(...models.map((model) => (following.has(model.name) && kept.get(model.name)) || card(model)));
-  byId("known").replaceChildren(...models.filter((model) => !model.embedded).map((model) => el("option", { value: model.name })));
+  byId("cards").replaceChildren(
+    ...models.map((model) => (following.has(model.name) && kept.get(model.name)) || card(model)),
+  );
+  byId("known").replaceChildren(
+    ...models.filter((model) => !model.embedded).map((model) => el("option", { value: model.name })),
+  );
 }
 
 byId("load").addEventListener("submit", (event) => {
   event.preventDefault();
   const name = byId("name").value.trim();
   if (name) load_(name, byId("loading"));
-  else showProblem(byId("loading"), { title: "No name", detail: "The field is empty.", send: "Type the name of a model, such as timm/vit_tiny_patch16_224" });
+  else
+    showProblem(byId("loading"), {
+      title: "No name",
+      detail: "The field is empty.",
+      send: "Type the name of a model, such as timm/vit_tiny_patch16_224",
+    });
 });
 refresh().catch((problem) => showProblem(byId("loading"), problem));

@@ -39,26 +39,35 @@ const bench = new Bench("clip", {
   },
   example() {
     const own = bench.samples.filter((sample) => sample.model === bench.models.current.name);
-    const first = own.find(({ prompts: several }) => several?.length > 1) ?? own[0] ?? bench.samples[0]; // prompts are best seen side by side
+    // prompts are best seen side by side
+    const first = own.find(({ prompts: several }) => several?.length > 1) ?? own[0] ?? bench.samples[0];
     if (!first) return prompts.known();
     const wanted = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    bench.wall.setTargets(wanted.map((label) => ({ label })), []);
+    bench.wall.setTargets(
+      wanted.map((label) => ({ label })),
+      [],
+    );
     look(inputOf(first, false));
   },
   carry(input) {
     const { prompts: wanted } = bench.asked;
-    if (wanted.length) prompts.set(wanted, "The first classes that the model of the Image page named. Write what you like.");
+    if (wanted.length)
+      prompts.set(wanted, "The first classes that the model of the Image page named. Write what you like.");
     look(input);
   },
   async started(info, question, isNew) {
     asked = likewise(info.targets[0]);
     read.select.value = asked.read ?? "logit";
-    read.select.disabled = Boolean(info.prompts || asked.against); // the words of a prompt are explained for its own logit alone
+    // the words of a prompt are explained for its own logit alone
+    read.select.disabled = Boolean(info.prompts || asked.against);
     prompts.show(info.targets);
     versus.read = asked.read ?? "logit";
     if (info.prompts) words.setPrompts(info.prompts, bench.view.value.grain);
-    bench.wall.setTargets(info.targets, info.targets.map((target) => told(target, info.targets.length)));
+    bench.wall.setTargets(
+      info.targets,
+      info.targets.map((target) => told(target, info.targets.length)),
+    );
     if (isNew) {
       bench.wall.clear();
       panel.setBase(null);
@@ -92,7 +101,12 @@ byId("controls").append(...mapControls(bench.view));
 const prompts = new Prompts(byId("prompts"), { told, onAsk: () => bench.ask({ targets: targetsOf() }, problems) });
 const read = readChoice((number) => bench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }));
 const side = sideChoice((wanted) => bench.ask({ side: wanted, targets: targetsOf(prompts.all, asked, wanted) }));
-const [askMore, box] = more("more-asking", "Ask more", "Ask more", el("div", { class: "asking" }, side.node, read.node));
+const [askMore, box] = more(
+  "more-asking",
+  "Ask more",
+  "Ask more",
+  el("div", { class: "asking" }, side.node, read.node),
+);
 askMore.classList.add("ask-more");
 prompts.add.after(askMore);
 byId("prompts").append(box);
@@ -102,11 +116,18 @@ byId("plates").before(panel.node);
 /** Whether patches of the picture or words of the prompts get the scores. */
 function sideChoice(onTurn) {
   const names = { image: "the picture", text: "the words of the prompts" };
-  const select = el("select", { id: "side", on: { change: () => onTurn(select.value) } }, Object.entries(names).map(([value, name]) => el("option", { value }, name)));
+  const select = el(
+    "select",
+    { id: "side", on: { change: () => onTurn(select.value) } },
+    Object.entries(names).map(([value, name]) => el("option", { value }, name)),
+  );
   return { select, node: el("div", { class: "pick" }, el("label", { for: "side" }, "Look at"), select) };
 }
 
-/** What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says nothing. */
+/**
+ * What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says
+ * nothing.
+ */
 function told(target, count) {
   if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
   const near = cosineOf(target, details);

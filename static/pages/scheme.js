@@ -1,4 +1,5 @@
-// Light, dark, or as the system has it. A classic script at the head, so that no page is ever drawn in the other scheme first.
+// Light, dark, or as the system has it. A classic script at the head, so that no page is ever drawn in the other scheme
+// first.
 (() => {
   const KEY = "vitrine-scheme";
   const root = document.documentElement;

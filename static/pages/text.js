@@ -8,7 +8,8 @@ import { ClassPage } from "../workbench/classpage.js";
 
 const field = byId("text");
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
-let read = null; // {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
+// {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
+let read = null;
 
 /** A text in the chosen grain. */
 const laidOut = ({ input, windows }) => ({ text: input.text, units: unitsOf(input, bench.view.value.grain), windows });
@@ -17,7 +18,8 @@ const laidOut = ({ input, windows }) => ({ text: input.text, units: unitsOf(inpu
 function tellWindows({ input, windows = [] }) {
   const place = (at) => input.words.findIndex(({ end }) => end > at) + 1;
   const last = ({ end }) => input.words.findLastIndex((word) => word.start < end) + 1;
-  const line = (span) => `Words ${place(span.start)} to ${last(span)}: ${span.label}${span.probability === undefined || span.probability === null ? "" : ` ${percent(span.probability)}`}`;
+  const line = (span) =>
+    `Words ${place(span.start)} to ${last(span)}: ${span.label}${span.probability === undefined || span.probability === null ? "" : ` ${percent(span.probability)}`}`;
   byId("windows").hidden = !windows.length;
   byId("windows").replaceChildren(...windows.map((span) => el("li", {}, line(span))));
 }

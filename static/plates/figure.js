@@ -29,7 +29,10 @@ export class Figures {
     bench.focus.follow((value) => this.#plates.forEach((plate) => plate.mark(value)));
   }
 
-  /** A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a label shows. */
+  /**
+   * A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a
+   * label shows.
+   */
   make(variant, caption, target) {
     const stores = { focus: this.bench.focus, view: this.bench.view, onRead: (text) => say("reading", text) };
     const base = baseOf(this.bench, target);

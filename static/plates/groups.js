@@ -20,10 +20,19 @@ export class Groups {
   constructor(view) {
     this.view = view;
     this.isFoldable = false;
-    this.button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => view.set({ more: this.#isOpen ? "folded" : "shown" }) } });
+    this.button = el("button", {
+      type: "button",
+      class: "act plain",
+      "aria-expanded": "false",
+      on: { click: () => view.set({ more: this.#isOpen ? "folded" : "shown" }) },
+    });
     this.bar = el("div", { class: "unfold" }, this.button);
-    const head = (title, says) => el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
-    this.heads = { more: head("More methods", ""), classic: head("Classic baselines", "what the others are held against") };
+    const head = (title, says) =>
+      el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
+    this.heads = {
+      more: head("More methods", ""),
+      classic: head("Classic baselines", "what the others are held against"),
+    };
     view.follow((now, before) => now.more !== before.more && this.#fold());
   }
 

@@ -1,4 +1,5 @@
-// Methods by classes or prompts: one row a method, one column a class; at narrow width the row wraps under the method's name.
+// Methods by classes or prompts: one row a method, one column a class; at narrow width the row wraps under the method's
+// name.
 
 import { el } from "../core/dom.js";
 import { withTerms } from "../help/terms.js";
@@ -76,14 +77,26 @@ export class Matrix extends Wall {
     }
     const heads = this.heads();
     const head = el("div", { class: "line head" }, el("span"), heads);
-    const matrix = el("div", { class: "matrix" }, heads.length ? head : null, this.groups.nodes(this.variants, (variant) => this.row(variant)));
+    const matrix = el(
+      "div",
+      { class: "matrix" },
+      heads.length ? head : null,
+      this.groups.nodes(this.variants, (variant) => this.row(variant)),
+    );
     matrix.style.setProperty("--n", String(Math.max(1, heads.length)));
     this.root.replaceChildren(matrix);
   }
 
   /** What stands over the columns. */
   heads() {
-    return this.targets.map((target, i) => el("div", {}, el("span", { class: "name" }, target), el("span", { class: "num" }, withTerms(this.told?.[i] ?? "\u00a0"))));
+    return this.targets.map((target, i) =>
+      el(
+        "div",
+        {},
+        el("span", { class: "name" }, target),
+        el("span", { class: "num" }, withTerms(this.told?.[i] ?? "\u00a0")),
+      ),
+    );
   }
 
   row(variant) {
@@ -92,8 +105,15 @@ export class Matrix extends Wall {
     this.notes.set(variant.spec, notes);
     this.say(variant);
     const label = el(
-      "div", { class: "label" }, heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by" }, byLine(variant)),
-      el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"), optionsButton(variant), notes.node,
+      "div",
+      { class: "label" },
+      heading(variant),
+      standingLine(variant),
+      plainLine(variant),
+      el("p", { class: "by" }, byLine(variant)),
+      el("p", { class: "by num" }, variant.rule ? `rule ${ruleName(variant.rule)}` : "no rule needed"),
+      optionsButton(variant),
+      notes.node,
     );
     return el("div", { class: "line", data: { row: variant.spec } }, label, cells);
   }

@@ -1,4 +1,5 @@
-// Two models side by side: a row a method, a column a model, with the patch or word in focus linked by its place in the input.
+// Two models side by side: a row a method, a column a model, with the patch or word in focus linked by its place in the
+// input.
 
 import { answered, el } from "../core/dom.js";
 import { Store } from "../core/state.js";
@@ -9,14 +10,16 @@ import { colourAll } from "./plate.js";
 const ROWS = 3; // classes over a column
 
 /**
- * The patch of one view of a picture that lies where patch `at` of another lies; -1 where that view does not see the place.
- * A view is {input: {width, height, crop}, grid}, as the API gives them: what was cropped and how it was cut may differ.
+ * The patch of one view of a picture that lies where patch `at` of another lies; -1 where that view does not see the
+ * place. A view is {input: {width, height, crop}, grid}, as the API gives them: what was cropped and how it was cut may
+ * differ.
  */
 export function patchAcross(at, from, to) {
   if (at < 0 || !from?.grid || !to?.grid) return -1;
   const [rows, columns] = from.grid;
   const inside = [((at % columns) + 0.5) / columns, (Math.floor(at / columns) + 0.5) / rows];
-  const whole = ({ input }, axis) => [input.crop[axis], input.crop[axis + 2]].map((edge) => edge / (axis ? input.height : input.width));
+  const whole = ({ input }, axis) =>
+    [input.crop[axis], input.crop[axis + 2]].map((edge) => edge / (axis ? input.height : input.width));
   const [x, y] = inside.map((share, axis) => {
     const [low, high] = whole(from, axis);
     const [start, end] = whole(to, axis);
@@ -175,9 +178,18 @@ export class Pairs extends Matrix {
       const wanted = this.sides[0].info?.targets[0];
       const foreign = i === 1 && target && wanted && classOf(target).toLowerCase() !== classOf(wanted).toLowerCase();
       const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
-      const line = (one) => el("li", {}, el("span", {}, one?.label ?? "\u00a0"), el("span", { class: "num" }, one ? answered(one) : ""));
-      const explained = target ? `explained: ${spoken(target)}${foreign ? `; it has no class “${classOf(wanted)}”` : ""}` : "\u00a0";
-      return el("div", { class: "model-head" }, el("span", { class: "name" }, name), el("ul", { class: "says", "aria-label": `What ${name} says` }, top.map(line)), el("p", { class: "quiet" }, explained));
+      const line = (one) =>
+        el("li", {}, el("span", {}, one?.label ?? "\u00a0"), el("span", { class: "num" }, one ? answered(one) : ""));
+      const explained = target
+        ? `explained: ${spoken(target)}${foreign ? `; it has no class “${classOf(wanted)}”` : ""}`
+        : "\u00a0";
+      return el(
+        "div",
+        { class: "model-head" },
+        el("span", { class: "name" }, name),
+        el("ul", { class: "says", "aria-label": `What ${name} says` }, top.map(line)),
+        el("p", { class: "quiet" }, explained),
+      );
     });
   }
 

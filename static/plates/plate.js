@@ -5,17 +5,32 @@ import { el } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { mapMenu } from "../export/export.js";
 import { Face } from "../maps/face.js";
-import { byLine, Facts, heading, Notes, plainLine, sameNote, Scale, standingLine, Take, warnings } from "../maps/label.js";
+import {
+  byLine,
+  Facts,
+  heading,
+  Notes,
+  plainLine,
+  sameNote,
+  Scale,
+  standingLine,
+  Take,
+  warnings,
+} from "../maps/label.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { pictureInWords, tellIn, Told } from "../maps/summary.js";
 import { Groups } from "./groups.js";
 
 /** The name by which a screen reader tells maps apart. */
-export const plateName = ({ title, rule }) => (rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title);
+export const plateName = ({ title, rule }) =>
+  rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title;
 
 const plates = new WeakMap(); // node -> plate
 
-/** A button that shows a plate at full size, on its map; Enter on the map does the same. `enlarged` is the part that takes the keyboard. */
+/**
+ * A button that shows a plate at full size, on its map; Enter on the map does the same. `enlarged` is the part that
+ * takes the keyboard.
+ */
 export function enlarge(plate, enlarged) {
   plates.set(plate.node, plate);
   const open = async () => plate.map && (await import("./zoom.js")).zoom(plate, (node) => plates.get(node));
@@ -24,12 +39,22 @@ export function enlarge(plate, enlarged) {
     event.stopPropagation(); // the map below holds a patch where it is clicked
     open();
   };
-  return el("button", { type: "button", class: "enlarge", "aria-label": `${plate.name}: full size`, title: "Full size", on: { click } }, "\u2922");
+  return el(
+    "button",
+    { type: "button", class: "enlarge", "aria-label": `${plate.name}: full size`, title: "Full size", on: { click } },
+    "\u2922",
+  );
 }
 
-/** One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or missing. */
+/**
+ * One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or
+ * missing.
+ */
 export class Plate {
-  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  /**
+   * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
+   * row.
+   */
   constructor(variant, stores, target = null) {
     this.variant = variant;
     this.target = target;
@@ -42,8 +67,27 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
-    const above = target === null ? [this.face.node, heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target), this.face.node];
-    this.node = el("article", { class: "plate", data: { spec: variant.spec } }, above, this.level.node, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
+    const above =
+      target === null
+        ? [
+            this.face.node,
+            heading(variant),
+            standingLine(variant),
+            plainLine(variant),
+            el("p", { class: "by", title: byLine(variant) }, byLine(variant)),
+          ]
+        : [el("p", { class: "caption" }, target), this.face.node];
+    this.node = el(
+      "article",
+      { class: "plate", data: { spec: variant.spec } },
+      above,
+      this.level.node,
+      this.scale.node,
+      this.facts.node,
+      this.told.node,
+      this.notes?.node,
+      this.take.node,
+    );
     this.face.node.append(enlarge(this, this.face.node));
     this.show(null);
   }
@@ -121,7 +165,10 @@ export class Plate {
   }
 }
 
-/** Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same formula, so the same unit). */
+/**
+ * Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same
+ * formula, so the same unit).
+ */
 export function colourAll(plates, scale) {
   const shared = new Map();
   for (const plate of plates) {
@@ -130,12 +177,18 @@ export function colourAll(plates, scale) {
   }
   for (const plate of plates) {
     if (!plate.map) plate.colour([0, 0]);
-    else plate.colour(limits(scale === "shared" ? shared.get(plate.variant.readout) : [plate.values], plate.variant.signed));
+    else
+      plate.colour(
+        limits(scale === "shared" ? shared.get(plate.variant.readout) : [plate.values], plate.variant.signed),
+      );
   }
 }
 
 export class Wall {
-  constructor(root, { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) }) {
+  constructor(
+    root,
+    { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) },
+  ) {
     const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
     this.root = root;
     this.focus = focus;
@@ -169,8 +222,8 @@ export class Wall {
   }
 
   /**
-   * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one arrives. Where they
-   * are the `usual` ones, nobody asked for each, and all but the best are folded.
+   * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one
+   * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded.
    */
   expect(variants, usual = false) {
     const before = this.plates;

@@ -7,7 +7,11 @@ export class PromptWords extends Matrix {
   bases = new Map(); // prompt -> {text, units}
 
   constructor(root, options) {
-    super(root, { ...options, same: "The same map whatever the prompt is compared with.", makePlate: (variant, stores, target) => new WordPlate(variant, stores, target) });
+    super(root, {
+      ...options,
+      same: "The same map whatever the prompt is compared with.",
+      makePlate: (variant, stores, target) => new WordPlate(variant, stores, target),
+    });
   }
 
   /** The prompts as the model read them: [{prompt, text, tokens, words}]. */

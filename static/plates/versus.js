@@ -1,4 +1,5 @@
-// Class against class: methods by classes or prompts, with what each method gives one of them above the other, and how alike the two maps are.
+// Class against class: methods by classes or prompts, with what each method gives one of them above the other, and how
+// alike the two maps are.
 
 import { el } from "../core/dom.js";
 import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
@@ -15,16 +16,26 @@ export function likeness(r) {
   return r > SAME_FROM ? `same map for both, ${shown}` : `the two maps: ${shown}`;
 }
 
-/** What map `a` has more of than map `b`, as a map: see `onOneUnit` for the unit. `content` tells patches and words from other tokens. */
+/**
+ * What map `a` has more of than map `b`, as a map: see `onOneUnit` for the unit. `content` tells patches and words from
+ * other tokens.
+ */
 export function difference(a, b, content = null) {
   const [left, right] = [a, b].map((map) => onOneUnit(map.scores, map.signed, content));
   const scores = left.map((score, i) => score - right[i]);
   const shown = content ? scores.filter((_, i) => content[i]) : scores;
   const { grid, signed, method, readout } = a;
   return {
-    method, readout, grid, scores, signed: true, notes: [], target: `${a.target} \u2212 ${b.target}`,
+    method,
+    readout,
+    grid,
+    scores,
+    signed: true,
+    notes: [],
+    target: `${a.target} \u2212 ${b.target}`,
     range: [shown.reduce((x, y) => Math.min(x, y), Infinity), shown.reduce((x, y) => Math.max(x, y), -Infinity)],
-    unitScore: (unit) => unitScore(left, unit, signed) - unitScore(right, unit, signed), // of an unsigned map a word has its largest piece
+    // of an unsigned map a word has its largest piece
+    unitScore: (unit) => unitScore(left, unit, signed) - unitScore(right, unit, signed),
   };
 }
 
@@ -39,7 +50,15 @@ export class Versus extends Matrix {
     const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
     this.picks = [pick(0, "Difference: this one"), pick(1, "minus this one")];
     this.head = el("span", { class: "name" });
-    this.strip = el("div", { class: "pairing" }, el("span", {}, "Difference"), this.picks[0], el("span", { "aria-hidden": "true" }, "\u2212"), this.picks[1], el("span", { class: "quiet" }, HOW));
+    this.strip = el(
+      "div",
+      { class: "pairing" },
+      el("span", {}, "Difference"),
+      this.picks[0],
+      el("span", { "aria-hidden": "true" }, "\u2212"),
+      this.picks[1],
+      el("span", { class: "quiet" }, HOW),
+    );
     this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
   }
 
@@ -65,7 +84,8 @@ export class Versus extends Matrix {
   lay() {
     this.differences = new Map();
     this.badges = new Map();
-    for (const select of this.picks) select.replaceChildren(...this.targets.map((target, i) => el("option", { value: i }, target)));
+    for (const select of this.picks)
+      select.replaceChildren(...this.targets.map((target, i) => el("option", { value: i }, target)));
     this.#showPair();
     super.lay();
     if (this.isPaired) this.root.prepend(this.strip);
@@ -101,7 +121,8 @@ export class Versus extends Matrix {
     const own = { ...variant, signed: true, readout: `${variant.readout} difference` };
     const plate = this.makePlate(own, this.stores, name);
     plate.node.classList.add("difference");
-    plate.take.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read))); // it is made here: there is nothing to take
+    // it is made here: there is nothing to take
+    plate.take.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read)));
     plate.setBase(this.baseOf(name));
     this.differences.set(variant.spec, plate);
     if (!this.badges.has(variant.spec)) this.badges.set(variant.spec, el("p", { class: "badge num" }, "\u00a0"));

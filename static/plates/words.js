@@ -4,7 +4,18 @@ import { chosen, place } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { Chip, rankName, ranks } from "../maps/chip.js";
-import { byLine, Facts, heading, Notes, plainLine, sameNote, Scale, standingLine, Take, warnings } from "../maps/label.js";
+import {
+  byLine,
+  Facts,
+  heading,
+  Notes,
+  plainLine,
+  sameNote,
+  Scale,
+  standingLine,
+  Take,
+  warnings,
+} from "../maps/label.js";
 import { textInWords, Told } from "../maps/summary.js";
 import { enlarge, plateName } from "./plate.js";
 
@@ -19,7 +30,8 @@ function unread(gap) {
   const span = el("span", { class: "unread", title: "not read by the model" }, gap);
   const words = gap.match(WORD).length;
   if (words <= FOLDED) return [span];
-  const text = (open) => (open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`);
+  const text = (open) =>
+    open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`;
   const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }, text(false));
   fold.addEventListener("click", (event) => {
     event.stopPropagation();
@@ -34,12 +46,16 @@ function unread(gap) {
 /** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
 export function unitsOf({ text, tokens, words }, grain) {
   if (grain === "words") return words;
-  if (grain === "pieces") return tokens.map((token, i) => ({ ...token, tokens: [i] })).filter((piece) => !piece.special && piece.end > piece.start);
+  if (grain === "pieces")
+    return tokens
+      .map((token, i) => ({ ...token, tokens: [i] }))
+      .filter((piece) => !piece.special && piece.end > piece.start);
   const sentences = [];
   let open = false;
   for (const word of words) {
     const last = sentences.at(-1);
-    if (open && !leftOut(text, last.end, word.start)) Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
+    if (open && !leftOut(text, last.end, word.start))
+      Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
     else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
     // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
     open = !(/[.!?…]["'”’)]*$/.test(text.slice(word.start, word.end)) && /^["'”’)]*(\s|$)/.test(text.slice(word.end)));
@@ -49,9 +65,14 @@ export function unitsOf({ text, tokens, words }, grain) {
 
 /** A unit's score: the sum of its pieces where scores are signed, else the largest of them. */
 export const unitScore = (scores, { tokens }, signed) =>
-  signed ? tokens.reduce((sum, i) => sum + scores[i], 0) : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);
+  signed
+    ? tokens.reduce((sum, i) => sum + scores[i], 0)
+    : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);
 
-/** Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks against. */
+/**
+ * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks
+ * against.
+ */
 export function tint(span, t, signed) {
   const size = Math.abs(t);
   span.className = t === 0 ? "" : !signed ? "mag" : t > 0 ? "pro" : "con";
@@ -61,15 +82,25 @@ export function tint(span, t, signed) {
 
 /** Where a window of a long text begins or ends: a thin mark with its number, no part of the text. */
 function edge(kind, i) {
-  return el("i", { class: `edge ${kind}`, title: `window ${i + 1} ${kind}`, "aria-hidden": "true", data: { window: i + 1 } });
+  return el("i", {
+    class: `edge ${kind}`,
+    title: `window ${i + 1} ${kind}`,
+    "aria-hidden": "true",
+    data: { window: i + 1 },
+  });
 }
 
 /** The marks of those windows whose `side` ("start" or "end") lies in a unit. */
 const edges = (windows, side, unit, kind) =>
-  windows.flatMap((span, i) => (span[side] - (side === "end") >= unit.start && span[side] - (side === "end") < unit.end ? [edge(kind, i)] : []));
+  windows.flatMap((span, i) =>
+    span[side] - (side === "end") >= unit.start && span[side] - (side === "end") < unit.end ? [edge(kind, i)] : [],
+  );
 
 export class WordPlate {
-  /** With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the row. */
+  /**
+   * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
+   * row.
+   */
   constructor(variant, stores, target = null) {
     this.variant = variant;
     this.stores = stores;
@@ -84,15 +115,36 @@ export class WordPlate {
     this.order = [];
     this.ends = [0, 0];
     this.chip = new Chip();
-    this.reading = el("div", { class: "reading", tabIndex: 0, role: "application", "aria-roledescription": "coloured text" });
+    this.reading = el("div", {
+      class: "reading",
+      tabIndex: 0,
+      role: "application",
+      "aria-roledescription": "coloured text",
+    });
     this.scale = new Scale(variant.signed);
     this.told = new Told(this.reading);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
-    const name = target === null ? [heading(variant), standingLine(variant), plainLine(variant), el("p", { class: "by", title: byLine(variant) }, byLine(variant))] : [el("p", { class: "caption" }, target)];
+    const name =
+      target === null
+        ? [
+            heading(variant),
+            standingLine(variant),
+            plainLine(variant),
+            el("p", { class: "by", title: byLine(variant) }, byLine(variant)),
+          ]
+        : [el("p", { class: "caption" }, target)];
     const head = [this.chip.node, ...name];
-    const foot = el("div", { class: "under" }, this.scale.node, this.facts.node, this.told.node, this.notes?.node, this.take.node);
+    const foot = el(
+      "div",
+      { class: "under" },
+      this.scale.node,
+      this.facts.node,
+      this.told.node,
+      this.notes?.node,
+      this.take.node,
+    );
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.node.append(enlarge(this, this.reading));
     this.#listen();
@@ -109,7 +161,10 @@ export class WordPlate {
     this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
   }
 
-  /** The text and how it is cut: {text, units, windows}, `windows` those of a text longer than the model. Null leaves the plate as it is. */
+  /**
+   * The text and how it is cut: {text, units, windows}, `windows` those of a text longer than the model. Null leaves
+   * the plate as it is.
+   */
   setBase(base) {
     if (!base) return;
     this.base = base;
@@ -123,7 +178,11 @@ export class WordPlate {
     this.spans = units.map(({ start, end }, i) => {
       const span = el("span", { data: { w: i } }, text.slice(start, end));
       between(start);
-      parts.push(...edges(windows, "start", { start, end }, "begins"), span, ...edges(windows, "end", { start, end }, "ends"));
+      parts.push(
+        ...edges(windows, "start", { start, end }, "begins"),
+        span,
+        ...edges(windows, "end", { start, end }, "ends"),
+      );
       at = end;
       return span;
     });
@@ -181,15 +240,27 @@ export class WordPlate {
     this.values = map && base ? base.units.map(score) : [];
     this.ranks = ranks(this.values);
     this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
-    this.told.show(map && base ? textInWords(base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })), map) : "");
+    this.told.show(
+      map && base
+        ? textInWords(
+            base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })),
+            map,
+          )
+        : "",
+    );
     const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
-    const told = strongest.length ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.` : "not there yet";
+    const told = strongest.length
+      ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.`
+      : "not there yet";
     this.reading.setAttribute("aria-label", `${this.name}: ${told}`);
   }
 
   #listen() {
     const at = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
-    this.reading.addEventListener("pointerover", (event) => this.focus.value.locked || this.focus.set({ at: at(event) }));
+    this.reading.addEventListener(
+      "pointerover",
+      (event) => this.focus.value.locked || this.focus.set({ at: at(event) }),
+    );
     this.reading.addEventListener("pointerleave", () => this.focus.value.locked || this.focus.set({ at: -1 }));
     this.reading.addEventListener("click", (event) => {
       const now = this.focus.value;

@@ -1,4 +1,5 @@
-// One plate at full size, in a dialog: the same map under the same controls, with the patch in focus linked to every other plate.
+// One plate at full size, in a dialog: the same map under the same controls, with the patch in focus linked to every
+// other plate.
 
 import { limits } from "../core/colour.js";
 import { el, styled } from "../core/dom.js";
@@ -8,7 +9,11 @@ import { withoutPixels } from "../maps/pixels.js";
 
 const WIDTH = 1344; // pixels of the canvas
 /** The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node. */
-const shown = (plateOf) => [...document.querySelectorAll("#plates .plate[data-state=done]")].filter((node) => node.checkVisibility()).map(plateOf).filter((plate) => plate?.map);
+const shown = (plateOf) =>
+  [...document.querySelectorAll("#plates .plate[data-state=done]")]
+    .filter((node) => node.checkVisibility())
+    .map(plateOf)
+    .filter((plate) => plate?.map);
 
 /** Show `plate` at full size until the dialog is closed; `plateOf` gives the plate of a node of the page. */
 export async function zoom(plate, plateOf) {
@@ -24,10 +29,20 @@ class Zoom {
     this.place = el("div", { class: "whole" });
     this.count = el("span", { class: "quiet num", role: "status" });
     this.lost = el("span", { class: "quiet" });
-    const step = (by, text, name) => el("button", { type: "button", class: "act plain", "aria-label": name, on: { click: () => this.#step(by) } }, text);
+    const step = (by, text, name) =>
+      el(
+        "button",
+        { type: "button", class: "act plain", "aria-label": name, on: { click: () => this.#step(by) } },
+        text,
+      );
     this.steps = [step(-1, "←", "The plate before"), step(1, "→", "The next plate")];
     const close = el("button", { type: "button", class: "act", on: { click: () => this.dialog.close() } }, "Close");
-    this.dialog = el("dialog", { class: "zoom" }, el("div", { class: "bar" }, this.steps, this.count, this.lost, close), this.place);
+    this.dialog = el(
+      "dialog",
+      { class: "zoom" },
+      el("div", { class: "bar" }, this.steps, this.count, this.lost, close),
+      this.place,
+    );
     this.dialog.addEventListener("keydown", (event) => this.#key(event), true);
     this.dialog.addEventListener("close", () => this.#end());
     (document.querySelector("main") ?? document.body).append(this.dialog); // the style of maps is that of their page
@@ -55,14 +70,27 @@ class Zoom {
     this.#release();
     this.plate = plate;
     const { focus, view, onRead } = plate.stores;
-    const large = new plate.constructor(plate.variant, { focus, view, onRead: (text) => { this.count.textContent = text; onRead?.(text); }, width: WIDTH }, plate.target);
+    const large = new plate.constructor(
+      plate.variant,
+      {
+        focus,
+        view,
+        onRead: (text) => {
+          this.count.textContent = text;
+          onRead?.(text);
+        },
+        width: WIDTH,
+      },
+      plate.target,
+    );
     this.large = large;
     large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will hang
     large.setBase(plate.base);
     this.#follow();
     this.#draw();
     this.place.replaceChildren(large.node);
-    if (large.face && !plate.map.pixels) large.level.node.replaceWith(el("p", { class: "quiet" }, withoutPixels(plate.variant)));
+    if (large.face && !plate.map.pixels)
+      large.level.node.replaceWith(el("p", { class: "quiet" }, withoutPixels(plate.variant)));
     this.dialog.setAttribute("aria-label", large.name);
     const plates = shown(this.plateOf);
     const at = plates.indexOf(plate);
@@ -77,7 +105,8 @@ class Zoom {
     const { plate, large } = this;
     if (!plate.map) return void this.dialog.close();
     if (large.map !== plate.map) large.show(plate.map, plate.take.id);
-    large.recolour = () => large.colour(limits([large.values], plate.variant.signed)); // where its pixels come before those of the plate
+    // where its pixels come before those of the plate
+    large.recolour = () => large.colour(limits([large.values], plate.variant.signed));
     if (large.face) large.face.pixels ??= plate.face.pixels;
     large.colour(plate.ends);
     large.mark(plate.stores.focus.value);
@@ -89,7 +118,8 @@ class Zoom {
     const { plate, large } = this;
     const { gone, of, which, told } = plate.cut ?? { gone: new Set() };
     if (!large.face) strike(large, gone);
-    else if (gone.size || large.face.node.querySelector(".cover")) cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
+    else if (gone.size || large.face.node.querySelector(".cover"))
+      cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
     this.lost.textContent = gone.size ? [`${which} gone: ${gone.size} of ${of}`, told].filter(Boolean).join(" · ") : "";
   }
 
@@ -104,7 +134,11 @@ class Zoom {
     const { focus, view } = plate.stores;
     const watch = new MutationObserver(() => this.#draw());
     watch.observe(plate.node, { attributes: true, attributeFilter: ["data-state"] });
-    this.#leave = [view.follow(() => this.#draw()), focus.follow((value) => this.large.mark(value)), () => watch.disconnect()];
+    this.#leave = [
+      view.follow(() => this.#draw()),
+      focus.follow((value) => this.large.mark(value)),
+      () => watch.disconnect(),
+    ];
   }
 
   #release() {

@@ -11,7 +11,8 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 export const open = (root, bench, report) => new Agreement(root, bench, report);
 
 /** A correlation with two digits; words where there is none. */
-const shown = (value) => (value === null ? "–" : `${value < 0 && value.toFixed(2) !== "-0.00" ? MINUS : ""}${Math.abs(value).toFixed(2)}`);
+const shown = (value) =>
+  value === null ? "–" : `${value < 0 && value.toFixed(2) !== "-0.00" ? MINUS : ""}${Math.abs(value).toFixed(2)}`;
 
 class Agreement {
   #ticket = 0;
@@ -21,18 +22,37 @@ class Agreement {
     this.report = report;
     this.tool = bench.tools.of("agreement");
     this.target = el("select", { id: "agreement-target", on: { change: () => this.#choose() } });
-    this.field = el("div", { class: "asked", hidden: true }, el("label", { for: this.target.id }, "Target"), this.target);
-    this.about = el("p", { class: "about" }, "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.");
+    this.field = el(
+      "div",
+      { class: "asked", hidden: true },
+      el("label", { for: this.target.id }, "Target"),
+      this.target,
+    );
+    this.about = el(
+      "p",
+      { class: "about" },
+      "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
+    );
     this.said = el("p", { class: "alike", role: "status" });
-    this.table = el("table", { "aria-label": "Rank correlations of the maps", on: { keydown: (event) => this.#walk(event), click: (event) => this.#open(event) } });
-    root.replaceChildren(this.about, this.field, this.said, el("div", { class: "listing", tabIndex: -1, role: "region", "aria-label": "Which methods agree" }, this.table));
+    this.table = el("table", {
+      "aria-label": "Rank correlations of the maps",
+      on: { keydown: (event) => this.#walk(event), click: (event) => this.#open(event) },
+    });
+    root.replaceChildren(
+      this.about,
+      this.field,
+      this.said,
+      el("div", { class: "listing", tabIndex: -1, role: "region", "aria-label": "Which methods agree" }, this.table),
+    );
   }
 
   async show(subject) {
     const labels = subject.info.targets.map(({ label }) => label);
     const wanted = [this.target.value, this.tool.value.target].find((label) => labels.includes(label)) ?? labels[0];
     this.subject = subject;
-    this.target.replaceChildren(...labels.map((label) => el("option", { value: label, selected: label === wanted }, label)));
+    this.target.replaceChildren(
+      ...labels.map((label) => el("option", { value: label, selected: label === wanted }, label)),
+    );
     this.field.hidden = labels.length < 2;
     await this.#ask();
   }
@@ -44,7 +64,9 @@ class Agreement {
 
   async #ask() {
     const ticket = ++this.#ticket;
-    const answer = await getJSON(`${explanationPath(this.subject.id)}/agreement?target=${encodeURIComponent(this.target.value)}`);
+    const answer = await getJSON(
+      `${explanationPath(this.subject.id)}/agreement?target=${encodeURIComponent(this.target.value)}`,
+    );
     if (ticket !== this.#ticket) return;
     this.report(null);
     this.#draw(answer);
@@ -52,20 +74,48 @@ class Agreement {
 
   #draw({ methods, correlations, tokens }) {
     const names = methods.map((spec) => plateName(this.bench.registry.plate(spec) ?? { title: spec }));
-    const what = this.bench.subject.value.info.input.kind === "text" || this.bench.side === "text" ? "word pieces" : "patches";
+    const what =
+      this.bench.subject.value.info.input.kind === "text" || this.bench.side === "text" ? "word pieces" : "patches";
     this.methods = methods;
     this.names = names;
     const cell = (row, column) => {
       const value = correlations[row][column];
       if (row === column) return el("td", { class: "self" }, value === null ? "–" : "1");
       const title = `${names[row]} and ${names[column]}: ${value === null ? "not defined, as one of them gives every token the same score" : shown(value)}`;
-      const button = el("button", { type: "button", tabIndex: -1, title, "aria-label": title, data: { row, column, sign: value < 0 ? "con" : "pro" } }, shown(value));
+      const button = el(
+        "button",
+        {
+          type: "button",
+          tabIndex: -1,
+          title,
+          "aria-label": title,
+          data: { row, column, sign: value < 0 ? "con" : "pro" },
+        },
+        shown(value),
+      );
       button.style.setProperty("--m", `${(MOST * Math.abs(value ?? 0)).toFixed(0)}%`);
       return el("td", {}, button);
     };
-    const heads = names.map((name, i) => el("th", { scope: "col", title: name }, el("span", { "aria-hidden": "true" }, i + 1), el("span", { class: "hidden" }, name)));
-    const rows = names.map((name, i) => el("tr", {}, el("th", { scope: "row" }, el("span", { class: "num", "aria-hidden": "true" }, i + 1), ` ${name}`), names.map((_, k) => cell(i, k))));
-    this.table.replaceChildren(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), heads)), el("tbody", {}, rows));
+    const heads = names.map((name, i) =>
+      el(
+        "th",
+        { scope: "col", title: name },
+        el("span", { "aria-hidden": "true" }, i + 1),
+        el("span", { class: "hidden" }, name),
+      ),
+    );
+    const rows = names.map((name, i) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, el("span", { class: "num", "aria-hidden": "true" }, i + 1), ` ${name}`),
+        names.map((_, k) => cell(i, k)),
+      ),
+    );
+    this.table.replaceChildren(
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), heads)),
+      el("tbody", {}, rows),
+    );
     const first = this.table.querySelector("button");
     if (first) first.tabIndex = 0;
     this.#tell(correlations, tokens, what);
@@ -73,11 +123,15 @@ class Agreement {
 
   /** The pair that is most alike, and the one that is least alike. */
   #tell(correlations, tokens, what) {
-    const pairs = correlations.flatMap((row, i) => row.slice(0, i).map((value, k) => ({ value, names: [this.names[k], this.names[i]] }))).filter(({ value }) => value !== null);
+    const pairs = correlations
+      .flatMap((row, i) => row.slice(0, i).map((value, k) => ({ value, names: [this.names[k], this.names[i]] })))
+      .filter(({ value }) => value !== null);
     pairs.sort((a, b) => b.value - a.value);
     const pair = ({ names, value }) => `${names[0]} and ${names[1]} (${shown(value)})`;
     const least = pairs.length > 1 ? ` Least alike: ${pair(pairs.at(-1))}.` : "";
-    this.said.textContent = pairs.length ? `Over ${tokens} ${what}, most alike: ${pair(pairs[0])}.${least}` : "There are no two maps to compare.";
+    this.said.textContent = pairs.length
+      ? `Over ${tokens} ${what}, most alike: ${pair(pairs[0])}.${least}`
+      : "There are no two maps to compare.";
   }
 
   /** The two maps of a cell beside each other: over one picture, or as words. */
@@ -85,7 +139,9 @@ class Agreement {
     const { row, column } = event.target.closest("button")?.dataset ?? {};
     if (row === undefined) return;
     const several = this.subject.info.targets.length > 1;
-    const [first, second] = [row, column].map((i) => (several ? `${this.methods[i]} ${this.target.value}` : this.methods[i]));
+    const [first, second] = [row, column].map((i) =>
+      several ? `${this.methods[i]} ${this.target.value}` : this.methods[i],
+    );
     const id = byId("drawer-swipe") && this.bench.side !== "text" ? "swipe" : "disagree";
     const drawer = byId(`drawer-${id}`);
     if (!drawer) return;
@@ -101,7 +157,8 @@ class Agreement {
     if (!step || row === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     let [next, beside] = [Number(row) + step[0], Number(column) + step[1]];
-    if (next === beside) [next, beside] = [next + step[0], beside + step[1]]; // nothing to open where a method meets itself
+    // nothing to open where a method meets itself
+    if (next === beside) [next, beside] = [next + step[0], beside + step[1]];
     const button = this.table.querySelector(`[data-row="${next}"][data-column="${beside}"]`);
     if (!button) return;
     event.target.tabIndex = -1;

@@ -26,22 +26,39 @@ class Alike {
     this.busy = el("p", { class: "quiet", role: "status" });
     this.found = el("div");
     root.append(
-      el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select), this.busy, this.found,
-      el("p", { class: "quiet" }, "The model turns each input into a list of numbers before it answers; their cosine says how alike it finds the two. Red parts make them alike, blue parts make them differ. Point at a part of one to see its partners in the other."),
+      el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select),
+      this.busy,
+      this.found,
+      el(
+        "p",
+        { class: "quiet" },
+        "The model turns each input into a list of numbers before it answers; their cosine says how alike it finds the two. Red parts make them alike, blue parts make them differ. Point at a part of one to see its partners in the other.",
+      ),
     );
   }
 
   async show({ id, model, info }) {
     this.id = id;
-    const earlier = remembered().filter((other) => other !== id).slice(0, MOST);
-    const told = await Promise.all(earlier.map((other) => getJSON(`${explanationPath(other)}/summary`).catch(() => null)));
+    const earlier = remembered()
+      .filter((other) => other !== id)
+      .slice(0, MOST);
+    const told = await Promise.all(
+      earlier.map((other) => getJSON(`${explanationPath(other)}/summary`).catch(() => null)),
+    );
     const others = told.filter((other) => other?.model === model && other.state === "done");
     if (this.id !== id) return;
-    const name = (other) => other.title ?? `${other.excerpt ?? new Date(other.created).toLocaleTimeString()}: ${other.targets.map(spoken).join(", ")}`;
-    this.select.replaceChildren(el("option", { value: "" }, "choose"), ...others.map((other) => el("option", { value: other.id }, name(other))));
+    const name = (other) =>
+      other.title ??
+      `${other.excerpt ?? new Date(other.created).toLocaleTimeString()}: ${other.targets.map(spoken).join(", ")}`;
+    this.select.replaceChildren(
+      el("option", { value: "" }, "choose"),
+      ...others.map((other) => el("option", { value: other.id }, name(other))),
+    );
     this.select.disabled = !others.length;
     this.found.replaceChildren();
-    this.busy.textContent = others.length ? "" : `Explain another ${info.input.kind === "text" ? "text" : "picture"} with this model first: earlier ones of this browser are offered here.`;
+    this.busy.textContent = others.length
+      ? ""
+      : `Explain another ${info.input.kind === "text" ? "text" : "picture"} with this model first: earlier ones of this browser are offered here.`;
     this.select.value = others.some((other) => other.id === this.tool.value.other) ? this.tool.value.other : "";
     if (this.select.value) await this.#ask();
   }
@@ -64,7 +81,9 @@ class Alike {
       const found = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
       const bases = await Promise.all([found.first.grid && seenBase(id), found.second.grid && seenBase(other)]);
       const crossing = new Crossing(found, {
-        names: ["This one", "The other one"], bases, view: this.bench.view,
+        names: ["This one", "The other one"],
+        bases,
+        view: this.bench.view,
         hint: `Cosine ${number(found.cosine)}: 1 is the same, 0 is nothing in common. Point at a part of either; a click holds it.`,
       });
       this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));

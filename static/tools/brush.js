@@ -1,4 +1,5 @@
-// Patches hidden with a brush: painted over, they are gone from what the model reads, and its answer follows while one paints.
+// Patches hidden with a brush: painted over, they are gone from what the model reads, and its answer follows while one
+// paints.
 
 import { explanationPath, sendJSON } from "../core/api.js";
 import { count, el, number, percent } from "../core/dom.js";
@@ -17,8 +18,13 @@ export const open = (root, bench, report) => new Brush(root, bench, report);
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
 function readPatches(text, patches) {
-  const runs = (text ?? "").split(" ").map((run) => /^(\d+)(?:-(\d+))?$/.exec(run)).filter(Boolean);
-  const inside = runs.flatMap(([, first, last = first]) => Array.from({ length: Math.min(patches, Number(last) - Number(first) + 1) }, (_, i) => Number(first) + i));
+  const runs = (text ?? "")
+    .split(" ")
+    .map((run) => /^(\d+)(?:-(\d+))?$/.exec(run))
+    .filter(Boolean);
+  const inside = runs.flatMap(([, first, last = first]) =>
+    Array.from({ length: Math.min(patches, Number(last) - Number(first) + 1) }, (_, i) => Number(first) + i),
+  );
   return new Set(inside.filter((patch) => patch < patches));
 }
 
@@ -48,20 +54,64 @@ class Brush {
     this.image = el("img", { alt: "" });
     this.cover = el("canvas", { class: "cover", "aria-hidden": "true" });
     this.patch = el("div", { class: "patch", hidden: true });
-    this.sheet = el("div", { class: "canvas", tabIndex: 0, role: "application", "aria-roledescription": "picture to paint on", "aria-label": "The picture: arrow keys walk the patches, Space hides or shows one" }, this.image, this.cover, this.patch);
-    const radio = (name, choices, chosen) => el("span", {}, Object.entries(choices).map(([value, text]) => el("label", {}, el("input", { type: "radio", name, value, checked: value === chosen }), text)));
+    this.sheet = el(
+      "div",
+      {
+        class: "canvas",
+        tabIndex: 0,
+        role: "application",
+        "aria-roledescription": "picture to paint on",
+        "aria-label": "The picture: arrow keys walk the patches, Space hides or shows one",
+      },
+      this.image,
+      this.cover,
+      this.patch,
+    );
+    const radio = (name, choices, chosen) =>
+      el(
+        "span",
+        {},
+        Object.entries(choices).map(([value, text]) =>
+          el("label", {}, el("input", { type: "radio", name, value, checked: value === chosen }), text),
+        ),
+      );
     this.sizes = el("fieldset", { class: "seg" }, el("legend", {}, "Brush"), radio("brush-size", SIZES, "3"));
-    this.modes = el("fieldset", { class: "seg" }, el("legend", {}, "Painting"), radio("brush-mode", { hide: "hides", show: "brings back" }, "hide"));
+    this.modes = el(
+      "fieldset",
+      { class: "seg" },
+      el("legend", {}, "Painting"),
+      radio("brush-mode", { hide: "hides", show: "brings back" }, "hide"),
+    );
     const button = (text, run) => el("button", { type: "button", class: "act plain", on: { click: run } }, text);
     this.back = button("Undo", () => this.#undo());
     this.clear = button("Bring all back", () => this.#put(new Set()));
-    const swap = button("Hide the rest", () => this.#put(new Set(this.#all.filter((patch) => !this.hidden.has(patch)))));
+    const swap = button("Hide the rest", () =>
+      this.#put(new Set(this.#all.filter((patch) => !this.hidden.has(patch)))),
+    );
     this.said = el("p", { class: "now", role: "status", "aria-live": "polite" });
     this.how = el("p", { class: "quiet" });
     this.where = el("p", { class: "quiet num" }, "\u00a0");
     this.change = new ChangeTable();
-    this.words = el("p", { class: "quiet", hidden: true }, "The words of the prompts are explained here, not the picture: choose “Look at: the picture” to hide patches of it.");
-    this.work = el("div", { class: "brushing" }, el("div", {}, this.sheet, this.where), el("div", { class: "answer" }, this.sizes, this.modes, el("div", { class: "row" }, this.back, this.clear, swap), this.said, this.change.node, this.how));
+    this.words = el(
+      "p",
+      { class: "quiet", hidden: true },
+      "The words of the prompts are explained here, not the picture: choose “Look at: the picture” to hide patches of it.",
+    );
+    this.work = el(
+      "div",
+      { class: "brushing" },
+      el("div", {}, this.sheet, this.where),
+      el(
+        "div",
+        { class: "answer" },
+        this.sizes,
+        this.modes,
+        el("div", { class: "row" }, this.back, this.clear, swap),
+        this.said,
+        this.change.node,
+        this.how,
+      ),
+    );
     root.replaceChildren(this.words, this.work);
     this.#listen();
     bench.focus.follow(() => this.#mark());
@@ -95,7 +145,10 @@ class Brush {
     const at = (event) => {
       const box = sheet.getBoundingClientRect();
       const [rows, columns] = this.grid;
-      const [row, column] = [Math.floor(((event.clientY - box.top) / box.height) * rows), Math.floor(((event.clientX - box.left) / box.width) * columns)];
+      const [row, column] = [
+        Math.floor(((event.clientY - box.top) / box.height) * rows),
+        Math.floor(((event.clientX - box.left) / box.width) * columns),
+      ];
       return row < 0 || row >= rows || column < 0 || column >= columns ? -1 : row * columns + column;
     };
     sheet.addEventListener("pointerdown", (event) => {
@@ -216,7 +269,10 @@ class Brush {
     outline(this.patch, at, this.grid, locked);
     const named = this.grid && at >= 0 && at < this.grid[0] * this.grid[1];
     this.where.textContent = named ? `${patchName(at, this.grid)}${this.hidden.has(at) ? ", hidden" : ""}` : "\u00a0";
-    this.sheet.setAttribute("aria-label", `The picture, ${count(this.hidden.size, "patch", "patches")} hidden${named ? `, at ${this.where.textContent}` : ""}. Arrow keys walk, Space hides or shows a patch.`);
+    this.sheet.setAttribute(
+      "aria-label",
+      `The picture, ${count(this.hidden.size, "patch", "patches")} hidden${named ? `, at ${this.where.textContent}` : ""}. Arrow keys walk, Space hides or shows a patch.`,
+    );
   }
 
   /** Ask for what is hidden now; while an answer is on its way, once more when it has come. */
@@ -240,8 +296,18 @@ class Brush {
   #tell(answer, hidden, target) {
     this.report(null);
     const byLogit = answer.read === "logit";
-    const shown = (one) => (byLogit ? `logit ${number(one.logit)}` : answer.read === "value" ? number(one.value ?? one.logit) : percent(one.probability));
-    this.said.replaceChildren(el("q", {}, classOf(target)), ` ${shown(target)} → `, el("b", {}, shown(answer)), el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches hidden`));
+    const shown = (one) =>
+      byLogit
+        ? `logit ${number(one.logit)}`
+        : answer.read === "value"
+          ? number(one.value ?? one.logit)
+          : percent(one.probability);
+    this.said.replaceChildren(
+      el("q", {}, classOf(target)),
+      ` ${shown(target)} → `,
+      el("b", {}, shown(answer)),
+      el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches hidden`),
+    );
     this.said.dataset.hidden = String(hidden);
     this.how.textContent = HOW[answer.how];
     this.change.show(this.info.top, answer.top);

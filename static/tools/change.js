@@ -5,18 +5,38 @@ import { answered, el, signedNumber } from "../core/dom.js";
 export class ChangeTable {
   constructor() {
     this.rows = el("tbody");
-    const head = el("thead", {}, el("tr", {}, ["class", "as it was", "now", "change"].map((name) => el("th", { scope: "col" }, name))));
-    this.node = el("div", { class: "ranks" }, el("table", {}, el("caption", { class: "hidden" }, "What the model says, as it was and now"), head, this.rows));
+    const head = el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        ["class", "as it was", "now", "change"].map((name) => el("th", { scope: "col" }, name)),
+      ),
+    );
+    this.node = el(
+      "div",
+      { class: "ranks" },
+      el("table", {}, el("caption", { class: "hidden" }, "What the model says, as it was and now"), head, this.rows),
+    );
   }
 
   /** `before` and `now` are lists of {label, probability, logit}, the largest first. */
   show(before, now) {
     const known = new Map(before.map((one) => [one.label, one]));
-    const change = (was, is) => (is.probability === undefined ? signedNumber(is.logit - was.logit) : `${signedNumber(100 * (is.probability - was.probability), 2)} points`);
+    const change = (was, is) =>
+      is.probability === undefined
+        ? signedNumber(is.logit - was.logit)
+        : `${signedNumber(100 * (is.probability - was.probability), 2)} points`;
     const row = (is) => {
       const was = known.get(is.label);
       const cells = [was ? answered(was) : "–", answered(is), was ? change(was, is) : "–"];
-      return el("tr", {}, el("th", { scope: "row" }, is.label), cells.map((text) => el("td", { class: "num" }, text)));
+      return el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, is.label),
+        cells.map((text) => el("td", { class: "num" }, text)),
+      );
     };
     this.rows.replaceChildren(...now.map(row));
   }

@@ -1,4 +1,5 @@
-// Two inputs side by side, each a picture or a text: point at a part of one, and the parts of the other that go with it light up.
+// Two inputs side by side, each a picture or a text: point at a part of one, and the parts of the other that go with it
+// light up.
 
 import { limits, place } from "../core/colour.js";
 import { el, signedNumber } from "../core/dom.js";
@@ -40,13 +41,25 @@ class Words {
     let at = 0;
     this.buttons = input.words.map(({ start, end }, i) => {
       parts.push(input.text.slice(at, start));
-      const button = el("button", { type: "button", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i } }, input.text.slice(start, end));
+      const button = el(
+        "button",
+        { type: "button", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i } },
+        input.text.slice(start, end),
+      );
       parts.push(button);
       at = end;
       return button;
     });
     parts.push(input.text.slice(at));
-    this.node = el("div", { class: "reading", role: "group", "aria-label": `${name}: point at a word, or walk with the arrow keys; Enter holds it` }, parts);
+    this.node = el(
+      "div",
+      {
+        class: "reading",
+        role: "group",
+        "aria-label": `${name}: point at a word, or walk with the arrow keys; Enter holds it`,
+      },
+      parts,
+    );
     const over = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
     this.node.addEventListener("pointerover", (event) => focus.value.locked || focus.set({ at: over(event) }));
     this.node.addEventListener("pointerleave", () => focus.value.locked || focus.set({ at: -1 }));
@@ -93,8 +106,8 @@ class Words {
 
 export class Crossing {
   /**
-   * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both sides; `bases` their
-   * grey pictures, null for texts; `hint` is said while nothing is pointed at.
+   * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
+   * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.
    */
   constructor(found, { names, bases, view, hint }) {
     const { first, second, pairs } = found;
@@ -108,8 +121,11 @@ export class Crossing {
     this.ends = limits(pairs, true);
     this.hint = hint;
     this.said = el("p", { class: "said", role: "status" });
-    const panes = this.sides.map((side, i) => el("figure", { class: side.grid ? "pane picture" : "pane" }, el("figcaption", {}, names[i]), side.node));
-    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.said); // below: its length moves nothing
+    const panes = this.sides.map((side, i) =>
+      el("figure", { class: side.grid ? "pane picture" : "pane" }, el("figcaption", {}, names[i]), side.node),
+    );
+    // below: its length moves nothing
+    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.said);
     this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
     view.follow(() => this.#draw());
     this.#draw();
@@ -130,7 +146,8 @@ export class Crossing {
       const isAnswer = from === 1 - i;
       const scores = isAnswer ? this.rows[from][this.sides[from].focus.value.at] : side.own;
       const [low, high] = limits([scores], true);
-      side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]); // partners of a part without any stay pale
+      // partners of a part without any stay pale
+      side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]);
     });
     this.said.textContent = from === undefined ? this.hint : this.#sentence(from);
   }
@@ -139,8 +156,13 @@ export class Crossing {
     const { at } = this.sides[from].focus.value;
     const scores = this.rows[from][at];
     const order = scores.map((_, i) => i).sort((a, b) => scores[b] - scores[a]);
-    const best = order.slice(0, NAMED).filter((i) => scores[i] > 0).map((i) => `${this.sides[1 - from].nameOf(i)} (${signedNumber(scores[i], 2)})`);
+    const best = order
+      .slice(0, NAMED)
+      .filter((i) => scores[i] > 0)
+      .map((i) => `${this.sides[1 - from].nameOf(i)} (${signedNumber(scores[i], 2)})`);
     const name = this.sides[from].nameOf(at);
-    return best.length ? `${name[0].toUpperCase()}${name.slice(1)} goes with ${best.join(", ")}.` : `${name[0].toUpperCase()}${name.slice(1)} goes with nothing on the other side.`;
+    return best.length
+      ? `${name[0].toUpperCase()}${name.slice(1)} goes with ${best.join(", ")}.`
+      : `${name[0].toUpperCase()}${name.slice(1)} goes with nothing on the other side.`;
   }
 }

@@ -1,4 +1,5 @@
-// Where two methods disagree about a text: their rank correlation, and the words that one ranks far higher than the other.
+// Where two methods disagree about a text: their rank correlation, and the words that one ranks far higher than the
+// other.
 
 import { el, number } from "../core/dom.js";
 import { ranks, spearman } from "../core/stats.js";
@@ -14,15 +15,27 @@ class Disagreement {
     this.tool = bench.tools.of("disagree");
     this.bench = bench;
     this.chosen = NAMES.map((name) => this.tool.value[name] ?? null);
-    this.selects = NAMES.map((which, i) => el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }));
-    const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));
+    this.selects = NAMES.map((which, i) =>
+      el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }),
+    );
+    const fields = this.selects.map((select, i) =>
+      el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select),
+    );
     this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
-    const table = el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list));
+    const table = el(
+      "div",
+      { class: "listing", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" },
+      el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list),
+    );
     this.text = el("div", { class: "reading" });
     this.legend = el("p", { class: "quiet" });
-    root.replaceChildren(el("div", { class: "choose" }, fields), this.said, el("div", { class: "two" }, table, el("div", {}, this.text, this.legend)));
+    root.replaceChildren(
+      el("div", { class: "choose" }, fields),
+      this.said,
+      el("div", { class: "two" }, table, el("div", {}, this.text, this.legend)),
+    );
     followGrain(root, bench, () => this.show());
     this.tool.follow((now, before) => {
       if (NAMES.every((name) => now[name] === before[name])) return;
@@ -38,7 +51,11 @@ class Disagreement {
     const signed = columns.filter((column) => column.signed).map(({ key }) => key);
     const usual = signed.length > 1 ? [signed[0], signed.at(-1)] : [keys[0], keys.at(-1)];
     this.chosen = this.chosen.map((key, i) => (keys.includes(key) ? key : usual[i]));
-    this.selects.forEach((select, i) => select.replaceChildren(...columns.map(({ key, title }) => el("option", { value: key, selected: key === this.chosen[i] }, title))));
+    this.selects.forEach((select, i) =>
+      select.replaceChildren(
+        ...columns.map(({ key, title }) => el("option", { value: key, selected: key === this.chosen[i] }, title)),
+      ),
+    );
     if (columns.length) this.#compare(this.chosen.map((chosen) => columns.find(({ key }) => key === chosen)));
   }
 
@@ -59,22 +76,41 @@ class Disagreement {
       rho === null
         ? "One of them gives every word the same score, so there is no rank to compare."
         : `Rank correlation ${number(rho, 2)} over ${units.length} words, ranked by ${bySign ? "score" : "strength, as not both have a sign"}. 1 is the same order, 0 no order in common, ${number(-1, 1)} the reverse.`;
-    this.#list(titles, units.map(({ start, end }) => text.slice(start, end)), [a, b], apart);
+    this.#list(
+      titles,
+      units.map(({ start, end }) => text.slice(start, end)),
+      [a, b],
+      apart,
+    );
     this.#paint(titles, text, units, apart);
   }
 
   #list(titles, words, two, apart) {
-    const worst = apart.map((_, i) => i).sort((i, j) => Math.abs(apart[j]) - Math.abs(apart[i]) || i - j).filter((i) => apart[i] !== 0).slice(0, SHOWN);
+    const worst = apart
+      .map((_, i) => i)
+      .sort((i, j) => Math.abs(apart[j]) - Math.abs(apart[i]) || i - j)
+      .filter((i) => apart[i] !== 0)
+      .slice(0, SHOWN);
     const place = (rank) => String(words.length - rank); // 1 is the highest
     this.heads.slice(1).forEach((head, i) => (head.textContent = `rank with ${titles[i]}`));
-    const row = (i) => el("tr", {}, el("th", { scope: "row" }, words[i]), two.map((ranked) => el("td", { class: "num" }, place(ranked[i]))));
+    const row = (i) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, words[i]),
+        two.map((ranked) => el("td", { class: "num" }, place(ranked[i]))),
+      );
     this.list.replaceChildren(...worst.map(row));
   }
 
   #paint(titles, text, units, apart) {
     let at = 0;
     const parts = units.flatMap(({ start, end }, i) => {
-      const span = el("span", { class: apart[i] > 0 ? "more" : apart[i] < 0 ? "less" : "", data: { w: i } }, text.slice(start, end));
+      const span = el(
+        "span",
+        { class: apart[i] > 0 ? "more" : apart[i] < 0 ? "less" : "", data: { w: i } },
+        text.slice(start, end),
+      );
       span.style.setProperty("--a", Math.abs(apart[i]).toFixed(3));
       span.style.setProperty("--u", `${Math.round(4 * Math.abs(apart[i]))}px`);
       const before = text.slice(at, start);

@@ -4,20 +4,76 @@ import { el, showProblem, styled } from "../core/dom.js";
 import { tellIn } from "../maps/summary.js";
 
 /**
- * A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished explanation. One with
- * `kinds` is for those pages alone.
+ * A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished
+ * explanation. One with `kinds` is for those pages alone.
  */
 const DRAWERS = [
-  { id: "wordpatches", kinds: ["clip"], title: "Each word to its patches", says: "Point at a word and the picture lights; point at a patch and the words do.", load: () => import("./wordpatches.js") },
-  { id: "agreement", title: "Which methods agree", says: "How alike every two methods order the patches or words, like beside like.", load: () => import("./agreement.js") },
-  { id: "swipe", kinds: ["image", "clip"], title: "Two maps at the same place", says: "Wipe one map over another, or show them in turn.", load: () => import("./swipe.js") },
-  { id: "brush", kinds: ["image", "clip"], title: "Hide patches with a brush", says: "Paint over the picture and watch the answer change.", load: () => import("./brush.js") },
-  { id: "wordtable", kinds: ["text"], title: "All words in a table", says: "Every word with its score by every method, sorted by any of them.", load: () => import("./wordtable.js") },
-  { id: "disagree", kinds: ["text"], title: "Where two methods disagree", says: "How alike two methods order the words, and which words they see differently.", load: () => import("./disagree.js") },
-  { id: "probe", kinds: ["text"], title: "Swap a word", says: "The same sentence about her and about him: does the answer change, and what did the word do?", load: () => import("./probe.js") },
-  { id: "alike", title: "Why are these two alike?", says: "This input beside another one: what the model finds in common.", load: () => import("./alike.js") },
-  { id: "mixer", title: "Rule mixer", says: "Switch the way back through the model operator by operator, and see what it does to a map.", load: () => import("./mixer.js") },
-  { id: "layers", title: "Layers and heads", says: "What every head of every block attends to, and what each block adds.", load: () => import("./layers.js") },
+  {
+    id: "wordpatches",
+    kinds: ["clip"],
+    title: "Each word to its patches",
+    says: "Point at a word and the picture lights; point at a patch and the words do.",
+    load: () => import("./wordpatches.js"),
+  },
+  {
+    id: "agreement",
+    title: "Which methods agree",
+    says: "How alike every two methods order the patches or words, like beside like.",
+    load: () => import("./agreement.js"),
+  },
+  {
+    id: "swipe",
+    kinds: ["image", "clip"],
+    title: "Two maps at the same place",
+    says: "Wipe one map over another, or show them in turn.",
+    load: () => import("./swipe.js"),
+  },
+  {
+    id: "brush",
+    kinds: ["image", "clip"],
+    title: "Hide patches with a brush",
+    says: "Paint over the picture and watch the answer change.",
+    load: () => import("./brush.js"),
+  },
+  {
+    id: "wordtable",
+    kinds: ["text"],
+    title: "All words in a table",
+    says: "Every word with its score by every method, sorted by any of them.",
+    load: () => import("./wordtable.js"),
+  },
+  {
+    id: "disagree",
+    kinds: ["text"],
+    title: "Where two methods disagree",
+    says: "How alike two methods order the words, and which words they see differently.",
+    load: () => import("./disagree.js"),
+  },
+  {
+    id: "probe",
+    kinds: ["text"],
+    title: "Swap a word",
+    says: "The same sentence about her and about him: does the answer change, and what did the word do?",
+    load: () => import("./probe.js"),
+  },
+  {
+    id: "alike",
+    title: "Why are these two alike?",
+    says: "This input beside another one: what the model finds in common.",
+    load: () => import("./alike.js"),
+  },
+  {
+    id: "mixer",
+    title: "Rule mixer",
+    says: "Switch the way back through the model operator by operator, and see what it does to a map.",
+    load: () => import("./mixer.js"),
+  },
+  {
+    id: "layers",
+    title: "Layers and heads",
+    says: "What every head of every block attends to, and what each block adds.",
+    load: () => import("./layers.js"),
+  },
 ];
 
 class Drawer {
@@ -32,7 +88,14 @@ class Drawer {
     this.waiting = el("p", { class: "quiet" });
     this.body = el("div", { class: "body" });
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
-    this.node = el("details", { class: "drawer", id: `drawer-${id}`, open: this.tool.value.open, on: { toggle: () => this.#toggle() } }, name, this.waiting, this.problem, this.body);
+    this.node = el(
+      "details",
+      { class: "drawer", id: `drawer-${id}`, open: this.tool.value.open, on: { toggle: () => this.#toggle() } },
+      name,
+      this.waiting,
+      this.problem,
+      this.body,
+    );
     tellIn(this.body, bench.view);
     bench.subject.follow(() => this.#show());
   }
@@ -48,7 +111,9 @@ class Drawer {
     const isOld = !done && this.body.hasChildNodes();
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);
-    this.waiting.textContent = isOld ? "This is of the question before; the new one follows once the maps above are done." : "This opens once the maps above are done.";
+    this.waiting.textContent = isOld
+      ? "This is of the question before; the new one follows once the maps above are done."
+      : "This opens once the maps above are done.";
     this.body.inert = isOld;
     if (!done) return;
     try {
@@ -63,8 +128,13 @@ class Drawer {
 
   async #fetch() {
     const [module] = await Promise.all([this.load(), styled(`tools/${this.id}.css`)]);
-    return module.open(this.body, this.bench, (problem) => (problem ? this.bench.report(problem, this.problem) : showProblem(this.problem, null)));
+    return module.open(this.body, this.bench, (problem) =>
+      problem ? this.bench.report(problem, this.problem) : showProblem(this.problem, null),
+    );
   }
 }
 
-export const addDrawers = (place, bench) => place.append(...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(bench.kind)).map((one) => new Drawer(one, bench).node));
+export const addDrawers = (place, bench) =>
+  place.append(
+    ...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(bench.kind)).map((one) => new Drawer(one, bench).node),
+  );

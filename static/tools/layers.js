@@ -12,7 +12,8 @@ import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
 const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-const ABOUT = "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
+const ABOUT =
+  "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
 
 export async function open(root, bench, report) {
   return new Layers(root, bench, report, (await getJSON("/api/quantities")).quantities);
@@ -34,14 +35,22 @@ class Layers {
     this.tool = bench.tools.of("layers");
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
     const asked = this.tool.value;
-    this.look = new Store({ quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name, from: asked.from === "held" ? "held" : "answer" });
+    this.look = new Store({
+      quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name,
+      from: asked.from === "held" ? "held" : "answer",
+    });
     this.chosen = new Store(readChosen(asked));
     const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
     this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
     this.origin = el("p", { class: "origin", role: "status" });
-    this.grid = el("div", { class: "heads", role: "group", "aria-label": "Blocks by heads", on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) } });
+    this.grid = el("div", {
+      class: "heads",
+      role: "group",
+      "aria-label": "Blocks by heads",
+      on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) },
+    });
     this.large = el("div", { class: "large" });
     this.outside = el("p", { class: "quiet outside" });
     this.method = el("select", { id: "layers-method", on: { change: () => this.#sum() } });
@@ -49,13 +58,32 @@ class Layers {
     this.adds = el("section", { class: "adds", hidden: true });
     root.append(
       el("p", { class: "about" }, ABOUT),
-      el("div", { class: "controls" }, segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))), segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }), this.targetField),
-      this.says, this.origin,
-      el("div", { class: "inside" }, el("div", { class: "scroll" }, this.grid), el("div", { class: "beside" }, this.large, this.outside)),
+      el(
+        "div",
+        { class: "controls" },
+        segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))),
+        segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }),
+        this.targetField,
+      ),
+      this.says,
+      this.origin,
+      el(
+        "div",
+        { class: "inside" },
+        el("div", { class: "scroll" }, this.grid),
+        el("div", { class: "beside" }, this.large, this.outside),
+      ),
       this.adds,
     );
     this.adds.append(
-      el("h3", {}, "What each block adds"), el("p", { class: "quiet" }, "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part."), el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method), this.sums,
+      el("h3", {}, "What each block adds"),
+      el(
+        "p",
+        { class: "quiet" },
+        "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part.",
+      ),
+      el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method),
+      this.sums,
     );
     this.look.follow((now, before) => {
       if (now.quantity !== before.quantity) this.chosen.set({ part: false });
@@ -68,7 +96,9 @@ class Layers {
     });
     this.watcher = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "150px 0px" });
     bench.view.follow(() => this.#thumbs());
-    bench.focus.follow((now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run());
+    bench.focus.follow(
+      (now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run(),
+    );
   }
 
   async show(subject) {
@@ -76,11 +106,22 @@ class Layers {
     this.subject = subject;
     const labels = subject.info.targets.map((target) => target.label);
     const asked = this.tool.value;
-    refill(this.target, labels.map((label) => [label, label]), asked.target);
+    refill(
+      this.target,
+      labels.map((label) => [label, label]),
+      asked.target,
+    );
     this.targetField.hidden = labels.length < 2;
     const { registry } = this.bench;
-    const summed = registry.methods.filter((method) => method.summed).flatMap((method) => method.pairs.filter((pair) => !pair.reason));
-    refill(this.method, summed.map((pair) => [pair.spec, pair.title]), asked.method, "fullgrad_plus:libra");
+    const summed = registry.methods
+      .filter((method) => method.summed)
+      .flatMap((method) => method.pairs.filter((pair) => !pair.reason));
+    refill(
+      this.method,
+      summed.map((pair) => [pair.spec, pair.title]),
+      asked.method,
+      "fullgrad_plus:libra",
+    );
     await this.#run();
     await this.#sum();
   }
@@ -97,7 +138,13 @@ class Layers {
   #note() {
     const { quantity, from } = this.look.value;
     const target = this.targetField.hidden ? undefined : this.target.value;
-    this.tool.set({ show: quantity, from: from === "held" ? "held" : undefined, target, method: this.method.value || undefined, ...writeChosen(this.chosen.value) });
+    this.tool.set({
+      show: quantity,
+      from: from === "held" ? "held" : undefined,
+      target,
+      method: this.method.value || undefined,
+      ...writeChosen(this.chosen.value),
+    });
   }
 
   #ask(path, asked) {
@@ -134,12 +181,21 @@ class Layers {
     }
   }
 
-  /** What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its maps}. */
+  /**
+   * What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its
+   * maps}.
+   */
   async #strip(asked) {
     const { blocks = 0, heads = 0 } = this.bench.models.current?.details ?? {};
     const isLarge = blocks * (heads + 1) > LARGE;
     const answer = await this.#ask("layers", isLarge ? { ...asked, block: [0] } : asked);
-    answer.strip ??= { id: this.subject.id, asked, heads: answer, blocks: new Map(answer.blocks.map((one) => [one.block, one])), isBusy: false };
+    answer.strip ??= {
+      id: this.subject.id,
+      asked,
+      heads: answer,
+      blocks: new Map(answer.blocks.map((one) => [one.block, one])),
+      isBusy: false,
+    };
     return answer.strip;
   }
 
@@ -152,15 +208,23 @@ class Layers {
     this.#fetch();
   }
 
-  /** Ask for the blocks that are in view or large and are not there yet: all of them at once, and one such question at a time. */
+  /**
+   * Ask for the blocks that are in view or large and are not there yet: all of them at once, and one such question at a
+   * time.
+   */
   async #fetch() {
     const { strip } = this;
     if (!strip || strip.isBusy || strip.id !== this.subject.id) return;
-    const wanted = [...new Set([this.#now().block, ...this.inView])].filter((block) => block < strip.heads.heads.length && !strip.blocks.has(block));
+    const wanted = [...new Set([this.#now().block, ...this.inView])].filter(
+      (block) => block < strip.heads.heads.length && !strip.blocks.has(block),
+    );
     if (!wanted.length) return;
     strip.isBusy = true;
     try {
-      const answer = await sendJSON(`${explanationPath(strip.id)}/layers`, { ...strip.asked, block: wanted.sort((a, b) => a - b) });
+      const answer = await sendJSON(`${explanationPath(strip.id)}/layers`, {
+        ...strip.asked,
+        block: wanted.sort((a, b) => a - b),
+      });
       for (const one of answer.blocks) strip.blocks.set(one.block, one);
     } catch (problem) {
       if (strip === this.strip) this.report(problem); // asked again when a row comes into view
@@ -184,7 +248,10 @@ class Layers {
       mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
       token: grid ? `Seen from the patch in ${patchName(token ?? 0, grid)}.` : `Seen from the word piece “${piece}”.`,
     }[origin];
-    const wanting = this.look.value.from === "held" && origin !== "token" ? ` Click a ${grid ? "patch" : "word"} in any map to hold it.` : "";
+    const wanting =
+      this.look.value.from === "held" && origin !== "token"
+        ? ` Click a ${grid ? "patch" : "word"} in any map to hold it.`
+        : "";
     return name + wanting;
   }
 
@@ -201,8 +268,23 @@ class Layers {
     const shape = [heads.length, count, ...(this.heads.grid ?? [])].join();
     if (this.grid.dataset.shape !== shape) {
       this.grid.dataset.shape = shape;
-      const head = [el("span"), ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1))];
-      const row = (_, block) => [el("span", { class: "axis", data: { row: block } }, block + 1), ...names.map((name) => el("button", { type: "button", tabIndex: -1, data: { block, head: name } }, el("canvas", { width: SIDE, height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3 })))];
+      const head = [
+        el("span"),
+        ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1)),
+      ];
+      const row = (_, block) => [
+        el("span", { class: "axis", data: { row: block } }, block + 1),
+        ...names.map((name) =>
+          el(
+            "button",
+            { type: "button", tabIndex: -1, data: { block, head: name } },
+            el("canvas", {
+              width: SIDE,
+              height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3,
+            }),
+          ),
+        ),
+      ];
       this.grid.style.setProperty("--n", count + 1);
       this.grid.replaceChildren(...head, ...heads.flatMap(row));
       this.watcher.disconnect();
@@ -223,7 +305,9 @@ class Layers {
     const { signed, grid } = this.heads;
     const view = { ...this.bench.view.value, grid: "patches", opacity: grid ? this.bench.view.value.opacity : 100 };
     const buttons = [...this.grid.querySelectorAll("button")];
-    const cells = buttons.map(({ dataset }) => this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)));
+    const cells = buttons.map(({ dataset }) =>
+      this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)),
+    );
     const lists = cells.map((cell) => (cell ? contentOf(cell.scores, this.#read(this.heads)) : []));
     const shared = view.scale === "shared" ? limits(lists, signed) : null;
     const base = grid ? baseOf(this.bench, this.heads.target) : plain();
@@ -234,7 +318,14 @@ class Layers {
       const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
       if (base) paint(canvas, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
       const best = cells[i] ? strongest(lists[i]) : 0;
-      const where = cells[i] === undefined ? "not there yet" : cells[i] === null ? "no attention map" : grid ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}` : `strongest ${number(lists[i][best])}`;
+      const where =
+        cells[i] === undefined
+          ? "not there yet"
+          : cells[i] === null
+            ? "no attention map"
+            : grid
+              ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}`
+              : `strongest ${number(lists[i][best])}`;
       button.setAttribute("aria-label", `${spot(button.dataset)}: ${where}`);
     });
   }
@@ -249,7 +340,8 @@ class Layers {
 
   #enlarge() {
     const part = Boolean(this.chosen.value.part && this.parts && this.#term(this.chosen.value.block));
-    for (const button of this.sums.querySelectorAll("button")) button.setAttribute("aria-pressed", String(part && button.dataset.block === String(this.chosen.value.block)));
+    for (const button of this.sums.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(part && button.dataset.block === String(this.chosen.value.block)));
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
     for (const button of this.grid.querySelectorAll("button")) {
@@ -258,16 +350,42 @@ class Layers {
       button.tabIndex = on ? 0 : -1;
     }
     this.large.setAttribute("aria-busy", String(!part && this.#cell(block, head) === undefined));
-    if (part) this.#draw(this.parts, this.#term(block), `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`, "");
-    else if (this.strip.blocks.has(block)) this.#draw(this.heads, this.#cell(block, head), `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`, this.#outsideSaid(this.#cell(block, head)));
+    if (part)
+      this.#draw(
+        this.parts,
+        this.#term(block),
+        `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`,
+        "",
+      );
+    else if (this.strip.blocks.has(block))
+      this.#draw(
+        this.heads,
+        this.#cell(block, head),
+        `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`,
+        this.#outsideSaid(this.#cell(block, head)),
+      );
   }
 
   #draw({ grid, signed, target }, cell, caption, outside) {
     this.outside.textContent = outside;
-    if (!cell) return void this.large.replaceChildren(el("p", { class: "quiet" }, "This block has no attention map over all tokens."));
+    if (!cell)
+      return void this.large.replaceChildren(
+        el("p", { class: "quiet" }, "This block has no attention map over all tokens."),
+      );
     const shown = contentOf(cell.scores, readFor(this.subject, target));
-    const map = { scores: cell.scores, grid, signed, target, range: [Math.min(...shown), Math.max(...shown)], notes: [] };
-    const plate = this.figures.make({ title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true }, caption, target);
+    const map = {
+      scores: cell.scores,
+      grid,
+      signed,
+      target,
+      range: [Math.min(...shown), Math.max(...shown)],
+      notes: [],
+    };
+    const plate = this.figures.make(
+      { title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true },
+      caption,
+      target,
+    );
     plate.facts.node.remove();
     this.figures.show([[plate, map]]);
     this.large.replaceChildren(plate.node);
@@ -275,13 +393,22 @@ class Layers {
 
   #outsideSaid(cell) {
     if (!cell) return "";
-    const what = this.heads.grid ? "the tokens that are no patch, such as the classification token" : "special tokens, which are no words";
-    return this.heads.quantity === "attention" ? `${percent(cell.outside)} of it goes to ${what}.` : `${number(cell.outside)} of it belongs to ${what}.`;
+    const what = this.heads.grid
+      ? "the tokens that are no patch, such as the classification token"
+      : "special tokens, which are no words";
+    return this.heads.quantity === "attention"
+      ? `${percent(cell.outside)} of it goes to ${what}.`
+      : `${number(cell.outside)} of it belongs to ${what}.`;
   }
 
   #click(event) {
     const { dataset } = event.target.closest("button") ?? {};
-    if (dataset) this.chosen.set({ part: false, block: Number(dataset.block), head: dataset.head === "mean" ? "mean" : Number(dataset.head) });
+    if (dataset)
+      this.chosen.set({
+        part: false,
+        block: Number(dataset.block),
+        head: dataset.head === "mean" ? "mean" : Number(dataset.head),
+      });
   }
 
   #walk(event) {
@@ -289,7 +416,10 @@ class Layers {
     const [down, right] = STEPS[event.key];
     const { block, head } = this.#now();
     const names = [...Array(this.heads.heads[block] ?? 0).keys(), "mean"];
-    const next = { block: Math.min(this.heads.heads.length - 1, Math.max(0, block + down)), head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))] };
+    const next = {
+      block: Math.min(this.heads.heads.length - 1, Math.max(0, block + down)),
+      head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))],
+    };
     event.preventDefault();
     this.chosen.set({ part: false, ...next });
     this.grid.querySelector("[aria-pressed=true]")?.focus();
@@ -306,7 +436,8 @@ class Layers {
     this.#note();
     try {
       const parts = await this.#ask("contributions", asked);
-      if (subject.id !== this.subject.id || asked.method !== this.method.value || asked.target !== this.target.value) return;
+      if (subject.id !== this.subject.id || asked.method !== this.method.value || asked.target !== this.target.value)
+        return;
       this.parts = parts;
     } catch (problem) {
       if (subject.id === this.subject.id) this.report(problem);
@@ -317,7 +448,10 @@ class Layers {
     const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
     this.sums.classList.toggle("two", signed && rows.some((row) => row.total < 0));
     const together = rows.reduce((sum, row) => sum + row.total, 0);
-    this.sums.replaceChildren(...rows.map(({ block, total }) => this.#bar(block, total, most, signed)), el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`));
+    this.sums.replaceChildren(
+      ...rows.map(({ block, total }) => this.#bar(block, total, most, signed)),
+      el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`),
+    );
     if (this.chosen.value.part) this.#enlarge();
   }
 
@@ -325,13 +459,28 @@ class Layers {
     const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
     bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
     const name = block === null ? "no block (biases)" : `block ${block + 1}`;
-    return el("button", { type: "button", "aria-pressed": "false", data: { block: String(block) }, on: { click: () => this.chosen.set({ part: true, block }) } }, el("span", {}, name), el("span", { class: "track" }, bar), el("span", { class: "num" }, (signed ? signedNumber : number)(total)));
+    return el(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        data: { block: String(block) },
+        on: { click: () => this.chosen.set({ part: true, block }) },
+      },
+      el("span", {}, name),
+      el("span", { class: "track" }, bar),
+      el("span", { class: "num" }, (signed ? signedNumber : number)(total)),
+    );
   }
 }
 
-const spot = ({ block, head }) => `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
+const spot = ({ block, head }) =>
+  `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
 
-/** Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to no block. */
+/**
+ * Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to
+ * no block.
+ */
 function readChosen({ block, head, part }) {
   const number = (text) => (/^\d{1,4}$/.test(text ?? "") ? Number(text) - 1 : null); // counted from 1, as on the page
   if (part !== undefined) return { part: true, block: part === "rest" ? null : (number(part) ?? 0), head: "mean" };
@@ -340,7 +489,11 @@ function readChosen({ block, head, part }) {
 
 function writeChosen({ part, block, head }) {
   if (part) return { part: block === null ? "rest" : String(block + 1), block: undefined, head: undefined };
-  return { part: undefined, block: block < 0 ? undefined : String(block + 1), head: head === "mean" ? undefined : String(head + 1) };
+  return {
+    part: undefined,
+    block: block < 0 ? undefined : String(block + 1),
+    head: head === "mean" ? undefined : String(head + 1),
+  };
 }
 
 /** Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there. */

@@ -1,4 +1,5 @@
-// The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it started from.
+// The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it
+// started from.
 
 import { explanationPath, getJSON, sendJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
@@ -7,8 +8,20 @@ import { contentOf, Figures, readFor } from "../plates/figure.js";
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
-  { key: "completeness_error", name: "Completeness error", of: (mix) => mix.completeness_error ?? null, says: () => "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it." },
-  { key: "deletion", name: "Deletion score", of: (mix, score) => score?.area, says: (score) => `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.` },
+  {
+    key: "completeness_error",
+    name: "Completeness error",
+    of: (mix) => mix.completeness_error ?? null,
+    says: () =>
+      "How far FullGrad's terms are, under this rule, from adding up to the score. 0 is a full account of it.",
+  },
+  {
+    key: "deletion",
+    name: "Deletion score",
+    of: (mix, score) => score?.area,
+    says: (score) =>
+      `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.`,
+  },
 ];
 
 export async function open(root, bench, report) {
@@ -41,10 +54,32 @@ class Mixer {
     this.numbers = el("table", { class: "numbers" });
     const field = (select, text) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
     this.targetField = field(this.target, "Target");
-    const about = el("p", { class: "about" }, "A gradient map is made by going back from the answer to the input, through every operator of the model. A rule says how to pass each kind of operator. Start from a known rule, change one choice, and see what it was good for: the map, and whether it still accounts for the whole score.");
+    const about = el(
+      "p",
+      { class: "about" },
+      "A gradient map is made by going back from the answer to the input, through every operator of the model. A rule says how to pass each kind of operator. Start from a known rule, change one choice, and see what it was good for: the map, and whether it still accounts for the whole score.",
+    );
     root.append(
-      about, el("div", { class: "fields" }, field(this.readout, "Read-out"), this.targetField, field(this.preset, "Start from"), this.back),
-      el("div", { class: "bench-top" }, el("div", { class: "rows" }, this.rows.map((row) => row.node), this.note), el("div", { class: "seen" }, this.pair, this.likeness, this.numbers)),
+      about,
+      el(
+        "div",
+        { class: "fields" },
+        field(this.readout, "Read-out"),
+        this.targetField,
+        field(this.preset, "Start from"),
+        this.back,
+      ),
+      el(
+        "div",
+        { class: "bench-top" },
+        el(
+          "div",
+          { class: "rows" },
+          this.rows.map((row) => row.node),
+          this.note,
+        ),
+        el("div", { class: "seen" }, this.pair, this.likeness, this.numbers),
+      ),
     );
   }
 
@@ -52,7 +87,9 @@ class Mixer {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
     const { registry } = this.bench;
-    this.readouts = registry.methods.filter((method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason));
+    this.readouts = registry.methods.filter(
+      (method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason),
+    );
     const asked = this.tool.value;
     const before = this.readout.value || asked.readout;
     this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
@@ -75,7 +112,13 @@ class Mixer {
   #readoutChanged(keep = null) {
     const pairs = this.method.pairs;
     const before = this.preset.value || (this.tool.value.start ?? FIRST[1]);
-    const options = pairs.map((pair) => el("option", { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" }, this.rules.get(pair.rule).title));
+    const options = pairs.map((pair) =>
+      el(
+        "option",
+        { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" },
+        this.rules.get(pair.rule).title,
+      ),
+    );
     this.preset.replaceChildren(...options);
     const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
     this.preset.value = runs(before) ? before : this.method.rule;
@@ -85,7 +128,9 @@ class Mixer {
       if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
     }
     const [other] = this.refused.keys();
-    this.note.textContent = other ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.` : "";
+    this.note.textContent = other
+      ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.`
+      : "";
     const kept = keep && this.#known(keep);
     if (kept && !this.refused.has(this.#carried(kept))) this.#choices(kept);
     else this.#restart();
@@ -99,13 +144,19 @@ class Mixer {
   /** Choices as the kinds have them; what is not known is as in the rule that was started from. */
   #known(wanted) {
     const from = this.#choicesOf(this.preset.value);
-    const value = ({ name, choices }) => choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];
+    const value = ({ name, choices }) =>
+      choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];
     return Object.fromEntries(this.kinds.map((kind) => [kind.name, value(kind)]));
   }
 
-  /** "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one of them. */
+  /**
+   * "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one
+   * of them.
+   */
   #carried(choices) {
-    return this.kinds.map((kind) => kind.choices.find((choice) => choice.value === choices[kind.name])?.carries).find(Boolean);
+    return this.kinds
+      .map((kind) => kind.choices.find((choice) => choice.value === choices[kind.name])?.carries)
+      .find(Boolean);
   }
 
   #restart() {
@@ -134,7 +185,10 @@ class Mixer {
   /** Write what is asked into the address: of the choices those that were changed. */
   #note() {
     const from = this.#choicesOf(this.preset.value);
-    const changed = this.kinds.map(({ name }) => [name, this.choices[name] === from[name] ? undefined : String(this.choices[name])]);
+    const changed = this.kinds.map(({ name }) => [
+      name,
+      this.choices[name] === from[name] ? undefined : String(this.choices[name]),
+    ]);
     const target = this.targetField.hidden ? undefined : this.target.value;
     this.tool.set({ readout: this.readout.value, target, start: this.preset.value, ...Object.fromEntries(changed) });
   }
@@ -162,7 +216,8 @@ class Mixer {
     const path = `${explanationPath(this.subject.id)}/deletion`;
     try {
       for (const mix of [from, mixed]) {
-        if (!this.#scores.has(mix)) this.#scores.set(mix, await sendJSON(path, { scores: mix.map.scores, target: mix.map.target }, signal));
+        if (!this.#scores.has(mix))
+          this.#scores.set(mix, await sendJSON(path, { scores: mix.map.scores, target: mix.map.target }, signal));
         if (signal.aborted) return;
         this.#tell(from, mixed);
       }
@@ -174,13 +229,20 @@ class Mixer {
 
   #draw(from, mixed) {
     const same = from.rule.name === mixed.rule.name && mixed.rule.name !== "custom";
-    const known = mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
-    const pairs = [[from, from.rule.title], [mixed, known]].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption, map.target), map]);
+    const known =
+      mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
+    const pairs = [
+      [from, from.rule.title],
+      [mixed, known],
+    ].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption, map.target), map]);
     this.figures.show(pairs);
     this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
     const read = readFor(this.subject, mixed.map.target);
     const r = correlation(contentOf(from.map.scores, read), contentOf(mixed.map.scores, read));
-    this.likeness.textContent = r === null ? "r not defined: a map is the same everywhere" : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
+    this.likeness.textContent =
+      r === null
+        ? "r not defined: a map is the same everywhere"
+        : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
     this.#tell(from, mixed);
   }
 
@@ -191,9 +253,19 @@ class Mixer {
       const waits = a === undefined || b === undefined;
       const change = waits ? "…" : a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
       const told = [a, b].map((value) => (value === undefined ? "…" : value === null ? "–" : number(value)));
-      return el("tr", { "aria-busy": String(waits), data: { number: key } }, el("th", { scope: "row" }, name, el("small", {}, says(this.#scores.get(mixed)))), [...told, change].map((text) => el("td", { class: "num" }, text)));
+      return el(
+        "tr",
+        { "aria-busy": String(waits), data: { number: key } },
+        el("th", { scope: "row" }, name, el("small", {}, says(this.#scores.get(mixed)))),
+        [...told, change].map((text) => el("td", { class: "num" }, text)),
+      );
     };
-    const head = el("tr", {}, el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`), [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)));
+    const head = el(
+      "tr",
+      {},
+      el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`),
+      [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)),
+    );
     this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));
     this.numbers.setAttribute("aria-busy", "false");
   }
@@ -205,11 +277,26 @@ class Row {
     this.kind = kind;
     this.says = el("p", { class: "says" });
     this.inputs = kind.choices.map((choice) => {
-      const input = el("input", { type: "radio", name: `mix-${kind.name}`, value: String(choice.value), on: { change: () => onChoose(choice.value) } });
+      const input = el("input", {
+        type: "radio",
+        name: `mix-${kind.name}`,
+        value: String(choice.value),
+        on: { change: () => onChoose(choice.value) },
+      });
       return [choice, input, el("label", {}, input, choice.title)];
     });
     const legend = el("legend", {}, kind.title, el("small", {}, kind.covers));
-    this.node = el("fieldset", { class: "operator", data: { kind: kind.name } }, legend, el("span", { class: "choices" }, this.inputs.map(([, , label]) => label)), this.says);
+    this.node = el(
+      "fieldset",
+      { class: "operator", data: { kind: kind.name } },
+      legend,
+      el(
+        "span",
+        { class: "choices" },
+        this.inputs.map(([, , label]) => label),
+      ),
+      this.says,
+    );
   }
 
   show(value, start, refused) {

@@ -1,4 +1,5 @@
-// What lies folded over the plates of the Prompt page, and is fetched and drawn only when it is opened: which prompt wins where.
+// What lies folded over the plates of the Prompt page, and is fetched and drawn only when it is opened: which prompt
+// wins where.
 
 import { el } from "../core/dom.js";
 
@@ -11,7 +12,12 @@ export class Panel {
     const { view } = bench;
     this.bench = bench;
     this.body = el("div");
-    this.node = el("details", { class: "segmentation", open: view.value.paint !== "" }, el("summary", {}, el("b", {}, "Which prompt wins where"), ": the picture painted by the largest map"), this.body);
+    this.node = el(
+      "details",
+      { class: "segmentation", open: view.value.paint !== "" },
+      el("summary", {}, el("b", {}, "Which prompt wins where"), ": the picture painted by the largest map"),
+      this.body,
+    );
     this.node.addEventListener("toggle", () => this.#toggle());
   }
 

@@ -4,24 +4,49 @@ import { getJSON, Problem, sendJSON } from "../core/api.js";
 import { answered, el, number, percent, showProblem, signedNumber, staticPath } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 
-const NAMES = { women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"], men: ["Peter", "Thomas", "Daniel", "David", "Martin", "Paul"] };
+const NAMES = {
+  women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"],
+  men: ["Peter", "Thomas", "Daniel", "David", "Martin", "Paul"],
+};
 
-/** Ready sets: a name, the sentence, and the lists. The last one shows how large a difference can be that means nothing. */
+/**
+ * Ready sets: a name, the sentence, and the lists. The last one shows how large a difference can be that means nothing.
+ */
 const SETS = [
   ["She and he", "{} wrote and directed this film.", { she: ["She"], he: ["He"] }],
   ["First names", "The film was directed by {} and I watched it last night.", NAMES],
-  ["Actress and actor", "The {} is on the screen from the first minute to the last.", { women: ["actress", "woman", "girl", "mother"], men: ["actor", "man", "boy", "father"] }],
-  ["Languages", "It is a {} film and it runs for two hours.", { "one list": ["French", "Italian", "German", "Spanish"], other: ["Indian", "Korean", "Chinese", "Mexican"] }],
-  ["Control: things", "There is a {} in the first scene.", { "one list": ["table", "window", "lamp", "book"], other: ["chair", "door", "cup", "coat"] }],
+  [
+    "Actress and actor",
+    "The {} is on the screen from the first minute to the last.",
+    { women: ["actress", "woman", "girl", "mother"], men: ["actor", "man", "boy", "father"] },
+  ],
+  [
+    "Languages",
+    "It is a {} film and it runs for two hours.",
+    { "one list": ["French", "Italian", "German", "Spanish"], other: ["Indian", "Korean", "Chinese", "Mexican"] },
+  ],
+  [
+    "Control: things",
+    "There is a {} in the first scene.",
+    { "one list": ["table", "window", "lamp", "book"], other: ["chair", "door", "cup", "coat"] },
+  ],
 ];
 const USUAL = "input_x_gradient:conservative"; // Conservative LRP, with which the question was first asked
-/** What the probe found in the second edition of reviews-bert: a stored result, shown as such and never as that of the model on the page. */
+/**
+ * What the probe found in the second edition of reviews-bert: a stored result, shown as such and never as that of the
+ * model on the page.
+ */
 const EXAMPLE = staticPath("tools/probe-example.json");
 const GROUPS = 4;
 const LONGEST = 1000; // characters of a sentence
 
-const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
-const shownDifference = ({ probability, logit }) => (probability === undefined ? signedNumber(logit) : `${signedNumber(100 * probability, 2)} points`);
+const words = (text) =>
+  text
+    .split(/[,\n]/)
+    .map((word) => word.trim())
+    .filter(Boolean);
+const shownDifference = ({ probability, logit }) =>
+  probability === undefined ? signedNumber(logit) : `${signedNumber(100 * probability, 2)} points`;
 
 export const open = (root, bench) => new Probe(root, bench);
 
@@ -31,32 +56,69 @@ class Probe {
     this.model = null;
     this.asked = 0;
     this.tool = bench.tools.of("probe");
-    const ready = SETS.map(([name], i) => el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name));
-    this.template = el("input", { id: "probe-template", type: "text", maxLength: LONGEST, spellcheck: false, autocomplete: "off" });
+    const ready = SETS.map(([name], i) =>
+      el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name),
+    );
+    this.template = el("input", {
+      id: "probe-template",
+      type: "text",
+      maxLength: LONGEST,
+      spellcheck: false,
+      autocomplete: "off",
+    });
     this.groups = el("div", { class: "groups" });
     this.target = el("select", { id: "probe-target" });
     this.method = el("select", { id: "probe-method" });
-    this.more = el("button", { type: "button", class: "act plain", on: { click: () => this.#add("", []) } }, "Another list");
+    this.more = el(
+      "button",
+      { type: "button", class: "act plain", on: { click: () => this.#add("", []) } },
+      "Another list",
+    );
     this.go = el("button", { type: "submit", class: "act" }, "Swap the words");
     this.problem = el("div");
     this.status = el("p", { class: "status", role: "status", "aria-live": "polite" });
     this.found = el("div", { class: "found" });
     const field = (text, input) => el("div", { class: "line" }, el("label", { for: input.id }, text), input);
     const form = el(
-      "form", { on: { submit: (event) => { event.preventDefault(); this.#ask(); } } },
+      "form",
+      {
+        on: {
+          submit: (event) => {
+            event.preventDefault();
+            this.#ask();
+          },
+        },
+      },
       el("div", { class: "row", role: "group", "aria-label": "Ready sets" }, ready),
-      field("Sentence, with {} where the words shall stand", this.template), this.groups,
-      el("div", { class: "row" }, this.more, field("How much it says", this.target), field("Relevance by", this.method), this.go),
+      field("Sentence, with {} where the words shall stand", this.template),
+      this.groups,
+      el(
+        "div",
+        { class: "row" },
+        this.more,
+        field("How much it says", this.target),
+        field("Relevance by", this.method),
+        this.go,
+      ),
     );
-    const hint = el("p", { class: "quiet" }, "Words that should not matter differ a little as well: the set “Control: things” shows how far a difference can mean nothing.");
+    const hint = el(
+      "p",
+      { class: "quiet" },
+      "Words that should not matter differ a little as well: the set “Control: things” shows how far a difference can mean nothing.",
+    );
     const example = el(
-      "details", { class: "example", on: { toggle: (event) => this.#example(event.target) } },
+      "details",
+      { class: "example", on: { toggle: (event) => this.#example(event.target) } },
       el("summary", {}, "What such a probe finds: a stored example"),
     );
     root.replaceChildren(form, hint, this.problem, this.status, this.found, example);
     const { template, lists } = this.tool.value;
     if (template === undefined) this.#fill(0);
-    else this.#write(template.slice(0, LONGEST), [...new URLSearchParams(lists ?? "")].map(([name, list]) => [name, words(list)]).slice(0, GROUPS));
+    else
+      this.#write(
+        template.slice(0, LONGEST),
+        [...new URLSearchParams(lists ?? "")].map(([name, list]) => [name, words(list)]).slice(0, GROUPS),
+      );
   }
 
   /** Another model may be on the page. */
@@ -69,9 +131,15 @@ class Probe {
     const asked = this.tool.value;
     const target = labels.includes(asked.target) ? asked.target : classOf(info.targets[0]);
     const before = this.method.value || (asked.method ?? USUAL);
-    const pairs = [...registry.pairs.values()].filter((pair) => !pair.reason && !pair.slow && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)));
-    this.target.replaceChildren(...labels.map((label) => el("option", { value: label, selected: label === target }, label)));
-    this.method.replaceChildren(...pairs.map(({ spec, title }) => el("option", { value: spec, selected: spec === before }, title)));
+    const pairs = [...registry.pairs.values()].filter(
+      (pair) => !pair.reason && !pair.slow && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)),
+    );
+    this.target.replaceChildren(
+      ...labels.map((label) => el("option", { value: label, selected: label === target }, label)),
+    );
+    this.method.replaceChildren(
+      ...pairs.map(({ spec, title }) => el("option", { value: spec, selected: spec === before }, title)),
+    );
     if (asked.template !== undefined && !this.asked) this.#ask(); // as the address says
   }
 
@@ -79,14 +147,45 @@ class Probe {
   async #example(node) {
     if (!node.open || node.children.length > 1) return;
     const { model, template, target, method, rows } = await getJSON(EXAMPLE);
-    const heads = ["word", `says ${target}`, "logit", `relevance by ${method}`].map((text) => el("th", { scope: "col" }, text));
-    const numbers = ({ probability, logit, relevance }) => [percent(probability), signedNumber(logit), signedNumber(relevance)].map((text) => el("td", { class: "num" }, text));
+    const heads = ["word", `says ${target}`, "logit", `relevance by ${method}`].map((text) =>
+      el("th", { scope: "col" }, text),
+    );
+    const numbers = ({ probability, logit, relevance }) =>
+      [percent(probability), signedNumber(logit), signedNumber(relevance)].map((text) =>
+        el("td", { class: "num" }, text),
+      );
     const body = rows.map((row) => el("tr", {}, el("th", { scope: "row" }, row.word), numbers(row)));
-    const label = el("p", { class: "quiet" }, `A stored result of ${model}, whatever model is on this page: one word for who the family is took the film from praise to a pan.`);
-    const table = el("table", {}, el("caption", {}, template.replace("{}", "…")), el("thead", {}, el("tr", {}, heads)), el("tbody", {}, body));
-    const ask = el("button", { type: "button", class: "act plain", on: { click: () => this.#write(template, [["words", rows.map((row) => row.word)]]) } }, "Put these words above");
+    const label = el(
+      "p",
+      { class: "quiet" },
+      `A stored result of ${model}, whatever model is on this page: one word for who the family is took the film from praise to a pan.`,
+    );
+    const table = el(
+      "table",
+      {},
+      el("caption", {}, template.replace("{}", "…")),
+      el("thead", {}, el("tr", {}, heads)),
+      el("tbody", {}, body),
+    );
+    const ask = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        on: { click: () => this.#write(template, [["words", rows.map((row) => row.word)]]) },
+      },
+      "Put these words above",
+    );
     if (node.children.length > 1) return; // opened twice while it came
-    node.append(label, el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": `What swapping the word did in ${model}` }, table), ask);
+    node.append(
+      label,
+      el(
+        "div",
+        { class: "listing", tabIndex: 0, role: "region", "aria-label": `What swapping the word did in ${model}` },
+        table,
+      ),
+      ask,
+    );
   }
 
   #fill(i) {
@@ -102,15 +201,32 @@ class Probe {
 
   #add(name, list) {
     const number = this.groups.children.length + 1;
-    const title = el("input", { type: "text", value: name, maxLength: 60, "aria-label": `Name of list ${number}`, placeholder: "name" });
-    const field = el("input", { type: "text", value: list.join(", "), spellcheck: false, "aria-label": `Words of list ${number}, with commas between`, placeholder: "words, with commas between" });
+    const title = el("input", {
+      type: "text",
+      value: name,
+      maxLength: 60,
+      "aria-label": `Name of list ${number}`,
+      placeholder: "name",
+    });
+    const field = el("input", {
+      type: "text",
+      value: list.join(", "),
+      spellcheck: false,
+      "aria-label": `Words of list ${number}, with commas between`,
+      placeholder: "words, with commas between",
+    });
     this.groups.append(el("div", { class: "group" }, title, field));
     this.more.disabled = this.groups.children.length >= GROUPS;
   }
 
   async #ask() {
     const ticket = ++this.asked;
-    const groups = [...this.groups.children].map(({ children: [name, list] }, i) => ({ name: name.value.trim() || `list ${i + 1}`, words: words(list.value) })).filter((group) => group.words.length);
+    const groups = [...this.groups.children]
+      .map(({ children: [name, list] }, i) => ({
+        name: name.value.trim() || `list ${i + 1}`,
+        words: words(list.value),
+      }))
+      .filter((group) => group.words.length);
     const asked = { template: this.template.value, target: this.target.value, method: this.method.value };
     const lists = new URLSearchParams(groups.map((group) => [group.name, group.words.join(", ")])).toString();
     this.go.disabled = true;
@@ -132,17 +248,57 @@ class Probe {
 
   #show({ rows, groups, difference, target, method, notes }) {
     const shown = method.signed ? signedNumber : number;
-    const cells = ({ relevance, ...says }) => [el("td", { class: "num" }, answered(says)), el("td", { class: "num" }, shown(relevance))];
-    const word = ({ word: text, pieces, unknown }) => [text, unknown ? el("small", {}, " unknown to the model") : pieces.length > 1 ? el("small", {}, ` ${pieces.join("·")}`) : null];
+    const cells = ({ relevance, ...says }) => [
+      el("td", { class: "num" }, answered(says)),
+      el("td", { class: "num" }, shown(relevance)),
+    ];
+    const word = ({ word: text, pieces, unknown }) => [
+      text,
+      unknown
+        ? el("small", {}, " unknown to the model")
+        : pieces.length > 1
+          ? el("small", {}, ` ${pieces.join("·")}`)
+          : null,
+    ];
     const body = groups.map((group) => {
       const own = rows.filter((row) => row.group === group.name);
       const mean = el("tr", { class: "mean" }, el("th", { scope: "row" }, `mean of ${group.name}`), cells(group));
-      return el("tbody", {}, el("tr", { class: "first" }, el("th", { scope: "rowgroup", colSpan: 3 }, group.name)), own.map((row) => el("tr", {}, el("th", { scope: "row" }, word(row)), cells(row))), own.length > 1 ? mean : null);
+      return el(
+        "tbody",
+        {},
+        el("tr", { class: "first" }, el("th", { scope: "rowgroup", colSpan: 3 }, group.name)),
+        own.map((row) => el("tr", {}, el("th", { scope: "row" }, word(row)), cells(row))),
+        own.length > 1 ? mean : null,
+      );
     });
-    const apart = difference && el("tbody", {}, el("tr", { class: "difference" }, el("th", { scope: "row" }, `${difference.between[0]} less ${difference.between[1]}`), el("td", { class: "num" }, shownDifference(difference)), el("td", { class: "num" }, signedNumber(difference.relevance))));
-    const heads = ["word", `says ${target}`, `relevance by ${method.title}`].map((text) => el("th", { scope: "col" }, text));
-    const table = el("table", {}, el("caption", {}, rows[0].text.replace(rows[0].word, "…")), el("thead", {}, el("tr", {}, heads)), body, apart);
-    this.found.replaceChildren(el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "What swapping the word does" }, table), ...notes.map((note) => el("p", { class: "quiet" }, note)));
+    const apart =
+      difference &&
+      el(
+        "tbody",
+        {},
+        el(
+          "tr",
+          { class: "difference" },
+          el("th", { scope: "row" }, `${difference.between[0]} less ${difference.between[1]}`),
+          el("td", { class: "num" }, shownDifference(difference)),
+          el("td", { class: "num" }, signedNumber(difference.relevance)),
+        ),
+      );
+    const heads = ["word", `says ${target}`, `relevance by ${method.title}`].map((text) =>
+      el("th", { scope: "col" }, text),
+    );
+    const table = el(
+      "table",
+      {},
+      el("caption", {}, rows[0].text.replace(rows[0].word, "…")),
+      el("thead", {}, el("tr", {}, heads)),
+      body,
+      apart,
+    );
+    this.found.replaceChildren(
+      el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "What swapping the word does" }, table),
+      ...notes.map((note) => el("p", { class: "quiet" }, note)),
+    );
     this.status.textContent = difference
       ? `${difference.between[0]} less ${difference.between[1]}: ${shownDifference(difference)} for ${target}, relevance ${signedNumber(difference.relevance)}`
       : `${rows.length} texts read`;

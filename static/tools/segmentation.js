@@ -1,4 +1,5 @@
-// Many prompts at once: the picture painted by the prompt whose map wins each patch, and how much of it each prompt wins.
+// Many prompts at once: the picture painted by the prompt whose map wins each patch, and how much of it each prompt
+// wins.
 
 import { slider } from "../core/controls.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
@@ -10,14 +11,23 @@ import { Face, patchName, shownScore } from "../maps/face.js";
 import { drawnScores } from "../maps/heatmap.js";
 
 // The colours of Okabe and Ito (2008), which people who see fewer colours can tell apart, and ink for an eighth prompt.
-export const COLOURS = [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167], [28, 26, 21]];
+export const COLOURS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [0, 114, 178],
+  [213, 94, 0],
+  [204, 121, 167],
+  [28, 26, 21],
+];
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
 export const NOBODY = -1;
 
 /**
- * Which of several maps is the largest at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of the largest score
- * of all of them: nothing there speaks for any prompt, or too little.
+ * Which of several maps is the largest at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of the
+ * largest score of all of them: nothing there speaks for any prompt, or too little.
  */
 export function winner(scores, threshold, most) {
   let best = 0;
@@ -28,7 +38,13 @@ export function winner(scores, threshold, most) {
 /** The winner of every patch: `lists` are the scores of the prompts' maps on one unit. */
 export function winners(lists, threshold) {
   const most = Math.max(...lists.map((scores) => scores.reduce((a, b) => Math.max(a, b), -Infinity)));
-  return lists[0].map((_, i) => winner(lists.map((scores) => scores[i]), threshold, most));
+  return lists[0].map((_, i) =>
+    winner(
+      lists.map((scores) => scores[i]),
+      threshold,
+      most,
+    ),
+  );
 }
 
 /** The picture with its winners; walks, holds and tells patches as every other map does. */
@@ -64,7 +80,11 @@ class Painting extends Face {
     const most = Math.max(...this.lists.flat());
     const pixels = new ImageData(columns * fine, rows * fine);
     for (let i = 0; i < drawn[0].scores.length; i++) {
-      const at = winner(drawn.map(({ scores }) => scores[i]), none / 100, most);
+      const at = winner(
+        drawn.map(({ scores }) => scores[i]),
+        none / 100,
+        most,
+      );
       if (at !== NOBODY) pixels.data.set([...COLOURS[at], 255 * COVER], 4 * i);
     }
     const layer = new OffscreenCanvas(pixels.width, pixels.height);
@@ -96,7 +116,8 @@ class Painting extends Face {
   mark(value) {
     super.mark(value);
     const { at } = value;
-    if (this.lists && at >= 0 && at < this.won.length) this.chip.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
+    if (this.lists && at >= 0 && at < this.won.length)
+      this.chip.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
   }
 }
 
@@ -112,8 +133,17 @@ export class Segmentation {
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     this.take = el("p", { class: "take" });
     const threshold = slider(view, "none", "None below", { max: 50, step: 1 });
-    threshold.title = "A patch belongs to no prompt where the largest score is below this share of the largest score on the picture";
-    this.side = el("div", { class: "side waiting" }, el("div", { class: "pick" }, el("label", { for: "paint-method" }, "By the maps of"), this.method), threshold, this.legend, this.reading, this.take);
+    threshold.title =
+      "A patch belongs to no prompt where the largest score is below this share of the largest score on the picture";
+    this.side = el(
+      "div",
+      { class: "side waiting" },
+      el("div", { class: "pick" }, el("label", { for: "paint-method" }, "By the maps of"), this.method),
+      threshold,
+      this.legend,
+      this.reading,
+      this.take,
+    );
     root.replaceChildren(el("div", { class: "painting" }, this.face.node, this.side));
     view.follow((now, before) => ["paint", "none", "grid"].some((name) => now[name] !== before[name]) && this.draw());
     focus.follow((value) => {
@@ -142,8 +172,14 @@ export class Segmentation {
     this.targets = targets;
     this.side.classList.toggle("waiting", !targets.length);
     const { spec } = this;
-    this.method.replaceChildren(...this.#able().map((variant) => el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title)));
-    const maps = targets.map((target) => this.bench.received.find((map) => map.method === spec && map.target === target.label));
+    this.method.replaceChildren(
+      ...this.#able().map((variant) =>
+        el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),
+      ),
+    );
+    const maps = targets.map((target) =>
+      this.bench.received.find((map) => map.method === spec && map.target === target.label),
+    );
     const whole = maps.length > 0 && maps.every((map) => map?.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
     const won = whole ? winners(lists, Number(this.bench.view.value.none) / 100) : [];
@@ -158,14 +194,23 @@ export class Segmentation {
     const line = (mark, name, at) => {
       const mine = won.filter((one) => one === at).length;
       const share = won.length ? percent(mine / won.length) : "–";
-      return el("li", { title: won.length ? `${mine} of ${won.length} patches` : "" }, mark, el("span", {}, name), el("span", { class: "num" }, share));
+      return el(
+        "li",
+        { title: won.length ? `${mine} of ${won.length} patches` : "" },
+        mark,
+        el("span", {}, name),
+        el("span", { class: "num" }, share),
+      );
     };
     const swatch = (i) => {
       const mark = el("b", { class: "swatch" }, LETTERS[i]);
       mark.style.setProperty("--c", `rgb(${COLOURS[i].join(" ")})`);
       return mark;
     };
-    this.legend.replaceChildren(...this.targets.map((target, i) => line(swatch(i), target.label, i)), line(el("b", { class: "swatch none" }), "none", NOBODY));
+    this.legend.replaceChildren(
+      ...this.targets.map((target, i) => line(swatch(i), target.label, i)),
+      line(el("b", { class: "swatch none" }), "none", NOBODY),
+    );
   }
 
   /** What the maps say of the patch in focus, largest first. */

@@ -13,11 +13,17 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export const open = (root, bench) => new Swipe(root, bench);
 
-/** The maps that hang on the wall, {key, title, plate} each. A key is the spec, and the column where there are several. */
+/**
+ * The maps that hang on the wall, {key, title, plate} each. A key is the spec, and the column where there are several.
+ */
 const choicesOf = (wall) =>
-  wall.hung.filter((plate) => plate.map?.grid && plate.base).map((plate) => ({
-    key: plate.target === null ? plate.variant.spec : `${plate.variant.spec} ${plate.target}`, title: plate.name, plate,
-  }));
+  wall.hung
+    .filter((plate) => plate.map?.grid && plate.base)
+    .map((plate) => ({
+      key: plate.target === null ? plate.variant.spec : `${plate.variant.spec} ${plate.target}`,
+      title: plate.name,
+      plate,
+    }));
 
 /** Both maps on one canvas: the first left of the border, the second right of it. */
 class Stage extends Face {
@@ -65,8 +71,10 @@ class Stage extends Face {
   mark(value) {
     super.mark(value);
     const { at } = value;
-    const seen = this.pair[at >= 0 && ((at % this.map?.grid[1]) + 0.5) / this.map?.grid[1] >= this.border ? 1 : 0]?.plate;
-    if (this.isWhole && at >= 0 && at < seen.map.scores.length) this.chip.show(shownScore(seen.map, at), seen.face.rankOf(at));
+    const seen =
+      this.pair[at >= 0 && ((at % this.map?.grid[1]) + 0.5) / this.map?.grid[1] >= this.border ? 1 : 0]?.plate;
+    if (this.isWhole && at >= 0 && at < seen.map.scores.length)
+      this.chip.show(shownScore(seen.map, at), seen.face.rankOf(at));
     else this.chip.show();
   }
 }
@@ -80,21 +88,53 @@ class Swipe {
     this.bench = bench;
     this.tool = bench.tools.of("swipe");
     const { focus, view } = bench;
-    this.selects = NAMES.map((name) => el("select", { id: `swipe-${name}`, on: { change: (event) => this.tool.set({ [name]: event.target.value }) } }));
-    const fields = this.selects.map((select, i) => el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select));
+    this.selects = NAMES.map((name) =>
+      el("select", { id: `swipe-${name}`, on: { change: (event) => this.tool.set({ [name]: event.target.value }) } }),
+    );
+    const fields = this.selects.map((select, i) =>
+      el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select),
+    );
     this.stage = new Stage({ name: "Two maps", focus, view, onRead: () => {}, width: WIDTH });
     this.edge = el("div", { class: "edge", "aria-hidden": "true" });
     this.stage.node.append(this.edge);
-    this.slider = el("input", { type: "range", min: 0, max: 100, step: 1, id: "swipe-border", on: { input: () => this.#wipe(Number(this.slider.value)) } });
-    this.other = el("button", { type: "button", class: "act plain", on: { click: () => this.#turn(true) } }, "Show the other");
-    this.blink = el("button", { type: "button", class: "act plain", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Blink");
-    this.rate = el("select", { id: "swipe-rate", on: { change: () => this.isBlinking && this.#start() } }, Object.entries(RATES).map(([value, text]) => el("option", { value, selected: value === "1" }, text)));
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      step: 1,
+      id: "swipe-border",
+      on: { input: () => this.#wipe(Number(this.slider.value)) },
+    });
+    this.other = el(
+      "button",
+      { type: "button", class: "act plain", on: { click: () => this.#turn(true) } },
+      "Show the other",
+    );
+    this.blink = el(
+      "button",
+      { type: "button", class: "act plain", "aria-pressed": "false", on: { click: () => this.#toggle() } },
+      "Blink",
+    );
+    this.rate = el(
+      "select",
+      { id: "swipe-rate", on: { change: () => this.isBlinking && this.#start() } },
+      Object.entries(RATES).map(([value, text]) => el("option", { value, selected: value === "1" }, text)),
+    );
     this.calm = el("p", { class: "quiet" });
     this.seen = el("p", { class: "seen-now" });
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     const sliding = el("div", { class: "sliding" }, el("label", { for: this.slider.id }, "Wipe"), this.slider);
-    const turning = el("div", { class: "turning" }, this.other, this.blink, el("span", { class: "asked" }, el("label", { for: this.rate.id }, "Change"), this.rate));
-    root.replaceChildren(el("div", { class: "choose" }, fields), el("div", { class: "stage" }, this.seen, this.stage.node, sliding, turning, this.calm, this.reading));
+    const turning = el(
+      "div",
+      { class: "turning" },
+      this.other,
+      this.blink,
+      el("span", { class: "asked" }, el("label", { for: this.rate.id }, "Change"), this.rate),
+    );
+    root.replaceChildren(
+      el("div", { class: "choose" }, fields),
+      el("div", { class: "stage" }, this.seen, this.stage.node, sliding, turning, this.calm, this.reading),
+    );
     this.#drag();
     this.stage.node.addEventListener("keydown", (event) => {
       if (event.key !== " ") return;
@@ -118,14 +158,18 @@ class Swipe {
 
   show() {
     this.#choices = choicesOf(this.bench.wall);
-    this.selects.forEach((select) => select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))));
+    this.selects.forEach((select) =>
+      select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))),
+    );
     this.#pick();
   }
 
   /** The two maps that are chosen, as far as they hang; else the first and the second one. */
   #pick() {
     const find = (wanted) => this.#choices.find(({ key, plate }) => key === wanted || plate.variant.spec === wanted);
-    const pair = NAMES.map((name, i) => find(this.tool.value[name]) ?? this.#choices[Math.min(i, this.#choices.length - 1)]).filter(Boolean);
+    const pair = NAMES.map(
+      (name, i) => find(this.tool.value[name]) ?? this.#choices[Math.min(i, this.#choices.length - 1)],
+    ).filter(Boolean);
     pair.forEach(({ key }, i) => (this.selects[i].value = key));
     this.pair = pair;
     this.stage.show(pair);
@@ -164,8 +208,15 @@ class Swipe {
     this.edge.hidden = share === 0 || share === 1;
     const [first, second] = (this.pair ?? []).map(({ title }) => title);
     if (!second) return void (this.seen.textContent = "At least two maps are needed.");
-    this.seen.replaceChildren(...(share > 0 ? [el("b", {}, share < 1 ? "left " : "shown "), first] : []), share > 0 && share < 1 ? " · " : "", ...(share < 1 ? [el("b", {}, share > 0 ? "right " : "shown "), second] : []));
-    this.stage.node.setAttribute("aria-label", `${first} and ${second}. Space shows the other, arrow keys walk the patches.`);
+    this.seen.replaceChildren(
+      ...(share > 0 ? [el("b", {}, share < 1 ? "left " : "shown "), first] : []),
+      share > 0 && share < 1 ? " · " : "",
+      ...(share < 1 ? [el("b", {}, share > 0 ? "right " : "shown "), second] : []),
+    );
+    this.stage.node.setAttribute(
+      "aria-label",
+      `${first} and ${second}. Space shows the other, arrow keys walk the patches.`,
+    );
   }
 
   /** Show the whole of one of the two: of the one that is seen less. */
@@ -196,7 +247,9 @@ class Swipe {
   #allow() {
     if (still.matches) this.#stop();
     this.blink.disabled = this.rate.disabled = still.matches;
-    this.calm.textContent = still.matches ? "Your system asks for less motion, so nothing blinks by itself. “Show the other” changes the map by hand." : "";
+    this.calm.textContent = still.matches
+      ? "Your system asks for less motion, so nothing blinks by itself. “Show the other” changes the map by hand."
+      : "";
   }
 
   /** The border follows the pointer that drags it. */
@@ -217,7 +270,10 @@ class Swipe {
     const { at } = this.bench.focus.value;
     const [first] = this.pair ?? [];
     const inside = this.stage.isWhole && at >= 0 && at < first.plate.map.scores.length;
-    const told = ({ title, plate }) => (at < plate.map.scores.length ? `${title} ${shownScore(plate.map, at)} (${plate.face.rankOf(at)})` : `${title} –`);
-    this.reading.textContent = inside ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(told).join(", ")}` : "\u00a0";
+    const told = ({ title, plate }) =>
+      at < plate.map.scores.length ? `${title} ${shownScore(plate.map, at)} (${plate.face.rankOf(at)})` : `${title} –`;
+    this.reading.textContent = inside
+      ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(told).join(", ")}`
+      : "\u00a0";
   }
 }

@@ -23,8 +23,15 @@ class WordPatches {
     this.found = el("div");
     root.append(
       el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select),
-      this.busy, this.found,
-      el("p", { class: "quiet" }, "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ", el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"), ", here under Libra's rule). Red: they go together; blue: they speak against each other."),
+      this.busy,
+      this.found,
+      el(
+        "p",
+        { class: "quiet" },
+        "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ",
+        el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
+        ", here under Libra's rule). Red: they go together; blue: they speak against each other.",
+      ),
     );
   }
 

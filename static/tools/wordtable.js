@@ -6,13 +6,15 @@ import { tint, unitScore } from "../plates/words.js";
 
 /** The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}. */
 export function columnsOf(wall) {
-  return wall.all.filter((plate) => plate.map && plate.base).map(({ map, base, target, variant }) => ({
-    key: target === null ? variant.spec : `${variant.spec} ${target}`,
-    title: target === null ? variant.title : `${variant.title}, ${target}`,
-    signed: map.signed,
-    values: base.units.map((unit) => unitScore(map.scores, unit, map.signed)),
-    base,
-  }));
+  return wall.all
+    .filter((plate) => plate.map && plate.base)
+    .map(({ map, base, target, variant }) => ({
+      key: target === null ? variant.spec : `${variant.spec} ${target}`,
+      title: target === null ? variant.title : `${variant.title}, ${target}`,
+      signed: map.signed,
+      values: base.units.map((unit) => unitScore(map.scores, unit, map.signed)),
+      base,
+    }));
 }
 
 const PLACE = "place"; // the order of the text
@@ -36,10 +38,21 @@ class WordTable {
     this.rows = [];
     this.body = el("tbody");
     this.head = el("thead");
-    this.table = el("table", {}, el("caption", { class: "hidden" }, "Scores of every word by every method"), this.head, this.body);
-    root.replaceChildren(el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table));
+    this.table = el(
+      "table",
+      {},
+      el("caption", { class: "hidden" }, "Scores of every word by every method"),
+      this.head,
+      this.body,
+    );
+    root.replaceChildren(
+      el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table),
+    );
     const at = (event) => Number(event.target.closest("tr")?.dataset.at ?? -1);
-    this.body.addEventListener("pointerover", (event) => bench.focus.value.locked || bench.focus.set({ at: at(event) }));
+    this.body.addEventListener(
+      "pointerover",
+      (event) => bench.focus.value.locked || bench.focus.set({ at: at(event) }),
+    );
     this.body.addEventListener("pointerleave", () => bench.focus.value.locked || bench.focus.set({ at: -1 }));
     this.body.addEventListener("click", (event) => bench.focus.set({ at: at(event), locked: true }));
     bench.focus.follow(() => this.#mark());
@@ -48,9 +61,13 @@ class WordTable {
 
   /** Read the plates again: other maps, another text, another grain. */
   show() {
-    this.columns = columnsOf(this.bench.wall).map((column) => ({ ...column, ends: limits([column.values], column.signed) }));
+    this.columns = columnsOf(this.bench.wall).map((column) => ({
+      ...column,
+      ends: limits([column.values], column.signed),
+    }));
     const { text, units } = this.columns[0]?.base ?? { text: "", units: [] };
-    if (this.sort !== null && !this.columns.some(({ key }) => key === this.sort)) Object.assign(this, { sort: this.columns[0]?.key ?? null, down: true });
+    if (this.sort !== null && !this.columns.some(({ key }) => key === this.sort))
+      Object.assign(this, { sort: this.columns[0]?.key ?? null, down: true });
     const words = units.map(({ start, end }) => text.slice(start, end));
     this.rows = words.map((word, i) => this.#row(word, i));
     this.#order();
@@ -62,7 +79,13 @@ class WordTable {
       tint(cell, place(values[i], ends, signed), signed);
       return cell;
     });
-    return el("tr", { data: { at: i } }, el("td", { class: "num" }, String(i + 1)), el("th", { scope: "row" }, word), cells);
+    return el(
+      "tr",
+      { data: { at: i } },
+      el("td", { class: "num" }, String(i + 1)),
+      el("th", { scope: "row" }, word),
+      cells,
+    );
   }
 
   #order() {
@@ -72,8 +95,13 @@ class WordTable {
     if (values) order.sort((a, b) => sign * (values[a] - values[b]) || a - b);
     else if (!this.down) order.reverse();
     this.body.replaceChildren(...order.map((i) => this.rows[i]));
-    const heads = [{ key: null, title: "place" }, ...this.columns].map(({ key, title }, i) => [i === 1 && el("th", { scope: "col" }, "word"), this.#heading(key, title)]);
-    this.head.replaceChildren(el("tr", {}, heads.flat().filter(Boolean), this.columns.length ? null : el("th", { scope: "col" }, "word")));
+    const heads = [{ key: null, title: "place" }, ...this.columns].map(({ key, title }, i) => [
+      i === 1 && el("th", { scope: "col" }, "word"),
+      this.#heading(key, title),
+    ]);
+    this.head.replaceChildren(
+      el("tr", {}, heads.flat().filter(Boolean), this.columns.length ? null : el("th", { scope: "col" }, "word")),
+    );
     this.#mark();
   }
 
@@ -81,7 +109,12 @@ class WordTable {
     const own = key === this.sort;
     const places = key === null; // the order of the text begins with the first word
     const largestFirst = own && this.down !== places;
-    const button = el("button", { type: "button", data: { sort: key ?? PLACE }, on: { click: () => this.#sortBy(key) } }, title, el("span", { "aria-hidden": "true" }, own ? (largestFirst ? " ↓" : " ↑") : ""));
+    const button = el(
+      "button",
+      { type: "button", data: { sort: key ?? PLACE }, on: { click: () => this.#sortBy(key) } },
+      title,
+      el("span", { "aria-hidden": "true" }, own ? (largestFirst ? " ↓" : " ↑") : ""),
+    );
     return el("th", { scope: "col", "aria-sort": own ? (largestFirst ? "descending" : "ascending") : "none" }, button);
   }
 

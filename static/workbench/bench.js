@@ -1,8 +1,8 @@
 // What Image, Prompt and Text have in common: the newest question, the running explanation, the address, the status.
 //
-// A question is {input, model, side, targets, methods}. A new one is the newest one with a part changed, whether that one is answered or
-// not. An answer is heard only while no newer question was taken by the server (see Job), and all that is on show is of the question
-// whose answer began last: `shown`.
+// A question is {input, model, side, targets, methods}. A new one is the newest one with a part changed, whether that
+// one is answered or not. An answer is heard only while no newer question was taken by the server (see Job), and all
+// that is on show is of the question whose answer began last: `shown`.
 
 import { Chooser } from "../choice/chooser.js";
 import { ModelChoice } from "../choice/modelchoice.js";
@@ -63,20 +63,37 @@ export class Bench {
     this.side = asked.side;
     this.also = {}; // other ids in the address
     this.received = []; // maps
-    this.question = { input: null, model: asked.model, side: asked.side, targets: {}, methods: asked.methods /* none: the usual ones */ };
+    this.question = {
+      input: null,
+      model: asked.model,
+      side: asked.side,
+      targets: {},
+      methods: asked.methods /* none: the usual ones */,
+    };
     this.view = new Store(asked.view);
     this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
     this.rival = new Store(NOTHING); // that of another model beside it, see Compare
     this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
     this.tools = new Tools(() => this.write()); // what is open, and how it stands
-    this.models = new ModelChoice(kind, (name) => this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }));
-    this.chooser = new Chooser(byId("chooser"), (methods) => this.ask({ methods }), (problem) => this.report(problem, byId("case-problem")));
+    this.models = new ModelChoice(kind, (name) =>
+      this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
+    );
+    this.chooser = new Chooser(
+      byId("chooser"),
+      (methods) => this.ask({ methods }),
+      (problem) => this.report(problem, byId("case-problem")),
+    );
     byId("controls").prepend(this.chooser.button);
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
     for (const node of [byId("classes"), byId("why")]) {
-      if (node) hold(node, () => byId("main").classList.contains("renewing"), () => say("status", "these classes are of the input before"));
+      if (node)
+        hold(
+          node,
+          () => byId("main").classList.contains("renewing"),
+          () => say("status", "these classes are of the input before"),
+        );
     }
     byId("plates").addEventListener("options", (event) => this.chooser.configure(event.detail));
     this.job = new Job({
@@ -120,8 +137,13 @@ export class Bench {
       const stored = this.asked.id && (await this.#stored());
       this.models.chosen = Boolean(this.asked.model);
       if (stored) await this.page.prepare?.(stored);
-      const first = this.samples.find(({ id, model }) => (this.asked.sample ? id === this.asked.sample : model === this.models.forPhotos));
-      await this.#use(stored?.model ?? this.asked.model ?? this.models.atHand(first?.model) ?? this.models.preferred, stored);
+      const first = this.samples.find(({ id, model }) =>
+        this.asked.sample ? id === this.asked.sample : model === this.models.forPhotos,
+      );
+      await this.#use(
+        stored?.model ?? this.asked.model ?? this.models.atHand(first?.model) ?? this.models.preferred,
+        stored,
+      );
       if (this.question.input) return; // the person was faster
       if (stored) {
         this.#reopen(stored);
@@ -141,7 +163,9 @@ export class Bench {
     }
   }
 
-  /** The explanation that the address names; null, with what to do said, where it is gone or belongs on another page. */
+  /**
+   * The explanation that the address names; null, with what to do said, where it is gone or belongs on another page.
+   */
   async #stored() {
     const fresh = link(location.pathname, "Start anew on this page");
     try {
@@ -149,16 +173,28 @@ export class Bench {
       const { kind, path, name } = this.models.pageOf(stored);
       if (kind === this.kind) return stored;
       const detail = `The explanation ${stored.id} belongs on the ${name} page: its model is ${stored.model}.`;
-      showProblem(byId("case-problem"), { title: "Not an explanation for this page", detail }, link(`${path}?id=${encodeURIComponent(stored.id)}`, `Open it on the ${name} page`), fresh);
+      showProblem(
+        byId("case-problem"),
+        { title: "Not an explanation for this page", detail },
+        link(`${path}?id=${encodeURIComponent(stored.id)}`, `Open it on the ${name} page`),
+        fresh,
+      );
     } catch (problem) {
       if (problem.status !== 404) throw problem;
       const detail = "It was deleted, or it was among the oldest when the server made room, or the link is not whole.";
-      showProblem(byId("case-problem"), { title: "This explanation is not here", detail }, fresh, link("/history", "See which ones are here"));
+      showProblem(
+        byId("case-problem"),
+        { title: "This explanation is not here", detail },
+        fresh,
+        link("/history", "See which ones are here"),
+      );
     }
     return null;
   }
 
-  /** Take `name` as the model of the page. A stored explanation is shown even where its model is not at hand any more. */
+  /**
+   * Take `name` as the model of the page. A stored explanation is shown even where its model is not at hand any more.
+   */
   async #use(name, stored) {
     if (stored) this.question.side = stored.prompts ? "text" : "image";
     const model = await this.models.ready(name).catch((problem) => {
@@ -178,7 +214,16 @@ export class Bench {
     const [first] = stored.targets ?? [];
     const field = this.kind === "clip" ? "prompt" : "target";
     const targets = { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read };
-    const question = { input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }), model, side, targets, methods: stored.methods ?? [], told: this.told, id: stored.id, state: stored.state };
+    const question = {
+      input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
+      model,
+      side,
+      targets,
+      methods: stored.methods ?? [],
+      told: this.told,
+      id: stored.id,
+      state: stored.state,
+    };
     this.question = this.#taken = question;
     this.job.follow(question);
   }
@@ -202,9 +247,10 @@ export class Bench {
   }
 
   /**
-   * Ask the newest question with some of its parts changed: {input, model, side, targets, methods}. `targets` is {target} or {prompt},
-   * with what is asked of each: {against, read}. `listed` is the name of the model whose classes the targets were picked from: it is
-   * asked where the question's own does not know them. Problems are shown at `place`, and then all stays as it was.
+   * Ask the newest question with some of its parts changed: {input, model, side, targets, methods}. `targets` is
+   * {target} or {prompt}, with what is asked of each: {against, read}. `listed` is the name of the model whose classes
+   * the targets were picked from: it is asked where the question's own does not know them. Problems are shown at
+   * `place`, and then all stays as it was.
    */
   async ask({ listed = null, ...change }, place = byId("case-problem")) {
     const { input, model, side, targets, methods } = { ...this.question, ...change };
@@ -215,7 +261,8 @@ export class Bench {
       this.#pend(Boolean(this.shown), isOther);
       if (isOther) this.page.giving?.(input, this.models.titleOf(model));
       if (!(await this.job.start(() => this.#fields(question, listed), question))) return;
-      const isStep = this.#taken?.isOver && this.#taken.id !== question.id; // who left a question unanswered need not go back to it
+      // who left a question unanswered need not go back to it
+      const isStep = this.#taken?.isOver && this.#taken.id !== question.id;
       this.#taken = question;
       question.input.source = question.id;
       this.also = {};
@@ -237,8 +284,9 @@ export class Bench {
   }
 
   /**
-   * Mark what is said as the answer to the question before, while the newest one waits for its own. Where that is about an `other` input,
-   * the maps are marked too, and the classes, which the model named for the input before, cannot be asked for.
+   * Mark what is said as the answer to the question before, while the newest one waits for its own. Where that is about
+   * an `other` input, the maps are marked too, and the classes, which the model named for the input before, cannot be
+   * asked for.
    */
   #pend(isPending, isOther = false) {
     const marks = byId("main").classList;
@@ -265,7 +313,13 @@ export class Bench {
     if (listed && listed !== question.model && !targets.target.every(knows)) told = await this.#tell(listed, side);
     Object.assign(question, { told, model: told.model.name });
     const given = await input.fields();
-    const fields = { model: question.model, ...given, side: side === "text" ? "text" : null, ...targets, methods: methods.filter((spec) => told.registry.runs(spec)) };
+    const fields = {
+      model: question.model,
+      ...given,
+      side: side === "text" ? "text" : null,
+      ...targets,
+      methods: methods.filter((spec) => told.registry.runs(spec)),
+    };
     await check(fields);
     return fields;
   }
@@ -302,7 +356,10 @@ export class Bench {
 
   report(problem, place) {
     if (!(problem instanceof Problem)) console.error(problem);
-    showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" });
+    showProblem(
+      place,
+      problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
+    );
   }
 
   /** Hang plates for these methods, else for the usual ones, in the fixed order. */
@@ -333,10 +390,16 @@ export class Bench {
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
     this.models.explain(this.#what(), this.told.detail.labels ?? []);
-    if (this.kind !== "text") carry({ key: keyOf(info.input, question.id), id: question.id, prompts: info.top.slice(0, PROMPTS).map(promptFor) }, question.input.isOwn);
+    if (this.kind !== "text")
+      carry(
+        { key: keyOf(info.input, question.id), id: question.id, prompts: info.top.slice(0, PROMPTS).map(promptFor) },
+        question.input.isOwn,
+      );
     this.write();
     this.headline.show(info);
-    this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) => this.report(problem, byId("case-problem")));
+    this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
+      this.report(problem, byId("case-problem")),
+    );
     say("status", `0 of ${this.wall.all.length} maps`);
     if (question.input.isOwn || before) bringAnswer();
   }
@@ -374,7 +437,14 @@ export class Bench {
   write(isStep = false) {
     if (!this.#taken?.id || this.#isLeaving) return;
     const { at, locked } = this.focus.value;
-    this.#written = writeAddress({ id: this.#taken.id, ...this.also }, { ...this.view.value, ...this.cut.value }, locked ? at : -1, this.tools.entries, isStep);
-    if (this.shown === this.#taken) leave(location.pathname, this.#written, keyOf(this.subject.value.info.input, this.id));
+    this.#written = writeAddress(
+      { id: this.#taken.id, ...this.also },
+      { ...this.view.value, ...this.cut.value },
+      locked ? at : -1,
+      this.tools.entries,
+      isStep,
+    );
+    if (this.shown === this.#taken)
+      leave(location.pathname, this.#written, keyOf(this.subject.value.info.input, this.id));
   }
 }

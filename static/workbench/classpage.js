@@ -1,4 +1,5 @@
-// What Image and Text have in common: the classes of one input, explained by one plate a method, a row a method for several, or by two models.
+// What Image and Text have in common: the classes of one input, explained by one plate a method, a row a method for
+// several, or by two models.
 
 import { Classes } from "../choice/classes.js";
 import { byId, number, percent, say } from "../core/dom.js";
@@ -11,14 +12,20 @@ import { Compare } from "./compare.js";
 
 /** What the model says of a class, under its name. */
 const told = ({ logit, probability, against }) =>
-  against ? `logit ${number(logit)} above “${named(against)}”` : probability === undefined ? `value ${number(logit)}` : `logit ${number(logit)} · ${percent(probability)}`;
+  against
+    ? `logit ${number(logit)} above “${named(against)}”`
+    : probability === undefined
+      ? `value ${number(logit)}`
+      : `logit ${number(logit)} · ${percent(probability)}`;
 
 export class ClassPage {
   /**
    * kind   "image" or "text"
-   * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew), receive(map),
+   * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew),
+   *        receive(map),
    *        openSample(sample)}: what the page does at each step
-   * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see Wall; `many`: whether there may be many classes
+   * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see Wall; `many`: whether there
+   *        may be many classes
    */
   constructor(kind, page, { baseOf, makePlate, many = true }) {
     this.bench = new Bench(kind, {
@@ -49,12 +56,18 @@ export class ClassPage {
       },
     });
     const { bench } = this;
-    const options = { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text), ...(makePlate ? { makePlate } : {}) };
+    const options = {
+      focus: bench.focus,
+      view: bench.view,
+      onRead: (text) => say("reading", text),
+      ...(makePlate ? { makePlate } : {}),
+    };
     const root = byId("plates");
     this.single = new Wall(root, options);
     this.versus = new Versus(root, { ...options, same: "The same map for every class." });
     bench.wall = this.single;
-    const ask = (labels, asked) => bench.ask({ targets: { target: labels, ...asked }, listed: bench.models.current.name });
+    const ask = (labels, asked) =>
+      bench.ask({ targets: { target: labels, ...asked }, listed: bench.models.current.name });
     this.classes = new Classes(byId("classes"), ask, many);
     this.compare = new Compare(this.classes.box, bench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
@@ -63,16 +76,23 @@ export class ClassPage {
   /** The sample that a page begins with. */
   get example() {
     const { samples, models, asked } = this.bench;
-    return samples.find(({ id }) => id === asked.sample) ?? samples.find((sample) => sample.model === models.current.name) ?? samples[0];
+    return (
+      samples.find(({ id }) => id === asked.sample) ??
+      samples.find((sample) => sample.model === models.current.name) ??
+      samples[0]
+    );
   }
 
   /**
-   * Explain another input for these classes; null: for the model's own top class. `suits` is the name of the model that it was made
-   * for, if there is one.
+   * Explain another input for these classes; null: for the model's own top class. `suits` is the name of the model that
+   * it was made for, if there is one.
    */
   explain(input, labels, suits = null) {
     const { bench } = this;
-    return bench.ask({ input, model: bench.models.fitting(suits, bench.question.model), targets: { target: labels } }, byId("specimen-problem"));
+    return bench.ask(
+      { input, model: bench.models.fitting(suits, bench.question.model), targets: { target: labels } },
+      byId("specimen-problem"),
+    );
   }
 
   /** The wall for an explanation of these {targets, input}. */

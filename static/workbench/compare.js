@@ -13,8 +13,8 @@ const NONE = "no other model";
 
 export class Compare {
   /**
-   * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single` is the wall of one
-   * model; `options` are those of a wall.
+   * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single`
+   * is the wall of one model; `options` are those of a wall.
    */
   constructor(root, bench, { single, options, baseOf }) {
     this.bench = bench;
@@ -25,7 +25,11 @@ export class Compare {
     this.names = [];
     this.labels = [];
     this.resumed = null;
-    this.select = el("select", { id: "compare", on: { change: () => this.#choose(this.select.value) } }, el("option", { value: "" }, NONE));
+    this.select = el(
+      "select",
+      { id: "compare", on: { change: () => this.#choose(this.select.value) } },
+      el("option", { value: "" }, NONE),
+    );
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
     this.wall = new Pairs(byId("plates"), options);
@@ -49,13 +53,19 @@ export class Compare {
   /** The other models that are at hand. */
   offer() {
     const { models } = this.bench;
-    const names = models.models.filter((model) => model.state === "loaded" && model.name !== models.current?.name).map((model) => model.name);
+    const names = models.models
+      .filter((model) => model.state === "loaded" && model.name !== models.current?.name)
+      .map((model) => model.name);
     if (this.isOn && !names.includes(this.name)) this.stop();
-    this.select.replaceChildren(el("option", { value: "" }, NONE), ...names.map((name) => el("option", { value: name }, models.shownName(name))));
+    this.select.replaceChildren(
+      el("option", { value: "" }, NONE),
+      ...names.map((name) => el("option", { value: name }, models.shownName(name))),
+    );
     this.names = names;
     this.#enable();
     this.select.value = this.name ?? "";
-    if (this.isOn) this.wall.setModels(models.shownName(models.current.name), models.shownName(this.name), this.registry);
+    if (this.isOn)
+      this.wall.setModels(models.shownName(models.current.name), models.shownName(this.name), this.registry);
   }
 
   /** Whether there is something to choose; where there is not, why. */
@@ -63,7 +73,11 @@ export class Compare {
     const isSeveral = this.info?.targets.length > 1;
     this.select.disabled = !this.names.length || isSeveral;
     const models = el("a", { href: "/models" }, "Models page");
-    const reason = isSeveral ? ["Several classes are side by side: choose one of them to compare models."] : this.names.length ? ["Get others on the ", models, "."] : ["No other model for this page is loaded: get one on the ", models, "."];
+    const reason = isSeveral
+      ? ["Several classes are side by side: choose one of them to compare models."]
+      : this.names.length
+        ? ["Get others on the ", models, "."]
+        : ["No other model for this page is loaded: get one on the ", models, "."];
     this.hint.replaceChildren(...reason);
   }
 
@@ -73,7 +87,12 @@ export class Compare {
     try {
       const stored = await getJSON(explanationPath(id));
       const { kind, name } = this.bench.models.pageOf(stored);
-      if (kind !== this.bench.kind) throw new Problem({ title: "Cannot be set beside this one", detail: `The explanation ${id} belongs on the ${name} page.`, send: "Compare two explanations of the same page" });
+      if (kind !== this.bench.kind)
+        throw new Problem({
+          title: "Cannot be set beside this one",
+          detail: `The explanation ${id} belongs on the ${name} page.`,
+          send: "Compare two explanations of the same page",
+        });
       await this.#use(stored.model);
       const { models } = this.bench;
       this.wall.setModels(models.shownName(first), models.shownName(stored.model), this.registry);

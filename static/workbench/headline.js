@@ -1,19 +1,29 @@
-// What stands over the plates: the question with its answer, the sentence that sums up, the person's own name for it, and notes.
+// What stands over the plates: the question with its answer, the sentence that sums up, the person's own name for it,
+// and notes.
 
 import { byId, el, unbroken } from "../core/dom.js";
 import { spoken, spokenAll } from "../core/targets.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
 
-/** What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates says it. */
-const withheld = ({ abstention, targets }) => [abstention, ...targets.map((target) => target.abstention)].flatMap((judgement) => (judgement ? [judgement.detail] : []));
+/**
+ * What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates
+ * says it.
+ */
+const withheld = ({ abstention, targets }) =>
+  [abstention, ...targets.map((target) => target.abstention)].flatMap((judgement) =>
+    judgement ? [judgement.detail] : [],
+  );
 
 export class Headline {
   #page = document.title; // its name
 
   constructor(bench) {
     this.bench = bench;
-    const naming = namingField(() => ({ id: bench.id, title: bench.subject.value.info?.title }), (title, id) => this.#named(title, id));
+    const naming = namingField(
+      () => ({ id: bench.id, title: bench.subject.value.info?.title }),
+      (title, id) => this.#named(title, id),
+    );
     naming.button.disabled = true; // while nothing is on show
     bench.subject.follow(({ id }) => (naming.button.disabled = !id));
     this.naming = [naming.button, naming.form];
@@ -24,10 +34,13 @@ export class Headline {
   /** Another explanation is on show. */
   show(info) {
     const isClip = this.bench.kind === "clip";
-    byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets))); // a new one: the closing mark of the one before would move
+    // a new one: the closing mark of the one before would move
+    byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets)));
     byId("asking").textContent = askingLine(info, isClip);
     this.#entitle();
-    byId("notes").replaceChildren(...[...(isClip ? withheld(info) : []), ...(info.notes ?? [])].map((note) => el("li", {}, note)));
+    byId("notes").replaceChildren(
+      ...[...(isClip ? withheld(info) : []), ...(info.notes ?? [])].map((note) => el("li", {}, note)),
+    );
     this.sumUp(false);
   }
 

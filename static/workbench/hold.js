@@ -6,11 +6,15 @@ const LEAVES = ["Tab", "Escape"];
 /** Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries. */
 export function hold(node, held, tell) {
   for (const name of EVENTS) {
-    node.addEventListener(name, (event) => {
-      if (!held() || LEAVES.includes(event.key)) return;
-      event.preventDefault();
-      event.stopImmediatePropagation();
-      tell();
-    }, { capture: true });
+    node.addEventListener(
+      name,
+      (event) => {
+        if (!held() || LEAVES.includes(event.key)) return;
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        tell();
+      },
+      { capture: true },
+    );
   }
 }

@@ -9,15 +9,18 @@ export class Job {
   #live = null;
   #sending = null;
 
-  /** `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job), lost(problem). */
+  /**
+   * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
+   * lost(problem).
+   */
   constructor(on) {
     this.on = on;
   }
 
   /**
-   * Ask for an explanation and follow it. `prepare()` resolves to the fields of the form; `job` is what the listeners are given, with
-   * the id from then on. Resolves to it once the server took it, or to null when a newer one was asked for in between; rejects with the
-   * Problem, and then the one before goes on undisturbed.
+   * Ask for an explanation and follow it. `prepare()` resolves to the fields of the form; `job` is what the listeners
+   * are given, with the id from then on. Resolves to it once the server took it, or to null when a newer one was asked
+   * for in between; rejects with the Problem, and then the one before goes on undisturbed.
    */
   async start(prepare, job = {}) {
     const ticket = ++this.#asked;
@@ -46,10 +49,11 @@ export class Job {
     const live = { job };
     if (job.state === "done") job.isOver = true;
     const here = (run) => (data) => live === this.#live && run(data);
-    const end = (run) => here((data) => {
-      job.isOver = true;
-      run(data, job);
-    });
+    const end = (run) =>
+      here((data) => {
+        job.isOver = true;
+        run(data, job);
+      });
     const { queued, started, method, done, failed, lost } = this.on;
     live.stop = follow(
       `${explanationPath(job.id)}/events`,
@@ -59,7 +63,9 @@ export class Job {
         method: here((map) => method(map, job)),
         done: end(done),
         failed: end((data) => failed(data.problem ?? data, job)),
-        cancelled: end(() => failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job)),
+        cancelled: end(() =>
+          failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job),
+        ),
       },
       LAST,
       here(lost),

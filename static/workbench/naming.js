@@ -9,9 +9,20 @@ export const rename = async (id, title) => (await sendJSON(explanationPath(id), 
 
 /** A button that opens a field for the title; `now()` gives {id, title}, `onNamed(title)` is told the new one. */
 export function namingField(now, onNamed) {
-  const field = el("input", { type: "text", "aria-label": "A name of your own", placeholder: "A name of your own", autocomplete: "off" });
+  const field = el("input", {
+    type: "text",
+    "aria-label": "A name of your own",
+    placeholder: "A name of your own",
+    autocomplete: "off",
+  });
   const problem = el("span", { class: "quiet", role: "alert" });
-  const form = el("form", { class: "naming", hidden: true }, field, el("button", { type: "submit", class: "act plain" }, "Save the name"), problem);
+  const form = el(
+    "form",
+    { class: "naming", hidden: true },
+    field,
+    el("button", { type: "submit", class: "act plain" }, "Save the name"),
+    problem,
+  );
   const turn = (open) => {
     form.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
@@ -21,7 +32,11 @@ export function namingField(now, onNamed) {
     field.maxLength = most("title") < Infinity ? most("title") : -1;
     field.focus();
   };
-  const button = el("button", { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => turn(form.hidden) } }, "Name it");
+  const button = el(
+    "button",
+    { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => turn(form.hidden) } },
+    "Name it",
+  );
   form.addEventListener("keydown", (event) => event.key === "Escape" && turn(false));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -5,9 +5,14 @@ import { byId } from "../core/dom.js";
 const WIDEST = 760;
 const SEEN = 120; // pixels of the first map that are enough to see that it is there
 
-/** Scroll down to the answer that the person asked for, unless its first map is in sight or the person has scrolled there. */
+/**
+ * Scroll down to the answer that the person asked for, unless its first map is in sight or the person has scrolled
+ * there.
+ */
 export function bringAnswer() {
   if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
-  const [first, dock] = [byId("plates").querySelector(".face, .reading"), byId("truth")].map((node) => node?.getBoundingClientRect().top);
+  const [first, dock] = [byId("plates").querySelector(".face, .reading"), byId("truth")].map(
+    (node) => node?.getBoundingClientRect().top,
+  );
   if (first + SEEN > dock) byId("question").scrollIntoView();
 }

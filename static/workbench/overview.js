@@ -1,4 +1,5 @@
-// One sentence over the plates: what the model says and how sure it is, where most methods point, and which of them say otherwise.
+// One sentence over the plates: what the model says and how sure it is, where most methods point, and which of them say
+// otherwise.
 
 import { number, percent } from "../core/dom.js";
 import { classOf, spoken } from "../core/targets.js";
@@ -29,28 +30,46 @@ export function askingLine({ abstention, prompts, targets }, isClip) {
   return targets.some((target) => target.abstention) ? "Where it looked for" : "Where it found";
 }
 
-/** What the model says and how sure it is. The first argument is {top, targets, abstention?, output} as the API gives it, as `details` of the model are. */
+/**
+ * What the model says and how sure it is. The first argument is {top, targets, abstention?, output} as the API gives
+ * it, as `details` of the model are.
+ */
 export function answerLine({ top = [], targets, abstention, output }, details = {}) {
   if (targets[0]?.prompt !== undefined && targets[0]?.prompt !== null) return promptLine(targets, details);
   const [first, second] = top;
   if (!first) return "";
-  if (output === "regression") return `The model's value for ${list(targets.map((target) => `${quoted(spoken(target))} is ${number(target.logit)}`), QUOTED)}.`;
+  if (output === "regression")
+    return `The model's value for ${list(
+      targets.map((target) => `${quoted(spoken(target))} is ${number(target.logit)}`),
+      QUOTED,
+    )}.`;
   const guess = `${quoted(first.label)}, ${percent(first.probability)}`;
   const explained = classOf(targets[0]);
-  const other = targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
-  if (abstention) return `The model says ${quoted(abstention.says)}. ${abstention.detail.replace(/(\d)%/g, "$1\u2009%")} Its nearest guess is ${guess}.${other}`;
+  const other =
+    targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
+  if (abstention)
+    return `The model says ${quoted(abstention.says)}. ${abstention.detail.replace(/(\d)%/g, "$1\u2009%")} Its nearest guess is ${guess}.${other}`;
   if (output === "sigmoid") {
-    const present = top.filter(({ probability }) => probability >= 0.5).map(({ label, probability }) => `${quoted(label)} (${percent(probability)})`);
-    return present.length ? `The model says yes to ${list(present, top.length)}.${other}` : `The model says yes to none of its labels; nearest comes ${guess}.${other}`;
+    const present = top
+      .filter(({ probability }) => probability >= 0.5)
+      .map(({ label, probability }) => `${quoted(label)} (${percent(probability)})`);
+    return present.length
+      ? `The model says yes to ${list(present, top.length)}.${other}`
+      : `The model says yes to none of its labels; nearest comes ${guess}.${other}`;
   }
-  if (first.probability >= SURE) return `The model says ${quoted(first.label)} and is sure of it: ${percent(first.probability)}.${other}`;
+  if (first.probability >= SURE)
+    return `The model says ${quoted(first.label)} and is sure of it: ${percent(first.probability)}.${other}`;
   const next = second ? `; next comes ${quoted(second.label)} with ${percent(second.probability)}` : "";
   if (first.probability >= LIKELY) return `The model says ${guess}${next}.${other}`;
   return `The model is not sure: it says ${guess}${next}.${other}`;
 }
 
-/** The cosine of picture and prompt: as the server gives it, else the logit over the scale of the model; null where that is not known. */
-export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) => target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
+/**
+ * The cosine of picture and prompt: as the server gives it, else the logit over the scale of the model; null where that
+ * is not known.
+ */
+export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
+  target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
 
 /** Of a single prompt only its likeness says something. */
 function aloneLine(target, details) {
@@ -63,12 +82,18 @@ function promptLine(targets, details) {
   if (targets.length === 1 && !targets[0].abstention) return aloneLine(targets[0], details);
   const absent = targets.filter(({ abstention }) => abstention);
   const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
-  const best = found[0] && targets.length > 1 ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(found[0].probability)}.` : "";
-  return [best, ...absent.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)].filter(Boolean).join(" ");
+  const best =
+    found[0] && targets.length > 1
+      ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(found[0].probability)}.`
+      : "";
+  return [best, ...absent.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** The target whose maps the sentence is about: of prompts the one that fits best, else the first. */
-export const mainTarget = (targets) => (targets[0]?.prompt ? [...targets].sort((a, b) => b.probability - a.probability)[0] : targets[0]);
+export const mainTarget = (targets) =>
+  targets[0]?.prompt ? [...targets].sort((a, b) => b.probability - a.probability)[0] : targets[0];
 
 /** The `count` places with the highest scores. */
 function strongest(scores, count) {
@@ -91,8 +116,9 @@ function widened(patches, [rows, columns]) {
 }
 
 /**
- * What at least half of the methods point at, and who does and does not. `pointed` is [name, places] of each method, `reach(places)` the
- * places that are near enough. Gives {places, agreeing, others}; no places where they agree on none.
+ * What at least half of the methods point at, and who does and does not. `pointed` is [name, places] of each method,
+ * `reach(places)` the places that are near enough. Gives {places, agreeing, others}; no places where they agree on
+ * none.
  */
 export function agreement(pointed, reach = (places) => new Set(places)) {
   const votes = new Map();
@@ -101,7 +127,11 @@ export function agreement(pointed, reach = (places) => new Set(places)) {
   const found = new Set(places);
   const agrees = ([, own]) => 2 * own.filter((place) => found.has(place)).length >= own.length;
   const names = (entries) => entries.map(([name]) => name);
-  return { places: places.sort((a, b) => votes.get(b) - votes.get(a) || a - b), agreeing: names(pointed.filter(agrees)), others: names(pointed.filter((entry) => !agrees(entry))) };
+  return {
+    places: places.sort((a, b) => votes.get(b) - votes.get(a) || a - b),
+    agreeing: names(pointed.filter(agrees)),
+    others: names(pointed.filter((entry) => !agrees(entry))),
+  };
 }
 
 /** Where a set of patches lies, in words; null where it is all over the picture. */
@@ -115,7 +145,10 @@ export function whereabouts(patches, [rows, columns]) {
 
 const flat = ({ scores }) => scores.every((score) => score === scores[0]);
 
-/** Where most methods point. `maps` are of one target, [{title, map}] with the map as the API gives it; `input` what the model read. */
+/**
+ * Where most methods point. `maps` are of one target, [{title, map}] with the map as the API gives it; `input` what the
+ * model read.
+ */
 export function pointLine(maps, input) {
   const able = maps.filter(({ map }) => !flat(map));
   if (able.length < 2) return "";
@@ -125,7 +158,11 @@ export function pointLine(maps, input) {
 
 function told({ agreeing, others }, where) {
   const all = agreeing.length + others.length;
-  const most = others.length ? `${agreeing.length} of ${all} methods point` : all === 2 ? "Both methods point" : `All ${all} methods point`;
+  const most = others.length
+    ? `${agreeing.length} of ${all} methods point`
+    : all === 2
+      ? "Both methods point"
+      : `All ${all} methods point`;
   const rest = others.length ? `; ${list(others, NAMED)} ${others.length > 1 ? "say" : "says"} otherwise` : "";
   return `${most} ${where}${rest}.`;
 }
@@ -142,10 +179,17 @@ function patchLine(maps, grid) {
 function wordLine(maps, { words }) {
   const pointed = maps
     .map(({ title, map }) => [title, words.map((word) => unitScore(map.scores, word, map.signed))])
-    .map(([title, scores]) => [title, strongest(scores, pointedWords(words.length)).filter((i) => scores[i] > 0)]) // what speaks for the answer
+    // what speaks for the answer
+    .map(([title, scores]) => [title, strongest(scores, pointedWords(words.length)).filter((i) => scores[i] > 0)])
     .filter(([, places]) => places.length);
   if (pointed.length < 2) return "";
   const found = agreement(pointed);
   if (!found.places.length || !found.agreeing.length) return "The methods point at different words.";
-  return told(found, `at ${list(found.places.slice(0, QUOTED).map((i) => quoted(words[i].text)), QUOTED)}`);
+  return told(
+    found,
+    `at ${list(
+      found.places.slice(0, QUOTED).map((i) => quoted(words[i].text)),
+      QUOTED,
+    )}`,
+  );
 }

@@ -1,10 +1,13 @@
-// Where each page was left in this tab, and the picture that goes along from Image to Prompt and back. The links of the head lead there;
-// the link of the page that one is on begins anew.
+// Where each page was left in this tab, and the picture that goes along from Image to Prompt and back. The links of the
+// head lead there; the link of the page that one is on begins anew.
 
 const KEY = "vitrine.places";
 const PICTURES = ["/image", "/prompt"];
 
-/** {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it from others. */
+/**
+ * {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it
+ * from others.
+ */
 function read() {
   try {
     return { places: {}, picture: null, examples: [], ...JSON.parse(sessionStorage.getItem(KEY) ?? "{}") };
@@ -29,8 +32,8 @@ export function leave(path, search, picture) {
 }
 
 /**
- * A picture is on show: {key, id of an explanation of it, prompts to begin with on the Prompt page}. One that the person gave (`isOwn`)
- * goes along to the other page; the example that a page begins with does not.
+ * A picture is on show: {key, id of an explanation of it, prompts to begin with on the Prompt page}. One that the
+ * person gave (`isOwn`) goes along to the other page; the example that a page begins with does not.
  */
 export function carry(picture, isOwn) {
   const state = read();
@@ -45,14 +48,19 @@ export const isExample = (key) => read().examples.includes(key);
 /** An explanation was deleted: no link leads there. */
 export function forget(id) {
   const state = read();
-  const places = Object.fromEntries(Object.entries(state.places).filter(([, { search }]) => new URLSearchParams(search).get("id") !== id));
+  const places = Object.fromEntries(
+    Object.entries(state.places).filter(([, { search }]) => new URLSearchParams(search).get("id") !== id),
+  );
   keep({ ...state, places, picture: state.picture?.id === id ? null : state.picture });
 }
 
 function address(path, { places, picture }) {
   const place = places[path];
   if (!PICTURES.includes(path) || !picture || place?.picture === picture.key) return path + (place?.search ?? "");
-  const query = new URLSearchParams([["source", picture.id], ...(path === "/prompt" ? picture.prompts.map((prompt) => ["prompt", prompt]) : [])]);
+  const query = new URLSearchParams([
+    ["source", picture.id],
+    ...(path === "/prompt" ? picture.prompts.map((prompt) => ["prompt", prompt]) : []),
+  ]);
   return `${path}?${query}`;
 }
 

@@ -1,4 +1,5 @@
-// How what can be opened on a page stands (drawers, the deletion test, the words for editing): a store each, kept in the address.
+// How what can be opened on a page stands (drawers, the deletion test, the words for editing): a store each, kept in
+// the address.
 
 import { Store } from "../core/state.js";
 
@@ -21,8 +22,8 @@ export class Tools {
   }
 
   /**
-   * The store of a tool: {open: true} where it is open, and texts by name; what is as the tool begins is undefined. It holds at first
-   * what the address says, which may be nothing that the tool knows.
+   * The store of a tool: {open: true} where it is open, and texts by name; what is as the tool begins is undefined. It
+   * holds at first what the address says, which may be nothing that the tool knows.
    */
   of(tool) {
     if (!this.#stores.has(tool)) {
@@ -36,7 +37,10 @@ export class Tools {
   /** What stands in the address for those that are open, [name, value] each. */
   get entries() {
     const open = [...this.#stores].filter(([, { value }]) => value.open);
-    const parts = ([tool, { value }]) => Object.entries(value).filter(([part, text]) => part !== "open" && text !== undefined).map(([part, text]) => [`${tool}.${part}`, text]);
+    const parts = ([tool, { value }]) =>
+      Object.entries(value)
+        .filter(([part, text]) => part !== "open" && text !== undefined)
+        .map(([part, text]) => [`${tool}.${part}`, text]);
     return [...open.map(([tool]) => ["open", tool]), ...open.flatMap(parts)];
   }
 }

@@ -1,26 +1,35 @@
-// The words of the guided visit in English. A translation is a file beside this one, with the same keys, named in ../language.js.
+// The words of the guided visit in English. A translation is a file beside this one, with the same keys, named in
+// ../language.js.
 
 export default {
   "offer.title": "Is this your first visit?",
   "offer.text": "Five steps show what is on this page. You find them again under ? at the top.",
   "offer.yes": "Show me around",
   "offer.no": "No, thanks",
-  "step": "Step {i} of {n}",
-  "next": "Next",
-  "back": "Back",
-  "leave": "Leave",
-  "done": "Done",
+  step: "Step {i} of {n}",
+  next: "Next",
+  back: "Back",
+  leave: "Leave",
+  done: "Done",
   "specimen.title": "Your picture",
-  "specimen.text": "This is the picture as the model saw it. Beside it stands what the model says, and how sure it is. Give another picture, or choose another class: all maps are made anew.",
+  "specimen.text":
+    "This is the picture as the model saw it. Beside it stands what the model says, and how sure it is. Give another picture, or choose another class: all maps are made anew.",
   "plate.title": "A plate",
-  "plate.signed": "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows two directions: red speaks for the class, blue against it. Under its name stands how it did in tests; the name leads to its page.",
-  "plate.unsigned": "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows only strength: the brighter a place, the more it counted, for the class or against it. Under its name stands how it did in tests; the name leads to its page.",
+  "plate.signed":
+    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows two directions: red speaks for the class, blue against it. Under its name stands how it did in tests; the name leads to its page.",
+  "plate.unsigned":
+    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows only strength: the brighter a place, the more it counted, for the class or against it. Under its name stands how it did in tests; the name leads to its page.",
   "hold.title": "Point and hold",
-  "hold.text": "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
+  "hold.text":
+    "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
   "methods.title": "Choose methods",
-  "methods.text": "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",
+  "methods.text":
+    "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",
   "test.title": "Test the maps",
-  "test.dock": "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than the random baseline is not to be believed.",
-  "test.random": "Methods disagree, so do not believe a map because it looks good. This plate knows nothing: it is drawn at random. A map that you cannot tell from it says nothing.",
-  "test.choose": "Methods disagree, so do not believe a map because it looks good. Choose the method Random too: a map that you cannot tell from it says nothing.",
+  "test.dock":
+    "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than the random baseline is not to be believed.",
+  "test.random":
+    "Methods disagree, so do not believe a map because it looks good. This plate knows nothing: it is drawn at random. A map that you cannot tell from it says nothing.",
+  "test.choose":
+    "Methods disagree, so do not believe a map because it looks good. Choose the method Random too: a map that you cannot tell from it says nothing.",
 };
