@@ -120,11 +120,22 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
     assert "each class that the data set gives" in (finished.folder / "report.html").read_text("utf-8")
 
 
-def test_maps_of_random_weights_and_of_changed_inputs() -> None:
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
-    plan = make_plan(model, data, METHODS, ["randomisation", "sensitivity"])
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [("scenes-vit", "scenes"), ("clip", "scenes-pairs"), ("photos-vit", "sample-photos"), ("reviews-bert", "sample-reviews")],
+)
+def test_maps_of_random_weights_and_of_changed_inputs(name: str, dataset: str) -> None:
+    model, data = explainers.load(name, "cpu"), open_dataset(dataset)
+    changed = ["sensitivity"] if data.kind == "image" else []
+    plan = make_plan(model, data, METHODS, ["randomisation", "class_correlation", "agreement", *changed])
+    before = bytes(next(iter(model.blocks[-1].parameters())).detach().numpy())
     chance, gradient = rows_of(Bench(model, data, plan), 5)
+    assert bytes(next(iter(model.blocks[-1].parameters())).detach().numpy()) == before
     assert chance["randomisation"] == pytest.approx(1)  # knows nothing of the weights
-    assert chance["sensitivity"] == pytest.approx(0)
+    assert chance["class_correlation"] == pytest.approx(1)
     assert gradient["randomisation"] < 0.6
-    assert gradient["sensitivity"] > 0
+    assert -1 <= gradient["class_correlation"] < 0.9
+    assert chance["agreement"] == gradient["agreement"]
+    if changed:
+        assert chance["sensitivity"] == pytest.approx(0)
+        assert gradient["sensitivity"] > 0
