@@ -70,7 +70,7 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
 
 def test_what_is_written_while_the_page_opens_stays(desk: Visit) -> None:
     held: list[Route] = []
-    desk.page.route("**/api/samples", held.append)
+    desk.page.route("**/api/samples", lambda route: held.append(route))
     with desk.page.expect_request("**/api/samples"):
         page = desk.open("/text", maps=False)
     field = page.get_by_label("The review to explain")
