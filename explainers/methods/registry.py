@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -182,6 +182,8 @@ ROW = Option(
     "where the head pools all tokens: start from the classification token all the same, or take the mean over all tokens",
     choices=("class_token", "mean"),
 )
+#: The same, of read-outs that start from one token alone.
+TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the classification token all the same", choices=("class_token",))
 #: What a method may need of a model, in words.
 NEEDS = {
     "attention": "attention maps over all tokens",
@@ -255,7 +257,7 @@ def method(
             summed=summed,
             pixels=pixels,
             named=named or {},
-            options={**(options or {}), **({"row": ROW} if "class_token" in needs else {})},
+            options={**(options or {}), **({"row": ROW} if "class_token" in needs and "row" not in (options or {}) else {})},
             refuses=refuses,
         )
         return readout

@@ -45,7 +45,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["class_token"] = (
             f"{recording.model.name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
-            "before the patches, or row=mean."
+            "before the patches, or row=mean for what can start from all tokens."
         )
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
@@ -76,7 +76,7 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:
     """The options, as a spec spells them, with one of which a method runs for a model that it is refused for; none where none helps."""
     lacks = missing_requirements(model)
-    ways = {"row=class_token": {"row": "class_token"}, "row=mean": {"row": "mean"}} if "row" in method.options else {}
+    ways = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}
     if reason_against(method, lacks) is None:
         return ()
     has_token = bool(model.details.get("class_token"))

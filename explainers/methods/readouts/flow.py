@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.methods.registry import method
+from explainers.methods.registry import TOKEN_ROW, method
 from explainers.trace import Trace
 
 UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token: the library counts in whole units
@@ -26,6 +26,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     needs=("attention", "class_token"),
     slow=True,
     passes="1 forward, and one maximum flow for each token",
+    options={"row": TOKEN_ROW},
 )
 def attention_flow(trace: Trace) -> Tensor:
     """Maximum flow from the classification token after the last block to each input token, scaled to sum to 1.

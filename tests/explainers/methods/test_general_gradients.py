@@ -11,6 +11,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
+from explainers.methods import METHODS
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.wrapped import inputs, one_hot, wrapped
 
@@ -120,6 +121,14 @@ def test_the_mean_over_all_tokens(name: str) -> None:
         assert any("mean over all tokens" in note for note in one.notes), one.method
 
 
+def test_every_row_that_is_offered_is_read() -> None:
+    offered = [f"{name}?row={row}" for name, method in METHODS.items() if "row" in method.options for row in method.options["row"].choices]
+    assert {"attention_flow?row=class_token", "grad_eclip?row=mean"} <= set(offered)
+    result = explainers.explain(wrapped("eva02"), inputs("eva02", 2), target=TARGET, methods=offered)[1]
+    assert [one.method for one in result.maps] == offered
+    assert all("row=" in one.method and one.notes for one in result.maps)
+
+
 def test_padding_counts_for_nothing_in_the_mean() -> None:
     second = {key: value[1:] for key, value in inputs("bert", 2).items()}
     alone = explainers.explain(wrapped("bert"), second, target=TARGET, methods=["rollout?row=mean"])
@@ -129,7 +138,11 @@ def test_padding_counts_for_nothing_in_the_mean() -> None:
 
 @pytest.mark.parametrize(
     ("name", "spec", "said"),
-    [("siglip", "rollout?row=class_token", "no classification token"), ("eva02", "attention_flow?row=mean", "starts from one token")],
+    [
+        ("siglip", "rollout?row=class_token", "no classification token"),
+        ("eva02", "attention_flow?row=mean", "one of class_token"),
+        ("eva02", "transformer_attribution?published_code=true&row=mean", "starts from one token"),
+    ],
 )
 def test_rows_that_are_not_there(name: str, spec: str, said: str) -> None:
     with pytest.raises(ExplainerError, match=said):
