@@ -246,7 +246,7 @@ class Recording:
             return
         x = self.block_inputs[-1]
         if 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:  # else the shape of the weights has told
-            self._begin(Rule())
+            self.begin(Rule())
             if rows_mix_tokens(value, x):
                 self.attentions[-1] = None
 
@@ -300,12 +300,12 @@ class Recording:
         token, x = self.layout.class_token, self._left
         if token is None or token >= 0:
             return None if token is None else torch.full((len(x),), token, device=x.device)
-        self._begin(Rule())
+        self.begin(Rule())
         weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
         (signal,) = torch.autograd.grad(self.logits, x, weights.expand_as(self.logits), retain_graph=True)
         return signal.abs().amax(-1).argmax(-1)
 
-    def _begin(self, rule: Rule) -> None:
+    def begin(self, rule: Rule) -> None:
         """Make ready for a backward pass under ``rule``."""
         x = self.block_inputs[0]
         self.rule = rule
@@ -374,7 +374,7 @@ class Recording:
 
     def _backward(self, rule: Rule, seed: Tensor) -> Signals:
         started = self._now()
-        self._begin(rule)
+        self.begin(rule)
         attentions = [a for a in self.attentions if a is not None]
         contexts = [p.output for p in self.parts if p is not None]
         placed = None if self.positions is None else self.positions[1]

@@ -11,30 +11,33 @@ each product summed over the width of the token, with the tokens x as they enter
 the Jacobian. The norms are constants, as there. Without steps the rule ``gradient`` says little: a LayerNorm at the entry has a Jacobian
 that is nearly orthogonal to its token.
 
-J_b is needed whole: one backward pass a dimension of the embedding. J_a is only needed in the directions of the other side's words or
-patches (J is linear), so that a prompt of five words costs five passes over the image.
+Neither Jacobian is made whole where that can be spared. A backward pass gives one dimension of the embedding, a pass forward over the same
+recording (:class:`explainers.autograd.linearised.Linearised`) all of them for one word or patch, so the side with fewer units takes
+whichever are fewer. Of the other only the directions of those units are needed: a prompt of five words costs five passes over the text, and
+six over the image.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from explainers.autograd.linearised import Linearised
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
-from explainers.integration import mean_signals
+from explainers.integration import quadrature
 from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.result import input_json
 from explainers.session import Check, checker, content_of, rerunner
 
-AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which goes back from another direction
+AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,30 +89,16 @@ class Interaction:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One input of one encoder. ``units`` (units, S) sums tokens to units."""
+    """One input of one encoder. ``units`` (units, S) sums tokens to units, ``tokens`` (S, width) are x^1."""
 
     model: Model
     tensors: dict[str, Tensor]
     record: ImageInput | TextInput
     notes: tuple[str, ...]
     embedding: Tensor
+    tokens: Tensor
     units: Tensor
     grid: tuple[int, int] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Directions:
-    """Where backward passes begin: one row (D,) of an embedding for each copy of the input."""
-
-    rows: Tensor
-
-    def repeat(self, times: int) -> Directions:
-        """The same for a batch in which each copy stands ``times`` times in a row."""
-        return Directions(self.rows.repeat_interleave(times, 0))
-
-    def seed(self, logits: Tensor, rule: Rule) -> Tensor:
-        """The signal at the embedding."""
-        return self.rows.to(logits)
 
 
 def interaction(
@@ -191,11 +180,12 @@ def _encoded(model: Model, prepared: Prepared) -> Encoded:
     if not members:
         raise ExplainerError("There is no word and no patch here to compare.")
     embedding = recording.logits.detach()[0].float().cpu()
-    return Encoded(model, dict(prepared.tensors), record, prepared.notes[0], embedding, units, recording.layout.grid)
+    x = recording.block_inputs[0].detach()[0]
+    return Encoded(model, dict(prepared.tensors), record, prepared.notes[0], embedding, x, units, recording.layout.grid)
 
 
 def _interaction(a: Encoded, b: Encoded, rule: str, steps: int, check: Check) -> Interaction:
-    """The side with fewer units goes back from every dimension, the other one from those units' directions."""
+    """Pairs, and what goes with them."""
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
     if steps < 0:
@@ -204,26 +194,33 @@ def _interaction(a: Encoded, b: Encoded, rule: str, steps: int, check: Check) ->
     if len(b.units) < len(a.units):
         return _exchanged(_interaction(b, a, rule, steps, check))
     norms = float(a.embedding.norm() * b.embedding.norm())
-    width = len(a.embedding)
-    products = _products(a, torch.eye(width), RULES[rule], steps, check).T  # (units of a, D)
-    if len(products) < width:
-        of_second = _products(b, torch.cat([products, a.embedding[None]]), RULES[rule], steps, check)
-        pairs, second = of_second[:-1], of_second[-1]
-    else:
-        other = _products(b, torch.eye(width), RULES[rule], steps, check).T
-        pairs, second = products @ other.T, other @ a.embedding
+    with torch.inference_mode(False), torch.enable_grad():
+        first, second, pairs = _compared(a, b, RULES[rule], steps, check)
     return Interaction(
         first=a.record,
         second=b.record,
         grids=(a.grid, b.grid),
         cosine=float(a.embedding @ b.embedding) / norms,
         pairs=pairs / norms,
-        maps=(products @ b.embedding / norms, second / norms),
+        maps=(first / norms, second / norms),
         rule=rule,
         steps=steps,
         seconds=time.perf_counter() - started,
         notes=tuple(dict.fromkeys([*a.notes, *b.notes])),
     )
+
+
+def _compared(a: Encoded, b: Encoded, rule: Rule, steps: int, check: Check) -> tuple[Tensor, Tensor, Tensor]:
+    """Both maps and the pairs, but for the norms. The products of ``a``, which has fewer units, are made whole; ``b`` goes back from the
+    directions of those units, where they are fewer than the dimensions.
+    """
+    products = _products(a, rule, steps, check)
+    first = products @ b.embedding
+    if len(products) < len(a.embedding):
+        of_second = _along(b, torch.cat([products, a.embedding[None]]), rule, steps, check)
+        return first, of_second[-1], of_second[:-1]
+    other = _products(b, rule, steps, check)
+    return first, other @ a.embedding, products @ other.T
 
 
 def _exchanged(original: Interaction) -> Interaction:
@@ -238,22 +235,51 @@ def _exchanged(original: Interaction) -> Interaction:
     )
 
 
-def _products(encoded: Encoded, directions: Tensor, rule: Rule, steps: int, check: Check) -> Tensor:
-    """For each direction (n, D) at the embedding, the units' share (n, units) of the embedding's component in it: tokens times signal."""
-    copies = min(len(directions), AT_ONCE["text" if encoded.model.reads_text else "image"])
-    rerun = rerunner(encoded.model, {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in encoded.tensors.items()}, check)
-    parts = []
-    with torch.inference_mode(False), torch.enable_grad():
-        recording = rerun()
-        x = recording.block_inputs[0].detach()
-        for part in directions.split(copies):
+def _products(encoded: Encoded, rule: Rule, steps: int, check: Check) -> Tensor:
+    """(units, D): each unit's share of the embedding, its tokens times their Jacobian."""
+    units, width = len(encoded.units), len(encoded.embedding)
+    if units >= width:
+        return _along(encoded, torch.eye(width), rule, steps, check).T
+    products = torch.zeros(units, width)
+    parts = _parts(units, encoded)
+    for linear, weight in _linearised(encoded, len(parts[0]), rule, steps, check):
+        for part in parts:
             check()
-            rows = torch.cat([part, part.new_zeros(copies - len(part), part.shape[1])])
-            if steps:
-                signals = mean_signals(rerun, Directions(rows), rule, copies, steps)
-            else:
-                signals = recording.signals(rule, rows.to(recording.logits))
-                recording.forget_signals()
-            shares = (x * signals.block_inputs[0]).sum(-1).float().cpu()  # (copies, S)
-            parts.append(shares[: len(part)] @ encoded.units.T)
-    return torch.cat(parts)
+            rows = _filled(encoded.units[part], len(parts[0])).to(encoded.tokens)
+            products[part] += weight * linear.push(rows[:, :, None] * encoded.tokens)[: len(part)].float().cpu()
+    return products
+
+
+def _along(encoded: Encoded, directions: Tensor, rule: Rule, steps: int, check: Check) -> Tensor:
+    """For each direction (n, D) at the embedding, the units' share (n, units) of the embedding's component in it."""
+    shares = torch.zeros(len(directions), len(encoded.tokens))
+    parts = _parts(len(directions), encoded)
+    for linear, weight in _linearised(encoded, len(parts[0]), rule, steps, check):
+        for part in parts:
+            check()
+            signal = linear.pull(_filled(directions[part], len(parts[0])).to(encoded.tokens))[: len(part)]
+            shares[part] += weight * (signal * encoded.tokens).sum(-1).float().cpu()
+    return shares @ encoded.units.T
+
+
+def _parts(count: int, encoded: Encoded) -> list[Tensor]:
+    """What is done at once: indices 0 to ``count`` in as few parts as there must be, all but the last of one length."""
+    most = AT_ONCE["text" if encoded.model.reads_text else "image"]
+    return list(torch.arange(count).split(-(-count // -(-count // most))))
+
+
+def _filled(rows: Tensor, count: int) -> Tensor:
+    """So many rows, those beyond zero."""
+    return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
+
+
+def _linearised(encoded: Encoded, copies: int, rule: Rule, steps: int, check: Check) -> Iterator[tuple[Linearised, float]]:
+    """The encoder as a linear map of so many copies of its input, at each point of the path from zero, with its weight; without steps at
+    the input alone.
+    """
+    tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in encoded.tensors.items()}
+    rerun = rerunner(encoded.model, tensors, check)
+    points, weights = quadrature("gauss_legendre", steps) if steps else ([1.0], [1.0])
+    for point, weight in zip(points, weights, strict=True):
+        recording = rerun(entry=lambda x, point=float(point): x * point) if steps else rerun()
+        yield Linearised(recording, rule), float(weight)

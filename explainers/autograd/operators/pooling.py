@@ -81,9 +81,10 @@ class Pick(Function):
 
 def _pulled(function: Map, x: Tensor, signal: Tensor) -> Tensor:
     """``signal`` taken back through ``function`` at x by its ordinary gradient."""
+    differentiable = torch.is_grad_enabled()
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        return torch.autograd.grad(function(x), x, signal)[0]
+        return torch.autograd.grad(function(x), x, signal, create_graph=differentiable)[0]
 
 
 class Constant(Function):

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import explainers
+from explainers.autograd.rules import RULES
+from explainers.interactions.encoders import encoder
+from explainers.interactions.pairs import _along, _encoded, _products
 from explainers.models.base import Model
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.tokens import tokens_in, with_tokens
@@ -201,3 +204,18 @@ def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor])
         explainers.alike(clip, {"pixel_values": pixels["pixel_values"].repeat(2, 1, 1, 1)}, pixels)
     with pytest.raises(explainers.Cancelled):
         explainers.interaction(clip, pixels, "a film", cancelled=lambda: True)
+
+
+@pytest.mark.parametrize(("rule", "steps"), [("libra", 0), ("attnlrp", 0), ("gradient", 3)])
+def test_units_pushed_forward_give_what_every_dimension_gives_going_back(clip: Model, rule: str, steps: int) -> None:
+    """The same products, one pass a unit or one a dimension."""
+    assert clip.prompt_inputs is not None
+    read = clip.prompt_inputs([PROMPT])
+    side = _encoded(encoder(clip, "text"), read)
+    units, width = len(side.units), len(side.embedding)
+    assert units < width
+    by_unit = _products(side, RULES[rule], steps, lambda: None)
+    with torch.enable_grad():
+        by_dimension = _along(side, torch.eye(width), RULES[rule], steps, lambda: None).T
+    assert by_unit.shape == by_dimension.shape == (units, width)
+    assert float((by_unit - by_dimension).abs().max() / by_dimension.abs().max()) < 1e-5

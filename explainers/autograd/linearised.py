@@ -1,0 +1,49 @@
+"""A recorded pass as the linear map that a rule makes of it, to be applied in both directions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import Rule
+from explainers.errors import ExplainerError
+
+
+class Linearised:
+    """The linear map L from x^1 to the logits whose transpose is the backward pass under ``rule``, at the input that was recorded.
+
+    Under the rule ``gradient`` L is the Jacobian. :meth:`pull` needs one pass for each logit to know all of L, :meth:`push` one for each
+    number of x^1; both cost about what one backward pass costs.
+    Raises ExplainerError for a rule that carries relevance, whose way back is not linear.
+    """
+
+    def __init__(self, recording: Recording, rule: Rule) -> None:
+        if rule.is_relevance:
+            raise ExplainerError(f"The rule {rule.name} carries relevance: its way back is no linear map.")
+        self._recording, self._rule = recording, rule
+        self._way_back: tuple[Tensor, Tensor] | None = None
+
+    def pull(self, seed: Tensor) -> Tensor:
+        """L^T applied to a signal at the logits (B, C): the signal at x^1 (B, S, D)."""
+        return self._pulled(seed, differentiable=False)
+
+    def push(self, tangent: Tensor) -> Tensor:
+        """L applied to a change of x^1 (B, S, D): that of the logits (B, C).
+
+        The backward pass is linear in the signal that it begins with, so L is the transpose of its own derivative.
+        """
+        if self._way_back is None:
+            logits = self._recording.logits
+            seed = torch.linspace(1, 2, logits.numel(), dtype=logits.dtype, device=logits.device).view_as(logits).requires_grad_()
+            self._way_back = (seed, self._pulled(seed, differentiable=True))
+        seed, signal = self._way_back
+        (change,) = torch.autograd.grad(signal, seed, tangent.to(signal), retain_graph=True)
+        return change
+
+    def _pulled(self, seed: Tensor, differentiable: bool) -> Tensor:
+        recording = self._recording
+        recording.begin(self._rule)
+        x, start = recording.block_inputs[0], seed.to(recording.logits.dtype)
+        (signal,) = torch.autograd.grad(recording.logits, x, start, retain_graph=True, create_graph=differentiable)
+        return signal
