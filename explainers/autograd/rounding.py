@@ -118,15 +118,14 @@ def split_linear(
 
 def _split_by_halves(x: Tensor, weight: Tensor, relevance: Tensor, forward: Map, backward: Map, product: Tensor) -> Tensor | None:
     """The same from xW and |x||W|, of which the positive pairs are half the sum: three products in place of four. None where for some
-    output the positive pairs are so small a part that the difference would lose them.
+    output the positive pairs are so small a part that the difference would lose them, or there are none.
     """
     size, absolute = x.abs(), weight.abs()
     whole = forward(size, absolute)
-    positive = (product + whole) / 2
-    if bool((positive < LEAST_PART * whole).any()):
+    if bool(torch.add(product, whole, alpha=1 - 2 * LEAST_PART).amin() <= 0):
         return None
-    s = splits.divide(relevance, positive)
-    return (x * backward(s, weight) + size * backward(s, absolute)) / 2
+    s = relevance / whole.add_(product).mul_(0.5).add_(splits.STABILISER)
+    return backward(s, weight).mul_(x).addcmul_(size, backward(s, absolute)).mul_(0.5)
 
 
 def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: Map, backward: Map) -> Tensor:

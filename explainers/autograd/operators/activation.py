@@ -26,6 +26,7 @@ class Activation(Function):
         y = act(x)
         ctx.save_for_backward(x, y)
         ctx.act, ctx.power, ctx.rec = act, power, rec
+        ctx.factors = {}  # what a signal is multiplied by under the choices there were so far: several rules share it
         return y
 
     @staticmethod
@@ -34,12 +35,19 @@ class Activation(Function):
         choice = ctx.rec.rule.activation
         if g is None or choice == "identity":
             return g, None, None, None
-        x, y = ctx.saved_tensors
-        if choice == "gate" and not (ctx.power and ctx.rec.rule.norm == "jacobian"):
-            near = x.abs() < TINY
-            gate = y / torch.where(near, 1.0, x)
-            return g * (torch.where(near, slope(ctx.act, x), gate) if bool(near.any()) else gate), None, None, None
-        return g * slope(ctx.act, x), None, None, None
+        factor = "gate" if choice == "gate" and not (ctx.power and ctx.rec.rule.norm == "jacobian") else "slope"
+        if factor not in ctx.factors:
+            x, y = (t.detach() for t in ctx.saved_tensors)
+            ctx.factors[factor] = slope(ctx.act, x) if factor == "slope" else gate(ctx.act, x, y)
+        return g * ctx.factors[factor], None, None, None
+
+
+def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
+    near = x.abs() < TINY
+    if not bool(near.any()):
+        return y / x
+    return torch.where(near, slope(act, x), y / torch.where(near, 1.0, x))
 
 
 def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -59,16 +60,45 @@ class LinearMap(Function):
                 g = gradients.damped(g, y if b is None else y + b, rule.strength.epsilon)
             if bias is not None:
                 ctx.rec.add_bias(g, bias)
-            out = ctx.maps[1](g, w)
+            out = at_rows(lambda signal, _: ctx.maps[1](signal, w), g, x) if ctx.maps[0] is F.linear else ctx.maps[1](g, w)
         elif ctx.place == "pixels":
             out = rounding.split_image_linear(x, w, g, *ctx.maps)
         else:
             # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
             dtype = torch.float32 if ctx.rec.double else x.dtype
             forward, backward = ctx.maps
-            inputs = _INPUTS[rule.linear]
-            out = rounding.split_linear(x.to(dtype), w.to(dtype), g.to(dtype), forward, backward, inputs, y).to(g.dtype)
+            inputs, weight = _INPUTS[rule.linear], w.to(dtype)
+
+            def split(signal: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:
+                return rounding.split_linear(x.to(dtype), weight, signal.to(dtype), forward, backward, inputs, y).to(g.dtype)
+
+            known = [x] if y is None else [x, y]
+            out = at_rows(split, g, *known) if forward is F.linear else split(g, *known)
         return out, None, None, None, None, None, None
+
+
+def at_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
+    """``back(signal, *tensors)`` of a map that treats each row alone; where few rows have a signal, of these alone, others getting zeros.
+
+    In the last block it is the classification token alone whose row goes on to the head.
+    """
+    rows = _few_rows(signal)
+    if rows is None:
+        return back(signal, *tensors)
+    part = back(*(t.flatten(0, -2).index_select(0, rows) for t in (signal, *tensors)))
+    whole: Tensor = torch.zeros(math.prod(signal.shape[:-1]), part.shape[-1], dtype=part.dtype, device=part.device)
+    return whole.index_copy(0, rows, part).view(*signal.shape[:-1], -1)
+
+
+def _few_rows(signal: Tensor) -> Tensor | None:
+    """Indices of the rows of a signal (B, S, N) that are not zero, where they are less than half of all; else None."""
+    if signal.dim() != 3 or signal.shape[1] < 2:
+        return None
+    arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.Carried) else [])]
+    if all(bool(arrived[0][:, token].any()) for token in (signal.shape[1] // 2, -1)):  # two tokens tell it of nearly every signal
+        return None
+    rows = torch.stack([t.detach().flatten(0, 1).any(-1) for t in arrived]).any(0).nonzero()[:, 0]
+    return rows if 2 * len(rows) < signal.shape[0] * signal.shape[1] else None
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, place: Place = None) -> Tensor:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from explainers.autograd.operators.linear import at_rows
+from explainers.autograd.rounding import Carried, error_of, value_of
 from explainers.autograd.rules import RULES
 from tests.explainers.autograd.operators.attention import BOOLEAN, qkv
 from tests.explainers.autograd.operators.case import B, D, S, X, seeded
@@ -82,3 +85,24 @@ def test_relevance_of_attention_is_a_quarter_a_quarter_and_a_half() -> None:
     total = seed.sum(1)
     for name, share in {"q": 0.25, "k": 0.25, "v": 0.5}.items():
         assert_close(parts[name], share * total, 1e-5)
+
+
+@pytest.mark.parametrize(("live", "taken"), [((0,), 2), ((0, 3), 4), (tuple(range(6)), 12)])
+def test_rows_without_a_signal_are_left_out(live: tuple[int, ...], taken: int) -> None:
+    """Of two samples of six tokens the ``live`` ones have a signal; with that of the others left out, numbers are the same."""
+    generator = torch.Generator().manual_seed(0)
+    x, arrived, weight = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((2, 6, 3), (2, 6, 4), (4, 3)))
+    arrived[:, [token for token in range(6) if token not in live]] = 0
+    rows = []
+
+    def back(arrived: Tensor, x: Tensor) -> Tensor:
+        rows.append(arrived.shape[:-1].numel())
+        return x * (arrived @ weight)
+
+    torch.testing.assert_close(at_rows(back, arrived, x), x * (arrived @ weight))
+    assert rows == [taken]
+    carried = at_rows(
+        lambda given, x: Carried(x * (value_of(given) @ weight), error_of(given)[..., :3]), Carried(arrived, arrived.abs()), x
+    )
+    torch.testing.assert_close(value_of(carried), x * (arrived @ weight))
+    torch.testing.assert_close(error_of(carried), arrived.abs()[..., :3])
