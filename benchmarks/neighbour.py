@@ -2,7 +2,9 @@
 
 Prints the median seconds of the usual methods of a model, quiet and beside as many busy processes as there are cores, with the threads
 that ``explainers.Threads`` chooses and, with ``--fixed``, with one thread a core. Exits with 1 where the chosen threads are more than
-``--most`` times slower beside the neighbour. Only ratios within one run say something on a machine that others use too.
+``--most`` times slower beside the neighbour. Only ratios within one run say something on a machine that others use too, and these only
+where it is quiet: with n busy processes on c cores and a fair scheduler, one thread takes (n + 1)/c times its quiet time, and more where
+yet others compute. The CPU seconds beside it do not grow with that; they do where threads wait for each other.
 """
 
 from __future__ import annotations
@@ -35,15 +37,18 @@ def neighbour(processes: int) -> Iterator[None]:
             process.wait()
 
 
-def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> list[float]:
-    """Of so many explanations of one picture, after one that warms up; ``fit`` is called between passes."""
+def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> tuple[float, float]:
+    """Median of so many explanations of one picture, after one that warms up: on the clock, and of the CPU. ``fit`` is called between
+    passes.
+    """
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=np.uint8))
     taken = []
     for _ in range(runs + 1):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         explainers.explain(model, picture, cancelled=fit)
-        taken.append(time.perf_counter() - start)
-    return taken[1:]
+        taken.append((time.perf_counter() - start, time.process_time() - used))
+    clock, cpu = (statistics.median(column) for column in zip(*taken[1:], strict=True))
+    return clock, cpu
 
 
 def main() -> None:
@@ -56,6 +61,8 @@ def main() -> None:
     args = parser.parse_args()
     threads, cores = explainers.Threads(), os.cpu_count() or 1
     model = explainers.load(args.model, device="cpu")
+    load = f"load before it {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+    print(f"{args.model}, {args.runs} runs, {cores} cores, {cores} busy neighbours, {load}, at most {threads.most} threads")
 
     def chosen() -> bool:
         threads.fit(model)
@@ -67,11 +74,14 @@ def main() -> None:
 
     slower = {}
     for name, fit in {"chosen threads": chosen, **({f"{cores} threads": fixed} if args.fixed else {})}.items():
-        quiet = seconds(model, fit, args.runs)
+        quiet, used = seconds(model, fit, args.runs)
         with neighbour(cores):
-            busy = seconds(model, fit, args.runs)
-        slower[name] = statistics.median(busy) / statistics.median(quiet)
-        print(f"{name:16} quiet {statistics.median(quiet):7.2f} s   busy {statistics.median(busy):7.2f} s   {slower[name]:5.1f} times")
+            busy, used_busy = seconds(model, fit, args.runs)
+        slower[name] = busy / quiet
+        print(
+            f"{name:16} quiet {quiet:7.2f} s (CPU {used:.2f})   busy {busy:7.2f} s (CPU {used_busy:.2f})   {slower[name]:5.1f} times,"
+            f" {torch.get_num_threads()} threads at the end"
+        )
     sys.exit(slower["chosen threads"] > args.most)
 
 
