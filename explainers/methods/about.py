@@ -185,7 +185,7 @@ ABOUT: dict[str, About] = {
         "When a map of LRP has holes in a thing that the model must have seen: positions often carry the rest of it.",
         "Its rule hands nothing back through attention weights and gives values half, as the authors' code has it, so relevance is lost "
         "(its paper asks that none is). Rotary and relative positions, for which the paper has rules too, are not split here: models that "
-        "have only these are refused.",
+        "have only these are refused, and of those that also add an embedding, such as EVA-02, that alone is shown.",
         line="Relevance of what patches show and of where they are.",
     ),
     "token_tm": About(
