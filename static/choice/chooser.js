@@ -3,12 +3,16 @@
 import { el, styled } from "../core/dom.js";
 import { Registry } from "../core/registry.js";
 
+/** The button that opens the choice of methods. */
 export class Chooser {
   #panel = null;
 
   /**
    * The choice opens in `root`. `onChoose(specs)` is called with the chosen specs, `onProblem(problem)` where it cannot
    * be opened.
+   * @param {HTMLElement} root
+   * @param {(specs: string[]) => void} onChoose
+   * @param {(problem: unknown) => void} onProblem
    */
   constructor(root, onChoose, onProblem) {
     this.root = root;
@@ -29,19 +33,31 @@ export class Chooser {
     this.#count();
   }
 
+  /**
+   * The methods to choose from.
+   * @param {Registry} registry
+   */
   setRegistry(registry) {
     this.registry = registry;
     this.#panel?.setRegistry(registry);
     this.setChosen(this.chosen);
   }
 
+  /**
+   * Tick these and no others.
+   * @param {string[]} specs
+   */
   setChosen(specs) {
     this.chosen = specs;
     this.#panel?.setTicked(specs);
     this.#count();
   }
 
-  /** Open the fields of a method, filled in as `spec` has them. */
+  /**
+   * Open the fields of a method, filled in as `spec` has them.
+   * @param {string} spec
+   * @returns {Promise<void>}
+   */
   async configure(spec) {
     await this.#turn(true);
     this.#panel?.configure(spec);

@@ -6,13 +6,20 @@ import { most } from "../core/limits.js";
 import { byLine } from "../maps/label.js";
 import { Squares } from "./squares.js";
 
+/** @import { Registry } from "../core/registry.js" */
+
 const isListed = (pair) => pair.rule === null || pair.rules.includes(pair.rule);
 
+/** The choice of methods. */
 export class Choosing {
   #ticked = new Set();
   #items = []; // {pair, node, box, isShort} of every method that is listed
 
-  /** `onChoose(specs)` is called with the chosen specs. */
+  /**
+   * `onChoose(specs)` is called with the chosen specs.
+   * @param {HTMLElement} root
+   * @param {(specs: string[]) => void} onChoose
+   */
   constructor(root, onChoose) {
     this.onChoose = onChoose;
     this.registry = null;
@@ -60,6 +67,10 @@ export class Choosing {
     );
   }
 
+  /**
+   * The methods to choose from.
+   * @param {Registry} registry
+   */
   setRegistry(registry) {
     this.registry = registry;
     this.presets.replaceChildren(...registry.presets.map((preset) => this.#preset(preset)));
@@ -71,7 +82,10 @@ export class Choosing {
     this.#show();
   }
 
-  /** Tick these and no others. */
+  /**
+   * Tick these and no others.
+   * @param {string[]} specs
+   */
   setTicked(specs) {
     this.#ticked = new Set(specs);
     this.squares.add(specs.filter((spec) => spec.includes("?")));
@@ -79,6 +93,10 @@ export class Choosing {
     this.#show();
   }
 
+  /**
+   * Open the fields of a method, filled in as `spec` has them.
+   * @param {string} spec
+   */
   configure(spec) {
     this.experts.open = true;
     this.squares.configure(spec);

@@ -10,6 +10,8 @@ import { likewise, readChoice, setAgainst } from "./asking.js";
 import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 
+/** @import { ClassEntry, Target, Wish } from "../core/types.js" */
+
 const ROWS = 5;
 /** What the numbers in the list are, where they are not shares of one whole. */
 const MEANS = {
@@ -17,11 +19,15 @@ const MEANS = {
   regression: "The model gives values, each in its own unit.",
 };
 
+/** What the model says, and the choice of the classes that are explained. */
 export class Classes {
   /**
    * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against,
    * read}, where against null is no other class and read null the logit. Room is kept for the type-ahead where there
    * are `many` classes.
+   * @param {HTMLElement} root
+   * @param {(labels: string[], asked: Wish) => void} explain
+   * @param {boolean} [many]
    */
   constructor(root, explain, many = true) {
     this.explain = explain;
@@ -58,7 +64,10 @@ export class Classes {
     root.append(el("div", { class: "answers" }, columns, this.list), this.means, button, box);
   }
 
-  /** The explained classes. */
+  /**
+   * The explained classes.
+   * @returns {string[]}
+   */
   get chosen() {
     return [...new Set(this.targets.map(classOf))];
   }
@@ -66,6 +75,9 @@ export class Classes {
   /**
    * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of
    * two.
+   * @param {Target[]} top
+   * @param {Target[]} targets
+   * @param {string} [output]
    */
   show(top, targets, output = "softmax") {
     this.top = top;
@@ -108,7 +120,11 @@ export class Classes {
     this.explain(labels, { against: null, read: this.targets[0]?.read });
   }
 
-  /** The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each. */
+  /**
+   * The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each.
+   * @param {string[]} labels
+   * @param {ClassEntry[]} [classes]
+   */
   setLabels(labels, classes = labels.map((label) => ({ label }))) {
     this.known = classes;
     this.groups = groupsOf(classes);

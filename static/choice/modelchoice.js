@@ -3,6 +3,8 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, showProblem } from "../core/dom.js";
 
+/** @import { Model, ModelInput, Target } from "../core/types.js" */
+
 const PAGES = {
   image: { path: "/image", name: "Image" },
   clip: { path: "/prompt", name: "Prompt" },
@@ -26,7 +28,12 @@ function knows(labels) {
     : `it knows ${labels.length.toLocaleString("en")} things`;
 }
 
+/** The models of a page, and which of them answers. */
 export class ModelChoice {
+  /**
+   * @param {string} kind
+   * @param {(name: string) => void} onChange
+   */
   constructor(kind, onChange) {
     this.kind = kind;
     this.all = [];
@@ -49,7 +56,10 @@ export class ModelChoice {
     });
   }
 
-  /** Ask the server which models there are. */
+  /**
+   * Ask the server which models there are.
+   * @returns {Promise<Model[]>}
+   */
   async load() {
     const { models } = await getJSON("/api/models");
     this.all = models;
@@ -58,7 +68,11 @@ export class ModelChoice {
     return this.models;
   }
 
-  /** The page on which a stored explanation is looked at: {kind, path, name}. */
+  /**
+   * The page on which a stored explanation is looked at: {kind, path, name}.
+   * @param {{model: string, input?: ModelInput, top?: Target[]}} options
+   * @returns {{kind: string, path: string, name: string}}
+   */
   pageOf({ model, input, top = [] }) {
     const read =
       input?.kind === "image" && top.some((one) => one.prompt !== undefined && one.prompt !== null)
@@ -68,11 +82,18 @@ export class ModelChoice {
     return { kind, ...PAGES[kind] };
   }
 
-  /** A well-known model of the hub that is worth getting first, unless it is here already. */
+  /**
+   * A well-known model of the hub that is worth getting first, unless it is here already.
+   * @returns {Model | undefined}
+   */
   get recommended() {
     return this.models.find((model) => model.recommended && (model.state === "available" || model.state === "failed"));
   }
 
+  /**
+   * The name of the model that a page begins with: one that is usable, the default first.
+   * @returns {string | undefined}
+   */
   get preferred() {
     const usable = this.models.filter((model) => model.state === "loaded" || model.state === "loading");
     return (
@@ -86,36 +107,56 @@ export class ModelChoice {
   /**
    * The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no
    * other; else `other`.
+   * @param {string | null} name
+   * @param {string} other
+   * @returns {string}
    */
   fitting(name, other) {
     const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
     return suits ? name : other;
   }
 
-  /** `name`, where a model of that name is loaded; else undefined. */
+  /**
+   * `name`, where a model of that name is loaded; else undefined.
+   * @param {string | undefined} name
+   * @returns {string | undefined}
+   */
   atHand(name) {
     return this.models.find((model) => model.name === name && model.state === "loaded")?.name;
   }
 
   /**
    * The name of the model that knows everyday photos, for pictures that people bring; undefined where there is none.
+   * @returns {string | undefined}
    */
   get forPhotos() {
     return this.models.find((model) => model.photos)?.name;
   }
 
-  /** What people call the model of this name. */
+  /**
+   * What people call the model of this name.
+   * @param {string} name
+   * @returns {string}
+   */
   titleOf(name) {
     return this.models.find((model) => model.name === name)?.title ?? name;
   }
 
-  /** The title of a model where no other has the same, else its name: what tells it from the others. */
+  /**
+   * The title of a model where no other has the same, else its name: what tells it from the others.
+   * @param {string} name
+   * @returns {string}
+   */
   shownName(name) {
     const title = this.titleOf(name);
     return this.models.filter((model) => model.title === title).length > 1 ? name : title;
   }
 
-  /** The model called `name`, once it is loaded. Rejects with a Problem where it cannot be had. */
+  /**
+   * The model called `name`, once it is loaded. Rejects with a Problem where it cannot be had.
+   * @param {string} name
+   * @returns {Promise<Model>}
+   */
   async ready(name) {
     let model = this.models.find((one) => one.name === name);
     if (!model) {
@@ -140,7 +181,10 @@ export class ModelChoice {
     return model;
   }
 
-  /** Show which model answers. */
+  /**
+   * Show which model answers.
+   * @param {Model} [model]
+   */
   show(model = this.current) {
     this.current = model;
     const loaded = this.models.filter((model) => model.state === "loaded");
@@ -187,7 +231,11 @@ export class ModelChoice {
     }
   }
 
-  /** Say why this model answers: `what` it was given, in words, and the names of its classes. */
+  /**
+   * Say why this model answers: `what` it was given, in words, and the names of its classes.
+   * @param {string} what
+   * @param {string[]} labels
+   */
   explain(what, labels) {
     byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}`;
   }

@@ -4,6 +4,8 @@ import { el } from "../core/dom.js";
 import { bare, mended } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 
+/** @import { Method } from "../core/types.js" */
+
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 /**
@@ -69,6 +71,10 @@ class Field {
 
 /** The fields of one read-out; `onShow(spec)` is told the spec that they spell. */
 export class Settings {
+  /**
+   * @param {Method} method
+   * @param {(spec: string) => void} onShow
+   */
   constructor(method, onShow) {
     const id = `options-${method.name}`;
     const pairs = method.pairs.filter((pair) => !pair.reason || mended(pair));
@@ -97,7 +103,10 @@ export class Settings {
     this.set(this.rule.value);
   }
 
-  /** Fill the fields in as `spec` has them. */
+  /**
+   * Fill the fields in as `spec` has them.
+   * @param {string} spec
+   */
   set(spec) {
     this.rule.value = bare(spec);
     const given = new URLSearchParams(spec.slice(bare(spec).length));
@@ -105,13 +114,17 @@ export class Settings {
     this.#spell();
   }
 
-  /** The spec as the fields spell it. */
+  /**
+   * The spec as the fields spell it.
+   * @returns {string}
+   */
   get spec() {
     const given = this.fields.map((field) => [field.option.name, field.text()]).filter(([, text]) => text !== null);
     const query = given.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
     return this.rule.value + (query && `?${query}`);
   }
 
+  /** Give the first field the focus. */
   focus() {
     this.node.querySelector("input, select").focus();
   }

@@ -16,8 +16,13 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 const column = (rule) =>
   rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" };
 
+/** The squares of all read-outs and rules. */
 export class Squares {
-  /** `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted. */
+  /**
+   * `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted.
+   * @param {(spec: string, on: boolean) => void} onTick
+   * @param {(spec: string) => void} onAdd
+   */
   constructor(onTick, onAdd) {
     this.onAdd = onAdd;
     this.registry = new Registry();
@@ -36,6 +41,10 @@ export class Squares {
     this.node = el("div", {}, this.table, this.why);
   }
 
+  /**
+   * Lay the squares for these methods.
+   * @param {Registry} registry
+   */
   setRegistry(registry) {
     this.registry = registry;
     const used = new Set(registry.methods.flatMap((method) => method.pairs.map((pair) => pair.rule)));
@@ -46,18 +55,27 @@ export class Squares {
     this.table.replaceChildren(heads(columns), ...[...this.rows.values()].map((row) => row.node));
   }
 
-  /** Tick these, and no others. */
+  /**
+   * Tick these, and no others.
+   * @param {Set<string>} ticked
+   */
   show(ticked) {
     for (const input of this.table.querySelectorAll(".cells input[value], .own input"))
       input.checked = ticked.has(input.value);
   }
 
-  /** Lines of their own for methods with options. */
+  /**
+   * Lines of their own for methods with options.
+   * @param {string[]} specs
+   */
   add(specs) {
     for (const spec of specs) this.#own(spec);
   }
 
-  /** Open the fields of a method, filled in as `spec` has them. */
+  /**
+   * Open the fields of a method, filled in as `spec` has them.
+   * @param {string} spec
+   */
   configure(spec) {
     const row = this.rows.get(this.registry.pairs.get(bare(spec))?.readout);
     if (!row?.settings) return;

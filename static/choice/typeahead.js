@@ -2,9 +2,13 @@
 
 import { el } from "../core/dom.js";
 
+/** @import { SearchField } from "../core/types.js" */
+
 /**
  * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always
  * there, else only while the field has the focus. Gives {node, input, label, open()}; `open` fills the list.
+ * @param {SearchField} options
+ * @returns {{node: HTMLElement, input: HTMLInputElement, label: HTMLLabelElement, open: () => void}}
  */
 export function typeAhead({ id, label: text, suggest, onTake, none = "no class of this model", stays = false }) {
   const listId = `${id}-list`;

@@ -7,14 +7,20 @@ import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
 import { typeAhead } from "./typeahead.js";
 
+/** @import { ClassEntry, Target } from "../core/types.js" */
+
 const FEW = 8; // classes that need no search
 const NAME = "Why not another class?";
 
+/** The choice of the class that the explained one is set against. */
 export class WhyNot {
   #subject = { top: [], targets: [] };
   #classes = [];
 
-  /** `explain(label)` is called with the class to set against the explained one; null: none. */
+  /**
+   * `explain(label)` is called with the class to set against the explained one; null: none.
+   * @param {(label: string | null) => void} explain
+   */
   constructor(explain) {
     this.what = el("p");
     this.field = typeAhead({
@@ -37,7 +43,10 @@ export class WhyNot {
     byId("why").append(this.node);
   }
 
-  /** The classes of the model: {label, group, groups, synonyms} of each. */
+  /**
+   * The classes of the model: {label, group, groups, synonyms} of each.
+   * @param {ClassEntry[]} classes
+   */
   setClasses(classes) {
     this.#classes = classes;
     this.node.hidden = classes.length < 2;
@@ -45,7 +54,11 @@ export class WhyNot {
     this.field.input.hidden = this.field.label.hidden = classes.length <= FEW && !groupsOf(classes).size;
   }
 
-  /** What the model says, and what is explained, as the API gives them. */
+  /**
+   * What the model says, and what is explained, as the API gives them.
+   * @param {Target[]} top
+   * @param {Target[]} targets
+   */
   show(top, targets) {
     this.#subject = { top, targets };
     const isSeveral = targets.length > 1;

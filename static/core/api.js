@@ -1,6 +1,10 @@
 // The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
 
+/** @import { ProblemBody } from "./types.js" */
+
+/** What was wrong, and what to send instead. */
 export class Problem extends Error {
+  /** @param {ProblemBody} options */
   constructor({ type, title, detail, send, status }) {
     super(detail || title);
     this.type = type;
@@ -10,7 +14,11 @@ export class Problem extends Error {
     this.status = status;
   }
 
-  /** Whether it is the problem that the server calls `slug`. */
+  /**
+   * Whether it is the problem that the server calls `slug`.
+   * @param {string} slug
+   * @returns {boolean}
+   */
   isOf(slug) {
     return this.type === `urn:vitrine:problem:${slug}`;
   }
@@ -36,15 +44,35 @@ async function answer(path, options) {
   throw new Problem({ ...body, status: response.status });
 }
 
+/**
+ * The JSON at `path`.
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
 export const getJSON = async (path, signal) => (await answer(path, { signal })).json();
 
-/** The bytes of a picture that the server offers (a sample). */
+/**
+ * The bytes of a picture that the server offers (a sample).
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Blob>}
+ */
 export const getBlob = async (path, signal) => (await answer(path, { signal })).blob();
 
-/** The bytes at `path`, as they are. */
+/**
+ * The bytes at `path`, as they are.
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<ArrayBuffer>}
+ */
 export const getBytes = async (path, signal) => (await answer(path, { signal })).arrayBuffer();
 
-/** The picture at `path`, decoded. */
+/**
+ * The picture at `path`, decoded.
+ * @param {string} path
+ * @returns {Promise<HTMLImageElement>}
+ */
 export async function loadImage(path) {
   const image = new Image();
   image.src = path;
@@ -52,20 +80,43 @@ export async function loadImage(path) {
   return image;
 }
 
-/** The methods of a model; `side` is that of a CLIP model whose tokens get the scores. */
+/**
+ * The methods of a model; `side` is that of a CLIP model whose tokens get the scores.
+ * @param {string} model
+ * @param {string} [side]
+ * @returns {string}
+ */
 export const methodsPath = (model, side = "image") =>
   `/api/methods?model=${encodeURIComponent(model)}${side === "text" ? "&side=text" : ""}`;
 
+/**
+ * @param {string} model
+ * @returns {string}
+ */
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
+/**
+ * @param {string} id
+ * @returns {string}
+ */
 export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
 
+/**
+ * @param {string} id
+ * @param {string} spec
+ * @param {string} target
+ * @param {string} suffix
+ * @returns {string}
+ */
 export const mapPath = (id, spec, target, suffix) =>
   `${explanationPath(id)}/maps/${encodeURIComponent(spec)}.${suffix}?target=${encodeURIComponent(target)}`;
 
 /**
  * Ask for an explanation. `fields` is {model, image|text|source, target?, prompt?, against?, read?, methods?}; lists
  * are repeated fields.
+ * @param {{[name: string]: any}} fields
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{id: string, state: string}>}
  */
 export async function createExplanation(fields, signal) {
   const form = new FormData();
@@ -79,13 +130,26 @@ export async function createExplanation(fields, signal) {
   return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();
 }
 
-/** A call that answers nothing. */
+/**
+ * A call that answers nothing.
+ * @param {string} path
+ * @param {string} method
+ * @returns {Promise<Response>}
+ */
 export const send = (path, method) => answer(path, { method });
 
-/** Cancel an explanation, or have the server forget it. */
+/**
+ * Cancel an explanation, or have the server forget it.
+ * @param {string} id
+ * @returns {Promise<Response>}
+ */
 export const forgetExplanation = (id) => send(explanationPath(id), "DELETE");
 
-/** Stop an explanation that nobody waits for any more. One that is finished stays: a link may lead to it. */
+/**
+ * Stop an explanation that nobody waits for any more. One that is finished stays: a link may lead to it.
+ * @param {string} id
+ * @returns {Promise<void>}
+ */
 export async function abandon(id) {
   try {
     const { state } = await getJSON(explanationPath(id));
@@ -95,7 +159,14 @@ export async function abandon(id) {
   }
 }
 
-/** Send a body as JSON. */
+/**
+ * Send a body as JSON.
+ * @param {string} path
+ * @param {any} body
+ * @param {AbortSignal} [signal]
+ * @param {string} [method]
+ * @returns {Promise<any>}
+ */
 export async function sendJSON(path, body, signal, method = "POST") {
   const options = { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
   return (await answer(path, options)).json();
@@ -124,6 +195,11 @@ async function* eventsOf(response) {
 /**
  * Send a body as JSON to a call that says how far it is: `onProgress` is given the data of each event `progress`.
  * Resolves to the answer; rejects with the Problem.
+ * @param {string} path
+ * @param {any} body
+ * @param {(data: any) => void} onProgress
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
  */
 export async function followJSON(path, body, onProgress, signal) {
   const headers = { "content-type": "application/json", accept: "text/event-stream" };
@@ -144,11 +220,21 @@ export async function followJSON(path, body, onProgress, signal) {
   });
 }
 
+/**
+ * Have the server load a model.
+ * @param {string} name
+ * @returns {Promise<{name: string, state: string, events: string}>}
+ */
 export const loadModel = (name) => sendJSON("/api/models", { name });
 
 /**
  * Follow server-sent events until one of `last` arrives. `handlers` maps event names to functions of the event's data.
  * Returns a function that stops following. A lost connection is taken up again by the browser, from where it stopped.
+ * @param {string} path
+ * @param {{[event: string]: (data: any) => void}} handlers
+ * @param {string[]} last
+ * @param {(problem: Problem) => void} onLost
+ * @returns {() => void}
  */
 export function follow(path, handlers, last, onLost) {
   const source = new EventSource(path);

@@ -1,9 +1,12 @@
 // From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual
 // sequence.
 
+/** @import { Ends, View } from "./types.js" */
+
 /**
  * Perceptual sequences for unsigned maps, dark to bright: seventeen stops of matplotlib's maps of these names (magma
  * from 0.04 to 0.97).
+ * @type {{[name: string]: number[][]}}
  */
 export const SEQUENCES = {
   magma: [
@@ -65,7 +68,10 @@ export const SEQUENCES = {
   ],
 };
 
-/** For signed maps: from faint to full evidence for and against, both growing darker alike. */
+/**
+ * For signed maps: from faint to full evidence for and against, both growing darker alike.
+ * @type {{[name: string]: {for: number[][], against: number[][]}}}
+ */
 export const DIVERGING = {
   "red-blue": {
     for: [
@@ -93,7 +99,12 @@ export const DIVERGING = {
   },
 };
 
-/** The colours that a view asks for, of signed or unsigned maps. */
+/**
+ * The colours that a view asks for, of signed or unsigned maps.
+ * @param {Partial<View>} view
+ * @param {boolean} signed
+ * @returns {string}
+ */
 export const coloursOf = (view, signed) => (signed ? (view.diverging ?? "red-blue") : (view.sequence ?? "magma"));
 
 function along(stops, t) {
@@ -102,7 +113,12 @@ function along(stops, t) {
   return stops[i].map((channel, k) => channel + (stops[i + 1][k] - channel) * (place - i));
 }
 
-/** The value below which the fraction `q` of `values` lies, with linear interpolation between neighbours. */
+/**
+ * The value below which the fraction `q` of `values` lies, with linear interpolation between neighbours.
+ * @param {ArrayLike<number>} values
+ * @param {number} q
+ * @returns {number}
+ */
 export function quantile(values, q) {
   const sorted = Float64Array.from(values).sort();
   const place = q * (sorted.length - 1);
@@ -115,6 +131,9 @@ export function quantile(values, q) {
  * |score|, from the 1st to the 99th percentile for an unsigned one; where so few scores differ from the rest that this
  * leaves nothing, the largest score takes the place of the percentile. `lists` holds the scores of every map that
  * shares the scale.
+ * @param {number[][]} lists
+ * @param {boolean} signed
+ * @returns {Ends}
  */
 export function limits(lists, signed) {
   const all = signed ? lists.flat().map(Math.abs) : lists.flat();
@@ -125,11 +144,23 @@ export function limits(lists, signed) {
   return [signed ? -high : low, high];
 }
 
-/** A score after the choice of evidence: unsigned maps have none against, so the choice leaves them alone. */
+/**
+ * A score after the choice of evidence: unsigned maps have none against, so the choice leaves them alone.
+ * @param {number} score
+ * @param {boolean} signed
+ * @param {string} evidence
+ * @returns {number}
+ */
 export const chosen = (score, signed, evidence) =>
   signed && ((evidence === "for" && score < 0) || (evidence === "against" && score > 0)) ? 0 : score;
 
-/** Where a score lies between the ends of the scale: -1 to 1 if signed, 0 to 1 if not. */
+/**
+ * Where a score lies between the ends of the scale: -1 to 1 if signed, 0 to 1 if not.
+ * @param {number} score
+ * @param {Ends} ends
+ * @param {boolean} signed
+ * @returns {number}
+ */
 export function place(score, [low, high], signed) {
   if (high <= low) return 0;
   const t = signed ? score / high : (score - low) / (high - low);
@@ -139,6 +170,10 @@ export function place(score, [low, high], signed) {
 /**
  * Colour [red, green, blue] and cover (0 to 1) at a place on the scale of these colours. What counts for nothing lets
  * the picture through.
+ * @param {number} t
+ * @param {boolean} signed
+ * @param {string} [name]
+ * @returns {[number[], number]}
  */
 export function colourAt(t, signed, name = coloursOf({}, signed)) {
   if (!signed) return [along(SEQUENCES[name], t), 0.12 + 0.88 * t ** 0.7];
@@ -149,7 +184,12 @@ export function colourAt(t, signed, name = coloursOf({}, signed)) {
 const STEPS = 512;
 const tables = new Map();
 
-/** The colours of one scale as a table of RGBA bytes, from its low end to its high end; made once. */
+/**
+ * The colours of one scale as a table of RGBA bytes, from its low end to its high end; made once.
+ * @param {boolean} signed
+ * @param {string} [name]
+ * @returns {Uint8ClampedArray}
+ */
 export function table(signed, name = coloursOf({}, signed)) {
   if (!tables.has(name)) {
     const bytes = new Uint8ClampedArray(4 * (STEPS + 1));
@@ -162,12 +202,22 @@ export function table(signed, name = coloursOf({}, signed)) {
   return tables.get(name);
 }
 
-/** Index of the table's entry for a place on the scale. */
+/**
+ * Index of the table's entry for a place on the scale.
+ * @param {number} t
+ * @param {boolean} signed
+ * @returns {number}
+ */
 export const entry = (t, signed) => 4 * Math.round(STEPS * (signed ? (t + 1) / 2 : t));
 
 const NOTHING = [196, 193, 187]; // at zero of the bar of a signed map, where the map itself shows the picture
 
-/** The colours of a bar from its low end to its high end, [red, green, blue] each, evenly spaced. */
+/**
+ * The colours of a bar from its low end to its high end, [red, green, blue] each, evenly spaced.
+ * @param {boolean} signed
+ * @param {string} [name]
+ * @returns {number[][]}
+ */
 export function ramp(signed, name = coloursOf({}, signed)) {
   if (!signed) return SEQUENCES[name];
   const { for: pro, against } = DIVERGING[name];

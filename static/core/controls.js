@@ -4,7 +4,20 @@ import { SEQUENCES } from "./colour.js";
 import { byId, el } from "./dom.js";
 import { sheet } from "./menu.js";
 
-/** A row of choices bound to one key of the view. `choices` maps values to their names. */
+/**
+ * @import { Store } from "./state.js"
+ * @import { View } from "./types.js"
+ */
+
+/**
+ * A row of choices bound to one key of the view. `choices` maps values to their names.
+ * @param {Store<any>} view
+ * @param {string} key
+ * @param {string} legend
+ * @param {{[value: string]: string}} choices
+ * @param {string} [className]
+ * @returns {HTMLFieldSetElement}
+ */
 export function segment(view, key, legend, choices, className = "seg") {
   const name = `view-${key}`;
   const inputs = Object.entries(choices).map(([value, text]) => {
@@ -20,6 +33,14 @@ export function segment(view, key, legend, choices, className = "seg") {
   return el("fieldset", { class: className }, el("legend", {}, legend), el("span", {}, inputs));
 }
 
+/**
+ * A slider, in percent, bound to one key of the view.
+ * @param {Store<any>} view
+ * @param {string} key
+ * @param {string} text
+ * @param {{max?: number, step?: number}} [options]
+ * @returns {HTMLLabelElement}
+ */
 export function slider(view, key, text, { max = 100, step = 5 } = {}) {
   const output = el("output", {}, `${view.value[key]}\u2009%`);
   const move = (event) => {
@@ -34,7 +55,14 @@ export function slider(view, key, text, { max = 100, step = 5 } = {}) {
 /** Whether each map is told in words too. */
 const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
 
-/** A list of choices bound to one key of the view, for what needs less room. */
+/**
+ * A list of choices bound to one key of the view, for what needs less room.
+ * @param {Store<any>} view
+ * @param {string} key
+ * @param {string} text
+ * @param {{[value: string]: string}} choices
+ * @returns {HTMLLabelElement}
+ */
 export function choice(view, key, text, choices) {
   const options = Object.entries(choices).map(([value, name]) =>
     el("option", { value, selected: view.value[key] === value }, name),
@@ -47,7 +75,13 @@ export function choice(view, key, text, choices) {
   );
 }
 
-/** A box for a key of the view that is "on" or "off". */
+/**
+ * A box for a key of the view that is "on" or "off".
+ * @param {Store<any>} view
+ * @param {string} key
+ * @param {string} text
+ * @returns {HTMLLabelElement}
+ */
 export function tick(view, key, text) {
   const input = el("input", {
     type: "checkbox",
@@ -61,6 +95,11 @@ export function tick(view, key, text) {
 /**
  * Controls that wait behind a button where the window is narrow: [button, box]. `name` is what a screen reader calls
  * the button.
+ * @param {string} id
+ * @param {string} text
+ * @param {string} name
+ * @param {...(Node | string)} controls
+ * @returns {HTMLElement[]}
  */
 export function more(id, text, name, ...controls) {
   const box = el("div", { class: "more", id }, controls);
@@ -73,6 +112,7 @@ export function more(id, text, name, ...controls) {
   return [button, box];
 }
 
+/** @type {{[value: string]: string}} */
 export const EVIDENCE = { both: "both", for: "for", against: "against" };
 const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
 const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
@@ -105,7 +145,11 @@ function numbersButton(view) {
   return button;
 }
 
-/** What is over the plates of pages that draw maps over a picture. */
+/**
+ * What is over the plates of pages that draw maps over a picture.
+ * @param {Store<View>} view
+ * @returns {HTMLElement[]}
+ */
 export function mapControls(view) {
   const sequences = Object.fromEntries(Object.keys(SEQUENCES).map((name) => [name, name]));
   return [
@@ -125,7 +169,11 @@ export function mapControls(view) {
   ];
 }
 
-/** What is over the plates of the page that colours words. */
+/**
+ * What is over the plates of the page that colours words.
+ * @param {Store<View>} view
+ * @returns {HTMLElement[]}
+ */
 export function wordControls(view) {
   followColours(view);
   return [

@@ -1,8 +1,16 @@
 // Elements and numbers: the two things that every page writes.
 
+/** @import { ProblemBody } from "./types.js" */
+
 const MINUS = "\u2212";
 
-/** An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`. */
+/**
+ * An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
+ * @param {string} tag
+ * @param {{[name: string]: any}} [props]
+ * @param {...any} children
+ * @returns {any}
+ */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -17,9 +25,18 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+/**
+ * @param {string} id
+ * @returns {any}
+ */
 export const byId = (id) => document.getElementById(id);
 
-/** A number with `digits` significant digits, a true minus sign, and an exponent only where it is needed. */
+/**
+ * A number with `digits` significant digits, a true minus sign, and an exponent only where it is needed.
+ * @param {number} value
+ * @param {number} [digits]
+ * @returns {string}
+ */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? `${MINUS}∞` : "not a number";
   const size = Math.abs(value);
@@ -35,30 +52,62 @@ export function number(value, digits = 3) {
   return value < 0 ? MINUS + text : text;
 }
 
+/**
+ * @param {number} value
+ * @param {number} [digits]
+ * @returns {string}
+ */
 export const signedNumber = (value, digits = 3) => (value > 0 ? "+" : "") + number(value, digits);
 
-/** A probability as a percentage with one decimal; what is neither 0 nor 1 never reads as 0 or 100. */
+/**
+ * A probability as a percentage with one decimal; what is neither 0 nor 1 never reads as 0 or 100.
+ * @param {number} p
+ * @returns {string}
+ */
 export function percent(p) {
   if (p > 0 && p < 0.0005) return "<0.1\u2009%";
   if (p < 1 && p > 0.9995) return ">99.9\u2009%";
   return `${(100 * p).toFixed(1)}\u2009%`;
 }
 
-/** A text whose percentages are not broken at the end of a line, as a list of nodes and strings. */
+/**
+ * A text whose percentages are not broken at the end of a line, as a list of nodes and strings.
+ * @param {string} text
+ * @returns {(string | Node)[]}
+ */
 export const unbroken = (text) =>
   text.split(/(\S+\u2009%)/).map((part, i) => (i % 2 ? el("span", { class: "nb" }, part) : part));
 
-/** What the model says of a class: its probability; of a regression, which has none, the value. */
+/**
+ * What the model says of a class: its probability; of a regression, which has none, the value.
+ * @param {{probability?: number | null, logit?: number}} options
+ * @returns {string}
+ */
 export const answered = ({ probability, logit }) =>
   probability === undefined || probability === null ? number(logit) : percent(probability);
 
+/**
+ * "120 ms", "1.5 s".
+ * @param {number} s
+ * @returns {string}
+ */
 export const seconds = (s) =>
   s < 0.0995 ? `${Math.max(1, Math.round(1000 * s))} ms` : `${s < 99.5 ? s.toPrecision(2) : Math.round(s)} s`;
 
-/** "1 map", "2 maps". */
+/**
+ * "1 map", "2 maps".
+ * @param {number} n
+ * @param {string} word
+ * @param {string} [plural]
+ * @returns {string}
+ */
 export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
 
-/** Say something in a live region, once. */
+/**
+ * Say something in a live region, once.
+ * @param {string} id
+ * @param {string} text
+ */
 export function say(id, text) {
   const node = byId(id);
   if (node.textContent !== text) node.textContent = text;
@@ -69,10 +118,16 @@ const sheets = new Map(); // address -> promise
 /**
  * The address of a file of the pages, "tools/probe-example.json", where this script is from: all files of a page are of
  * one version.
+ * @param {string} file
+ * @returns {string}
  */
 export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathname;
 
-/** Add a style sheet, "tools/crossing.css", once; resolves when it applies. */
+/**
+ * Add a style sheet, "tools/crossing.css", once; resolves when it applies.
+ * @param {string} file
+ * @returns {Promise<void>}
+ */
 export function styled(file) {
   const href = staticPath(`styles/${file}`);
   const loads = (resolve, reject) =>
@@ -87,7 +142,12 @@ export function styled(file) {
   return sheets.get(href);
 }
 
-/** Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it. */
+/**
+ * Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it.
+ * @param {Element} place
+ * @param {Partial<ProblemBody> | null} problem
+ * @param {...Node} actions
+ */
 export function showProblem(place, problem, ...actions) {
   place.replaceChildren();
   if (!problem) return;

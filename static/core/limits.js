@@ -5,11 +5,19 @@ import { getJSON, Problem } from "./api.js";
 
 let known = {};
 
+/**
+ * Ask the server for its limits.
+ * @returns {Promise<void>}
+ */
 export async function loadLimits() {
   known = (await getJSON("/api/limits")).limits;
 }
 
-/** The limit called `name`; none before it is known. */
+/**
+ * The limit called `name`; none before it is known.
+ * @param {string} name
+ * @returns {number}
+ */
 export const most = (name) => known[name]?.most ?? Infinity;
 
 /** Throw the Problem of a limit where `count` is over it. */
@@ -33,7 +41,11 @@ async function pixelsOf(file) {
   }
 }
 
-/** Throw a Problem where the fields of a form are more than the server takes. */
+/**
+ * Throw a Problem where the fields of a form are more than the server takes.
+ * @param {{image?: Blob, text?: string, target?: string[], prompt?: string[], methods?: string[]}} options
+ * @returns {Promise<void>}
+ */
 export async function check({ image, text, target, prompt, methods = [] }) {
   hold("methods", methods.length);
   for (const [what, names] of [

@@ -23,6 +23,10 @@ function shutting(node, summary) {
 /**
  * A list made anew each time it is opened. `items()` gives what it holds: {text, href, download?} for a link, {text,
  * run} for an action; choosing one closes it, too.
+ * @param {string} text
+ * @param {string} name
+ * @param {() => {text: string, href?: string, download?: string, run?: () => void}[]} items
+ * @returns {HTMLDetailsElement}
  */
 export function menu(text, name, items) {
   const list = el("ul");
@@ -58,7 +62,13 @@ export function menu(text, name, items) {
   return node;
 }
 
-/** Controls behind a button; they stay as they are when it is closed. */
+/**
+ * Controls behind a button; they stay as they are when it is closed.
+ * @param {string} text
+ * @param {string} name
+ * @param {...(Node | string)} controls
+ * @returns {HTMLDetailsElement}
+ */
 export function sheet(text, name, ...controls) {
   const summary = el("summary", { "aria-label": name }, text);
   return shutting(

@@ -3,20 +3,32 @@
 
 import { learnRules } from "./rules.js";
 
+/** @import { MethodList, Variant } from "./types.js" */
+
 /** What is shown where there is room for one map. */
 export const SHOWN = "fullgrad_plus:libra";
 
-/** A spec without its options. */
+/**
+ * A spec without its options.
+ * @param {string} spec
+ * @returns {string}
+ */
 export const bare = (spec) => spec.split("?")[0];
 
 /**
  * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
  * makes sense.
+ * @param {{reason?: string | null, remedies?: string[]}} pair
+ * @returns {boolean}
  */
 export const mended = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
+/** The methods of a model, by spec. */
 export class Registry {
-  /** As GET /api/methods gives it. */
+  /**
+   * As GET /api/methods gives it.
+   * @param {MethodList} [options]
+   */
   constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
     this.methods = methods;
     this.families = families;
@@ -35,17 +47,28 @@ export class Registry {
     this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }]));
   }
 
-  /** How many pairs can run. */
+  /**
+   * How many pairs can run.
+   * @returns {number}
+   */
   get size() {
     return [...this.pairs.values()].filter((pair) => !pair.reason).length;
   }
 
-  /** Whether these are the methods that are shown where nobody chose any. */
+  /**
+   * Whether these are the methods that are shown where nobody chose any.
+   * @param {string[]} specs
+   * @returns {boolean}
+   */
   isUsual(specs) {
     return specs.length === this.usual.length && this.usual.every((spec) => specs.includes(spec));
   }
 
-  /** Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks. */
+  /**
+   * Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks.
+   * @param {string} spec
+   * @returns {boolean}
+   */
   runs(spec) {
     const pair = this.pairs.get(bare(spec));
     const given = spec.slice(bare(spec).length + 1).split("&");
@@ -54,7 +77,11 @@ export class Registry {
     );
   }
 
-  /** What a plate shows of a spec, with or without options; null for one that is not known. */
+  /**
+   * What a plate shows of a spec, with or without options; null for one that is not known.
+   * @param {string} spec
+   * @returns {Variant | null}
+   */
   plate(spec) {
     const pair = this.pairs.get(bare(spec));
     return pair
@@ -66,7 +93,11 @@ export class Registry {
       : null;
   }
 
-  /** These specs as plates, in the fixed order. */
+  /**
+   * These specs as plates, in the fixed order.
+   * @param {string[]} specs
+   * @returns {Variant[]}
+   */
   plates(specs) {
     const known = specs.map((spec) => this.plate(spec)).filter(Boolean);
     return known.sort((a, b) => a.place - b.place || specs.indexOf(a.spec) - specs.indexOf(b.spec));

@@ -4,7 +4,10 @@
 const KEY = "vitrine.history";
 const MOST = 200;
 
-/** The ids, newest first; none where the browser keeps nothing for this site. */
+/**
+ * The ids, newest first; none where the browser keeps nothing for this site.
+ * @returns {string[]}
+ */
 export function remembered() {
   try {
     const ids = JSON.parse(localStorage.getItem(KEY) ?? "[]");
@@ -22,8 +25,14 @@ function keep(ids) {
   }
 }
 
-/** Put an explanation first. */
+/**
+ * Put an explanation first.
+ * @param {string} id
+ */
 export const remember = (id) => keep([id, ...remembered().filter((one) => one !== id)]);
 
-/** Take explanations off the list. */
+/**
+ * Take explanations off the list.
+ * @param {...string} ids
+ */
 export const drop = (...ids) => keep(remembered().filter((one) => !ids.includes(one)));

@@ -2,10 +2,17 @@
 
 const labels = new Map();
 
-/** Learn the names of `rules`, as GET /api/rules and GET /api/methods list them. */
+/**
+ * Learn the names of `rules`, as GET /api/rules and GET /api/methods list them.
+ * @param {{name: string, label: string}[]} rules
+ */
 export function learnRules(rules) {
   for (const { name, label } of rules) labels.set(name, label);
 }
 
-/** What a label or a list calls the rule `name`; null is a method that reads no backward signal. */
+/**
+ * What a label or a list calls the rule `name`; null is a method that reads no backward signal.
+ * @param {string | null} name
+ * @returns {string}
+ */
 export const ruleName = (name) => (name ? (labels.get(name) ?? name) : "none needed");

@@ -1,15 +1,23 @@
 // What the search for a class finds: classes by label, synonym and group, and groups, which are asked for as
 // `any:<group>`.
 
+/** @import { ClassEntry, Suggestion } from "./types.js" */
+
 const SHOWN = 60; // matches that a list shows at once
 const ANY = "any:";
 
-/** A class or a group in words: `any:dog` is "any dog". */
+/**
+ * A class or a group in words: `any:dog` is "any dog".
+ * @param {string} name
+ * @returns {string}
+ */
 export const named = (name) => (name?.startsWith(ANY) ? `any ${name.slice(ANY.length)}` : name);
 
 /**
  * The groups of classes that each hold several of them, with how many: a Map in the order in which they are first
  * named.
+ * @param {ClassEntry[]} classes
+ * @returns {Map<string, number>}
  */
 export function groupsOf(classes) {
   const sizes = new Map();
@@ -17,7 +25,11 @@ export function groupsOf(classes) {
   return new Map([...sizes].filter(([, size]) => size > 1));
 }
 
-/** What to send to ask for a group. */
+/**
+ * What to send to ask for a group.
+ * @param {string} group
+ * @returns {string}
+ */
 export const anyOf = (group) => ANY + group;
 
 /**
@@ -52,6 +64,9 @@ function matchOf({ label, group, groups = [], synonyms = [] }, text) {
  * What was typed finds: {name: what to send, shown, hint}. First the group of that very name, then what begins with it,
  * has a word that does, or contains it, by label and group, then by synonym, then the classes of a group whose name
  * begins with it.
+ * @param {ClassEntry[]} classes
+ * @param {string} typed
+ * @returns {Suggestion[]}
  */
 export function suggestions(classes, typed) {
   const lower = typed.trim().toLowerCase();

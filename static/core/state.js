@@ -2,6 +2,8 @@
 
 import { DIVERGING, SEQUENCES } from "./colour.js";
 
+/** @import { Address, Subject } from "./types.js" */
+
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {
   evidence: "both",
@@ -43,12 +45,20 @@ const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
 /** The largest of those that are a number of percent, from 0. */
 const PERCENT = { opacity: 100, none: 50, gone: 100 };
 
-/** A value that tells its followers when it changes. */
+/**
+ * A value that tells its followers when it changes.
+ * @template T
+ */
 export class Store {
   #followers = new Set();
+  /** @param {T} value */
   constructor(value) {
     this.value = value;
   }
+  /**
+   * Change these parts of the value; the followers are told where that makes a difference.
+   * @param {Partial<T>} patch
+   */
   set(patch) {
     const next = { ...this.value, ...patch };
     if (Object.keys(next).every((key) => Object.is(next[key], this.value[key]))) return;
@@ -56,16 +66,28 @@ export class Store {
     this.value = next;
     for (const run of this.#followers) run(next, before);
   }
+  /**
+   * Have `run` told of every change; gives what ends that.
+   * @param {(now: T, before: T) => void} run
+   * @returns {() => boolean}
+   */
   follow(run) {
     this.#followers.add(run);
     return () => this.#followers.delete(run);
   }
 }
 
-/** No explanation on show. */
+/**
+ * No explanation on show.
+ * @type {Subject}
+ */
 export const NOTHING = { id: null, model: null, info: null, done: false };
 
-/** What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}. */
+/**
+ * What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}.
+ * @param {string} [search]
+ * @returns {Address}
+ */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   const view = { ...VIEW };
@@ -96,6 +118,12 @@ export function readAddress(search = location.search) {
  * Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further
  * [name, value]; `isStep` makes it a new step of the browser's history. Gives what stands in the address after the
  * path.
+ * @param {{[name: string]: any}} asked
+ * @param {{[name: string]: any}} view
+ * @param {number} focus
+ * @param {string[][]} [more]
+ * @param {boolean} [isStep]
+ * @returns {string}
  */
 export function writeAddress(asked, view, focus, more = [], isStep = false) {
   const query = new URLSearchParams();

@@ -6,6 +6,9 @@ export const SAME_FROM = 0.99;
 /**
  * Pearson's correlation of two lists of the same length; null where one of them is the same everywhere, so that none is
  * defined.
+ * @param {number[]} a
+ * @param {number[]} b
+ * @returns {number | null}
  */
 export function correlation(a, b) {
   const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
@@ -23,7 +26,11 @@ export function correlation(a, b) {
   return Math.min(1, Math.max(-1, ab / Math.sqrt(aa * bb)));
 }
 
-/** Ranks from 0, the smallest value first; equal values share the mean of their ranks. */
+/**
+ * Ranks from 0, the smallest value first; equal values share the mean of their ranks.
+ * @param {number[]} values
+ * @returns {number[]}
+ */
 export function ranks(values) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
   const found = new Array(values.length);
@@ -36,7 +43,12 @@ export function ranks(values) {
   return found;
 }
 
-/** Spearman's rank correlation; null where one of the lists is the same everywhere. */
+/**
+ * Spearman's rank correlation; null where one of the lists is the same everywhere.
+ * @param {number[]} a
+ * @param {number[]} b
+ * @returns {number | null}
+ */
 export const spearman = (a, b) => correlation(ranks(a), ranks(b));
 
 /**
@@ -44,6 +56,10 @@ export const spearman = (a, b) => correlation(ranks(a), ranks(b));
  * out the logit or the probability that is explained); an unsigned one's, whose size means nothing across maps, as
  * shares of the map: each divided by the sum of all absolute values. `content` tells which scores stand for patches or
  * words; the others count in no sum.
+ * @param {number[]} scores
+ * @param {boolean} signed
+ * @param {boolean[] | null} [content]
+ * @returns {number[]}
  */
 export function onOneUnit(scores, signed, content = null) {
   if (signed) return scores;
@@ -51,5 +67,10 @@ export function onOneUnit(scores, signed, content = null) {
   return sum > 0 ? scores.map((score) => score / sum) : scores;
 }
 
-/** The unit of `onOneUnit`, in words. */
+/**
+ * The unit of `onOneUnit`, in words.
+ * @param {boolean} signed
+ * @param {string} [read]
+ * @returns {string}
+ */
 export const unitName = (signed, read = "logit") => (signed ? `in the unit of the ${read}` : "as shares of each map");

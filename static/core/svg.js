@@ -2,7 +2,13 @@
 
 const SPACE = "http://www.w3.org/2000/svg";
 
-/** An element of SVG with attributes and children, texts among them. */
+/**
+ * An element of SVG with attributes and children, texts among them.
+ * @param {string} tag
+ * @param {{[name: string]: any}} [attributes]
+ * @param {...any} children
+ * @returns {SVGElement}
+ */
 export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SPACE, tag);
   for (const [name, value] of Object.entries(attributes))

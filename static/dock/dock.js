@@ -5,10 +5,14 @@ import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
 import { FIRST } from "./order.js";
 
+/** @import { Frame } from "../plates/types.js" */
+
+/** The test at the foot of the wall. */
 export class Dock {
   #opened = null;
   scrubber = null; // once it is loaded
 
+  /** @param {Frame} bench */
   constructor(bench) {
     this.bench = bench;
     this.tool = bench.tools.of("test");
@@ -49,6 +53,10 @@ export class Dock {
     if (cut.value.gone > 0 || cut.value.first !== "most" || this.tool.value.open) this.open();
   }
 
+  /**
+   * Whether the maps are tested.
+   * @returns {boolean}
+   */
   get isOpen() {
     return byId("truth").classList.contains("open");
   }
@@ -67,7 +75,10 @@ export class Dock {
     this.scrubber?.rest();
   }
 
-  /** Load what draws and asks, once. */
+  /**
+   * Load what draws and asks, once.
+   * @returns {Promise<any>}
+   */
   open() {
     if (!this.isOpen) {
       this.#turn(true);

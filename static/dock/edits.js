@@ -4,6 +4,8 @@ import { explanationPath, sendJSON } from "../core/api.js";
 import { count, el, showProblem } from "../core/dom.js";
 import { ChangeTable } from "../tools/change.js";
 
+/** @import { Frame } from "../plates/types.js" */
+
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LONGEST = 200; // characters in place of a word
 
@@ -29,10 +31,15 @@ const writeEdits = ({ gone, put }) => ({
   put: new URLSearchParams([...put]).toString() || undefined,
 });
 
+/** The words of the text as buttons, and what the model says without them. */
 export class Edits {
   #asked = null;
   #again = false;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {Frame} bench
+   */
   constructor(root, bench) {
     this.root = root;
     this.bench = bench;

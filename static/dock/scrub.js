@@ -9,9 +9,20 @@ import { plateName } from "../plates/plate.js";
 import { FIRST } from "./order.js";
 import { countAt, Trial, valueAt } from "./trial.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { DeletionTest } from "../core/types.js"
+ * @import { Frame } from "../plates/types.js"
+ */
+
 const SAID = { probability: "says then", logit: "logit then", value: "value then" };
 
-/** A number of the target as it is read: a probability, a logit or a value. */
+/**
+ * A number of the target as it is read: a probability, a logit or a value.
+ * @param {string} read
+ * @param {number} value
+ * @returns {string}
+ */
 export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
 
 /** The lines that a plate gets under its map. */
@@ -41,11 +52,16 @@ const ASKING = "All maps are there. The model now answers without the parts that
 
 const put = (node, text) => node.textContent !== text && (node.textContent = text);
 
+/** What the plates lose at the place of the slider, and the curves. */
 export class Scrubber {
   #trials = new Map(); // id of an explanation on show -> Trial; two of them where two models are compared
   #after = new WeakMap(); // plate -> After
   #waiting = 0;
 
+  /**
+   * @param {{bench: Frame, tool: Store<any>, problem: Element, said: Element, output: Element, isOpen: boolean,
+   *   close: () => void}} dock
+   */
   constructor(dock) {
     const { bench } = dock;
     this.dock = dock;
@@ -100,6 +116,7 @@ export class Scrubber {
     });
   }
 
+  /** Take from every plate what the slider says. */
   draw() {
     const { gone, first } = this.bench.cut.value;
     this.paper = paperOf(byId("plates")); // read once, before anything is written
@@ -213,7 +230,10 @@ export class Scrubber {
     put(this.count, told);
   }
 
-  /** The curves on show: {id, answer, names}; null while there are none. */
+  /**
+   * The curves on show: {id, answer, names}; null while there are none.
+   * @returns {{id: string, name: string, answer: DeletionTest, names: Map<string, string>} | null}
+   */
   get curves() {
     return this.figure.shown;
   }

@@ -4,6 +4,8 @@ import { explanationPath, followJSON } from "../core/api.js";
 import { count } from "../core/dom.js";
 import { readFor } from "../plates/figure.js";
 
+/** @import { ScoreMap, Started } from "../core/types.js" */
+
 /**
  * The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on
  * the server.
@@ -13,11 +15,20 @@ function removalOrder(scores, content, first) {
   return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
 }
 
-/** How many of `tokens` are gone at a share; a half is rounded up, as on the server. */
+/**
+ * How many of `tokens` are gone at a share; a half is rounded up, as on the server.
+ * @param {number} share
+ * @param {number} tokens
+ * @returns {number}
+ */
 export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
 
 /**
  * The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it.
+ * @param {number[]} counts
+ * @param {number[]} values
+ * @param {number} gone
+ * @returns {{value: number, computed: boolean}}
  */
 export function valueAt(counts, values, gone) {
   const right = counts.findIndex((at) => at >= gone);
@@ -27,6 +38,7 @@ export function valueAt(counts, values, gone) {
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
 }
 
+/** The deletion test of one explanation. */
 export class Trial {
   answers = new Map(); // label of a target -> curves, as the API gives them
   isAsking = false;
@@ -34,14 +46,22 @@ export class Trial {
   #orders = new Map();
   #asked = null;
 
-  /** `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began. */
+  /**
+   * `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began.
+   * @param {{id: string, model: string, info: Started}} options
+   */
   constructor({ id, model, info }) {
     this.id = id;
     this.model = model;
     this.info = info;
   }
 
-  /** The tokens that a map's order can take away, in its order. */
+  /**
+   * The tokens that a map's order can take away, in its order.
+   * @param {ScoreMap} map
+   * @param {string} first
+   * @returns {number[]}
+   */
   order(map, first) {
     const key = `${map.method}\n${map.target}\n${first}`;
     if (!this.#orders.has(key)) {
@@ -52,7 +72,10 @@ export class Trial {
     return this.#orders.get(key);
   }
 
-  /** What the model is asked about: parts of the input are left out of each. */
+  /**
+   * What the model is asked about: parts of the input are left out of each.
+   * @returns {string}
+   */
   get things() {
     return this.info.prompts ? "prompts" : this.info.input.kind === "text" ? "texts" : "pictures";
   }
@@ -60,6 +83,9 @@ export class Trial {
   /**
    * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is
    * progress. Rejects with the Problem.
+   * @param {() => void} heard
+   * @param {() => void} moved
+   * @returns {Promise<void>}
    */
   async ask(heard, moved) {
     if (this.#asked) return;
@@ -97,7 +123,10 @@ export class Trial {
     this.#asked.abort();
   }
 
-  /** What was asked, in a line; empty while the answers are not all there. */
+  /**
+   * What was asked, in a line; empty while the answers are not all there.
+   * @returns {string}
+   */
   get told() {
     if (this.isAsking || !this.answers.size) return "";
     const { curves, counts, how } = this.answers.values().next().value;

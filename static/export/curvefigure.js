@@ -6,6 +6,8 @@ import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curves.js";
 import { GAP, heading, INK, line, MARGIN, paragraph, round, RULE, sheet, SOFT, tag } from "./drawing.js";
 import { loaded, MONO, SERIF } from "./faces.js";
 
+/** @import { DeletionTest, Explanation } from "../core/types.js" */
+
 const PANEL = { width: 460, height: 300, left: 54, right: 8, top: 40, bottom: 44 };
 // told apart by those who see few colours, too
 const HUES = ["#0072b2", "#d55e00", "#009e73", "#a6468c", "#2f9bd6", "#b07a00", "#5b5b5b"];
@@ -99,6 +101,8 @@ function legend(answer, names, styles) {
 /**
  * The curves that the page shows, as a figure: {svg, width, height}. `answer` is that of the API, `names` what methods
  * are called.
+ * @param {{answer: DeletionTest, names: Map<string, string>, explanation: Explanation}} options
+ * @returns {Promise<{svg: string, width: number, height: number}>}
  */
 export async function curveFigure({ answer, names, explanation }) {
   await loaded();

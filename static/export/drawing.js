@@ -10,7 +10,11 @@ import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf } from "../maps/label.js";
 import { dataURL, embedded, loaded, MONO, SANS, SERIF } from "./faces.js";
 
+/** @import { Explanation, MapPlate, View } from "../core/types.js" */
+
+/** @type {string[]} */
 export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
+/** @type {number[]} */
 export const [MARGIN, GAP] = [28, 22];
 const LINE = 27;
 const NARROW = 760; // a figure that has no room for long lines
@@ -20,10 +24,22 @@ const SHARP = 2; // pixels of a picture a unit of the figure
 const MOST = 60_000_000; // pixels of a PNG
 
 const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+/**
+ * An element of SVG as markup.
+ * @param {string} name
+ * @param {{[name: string]: any}} attributes
+ * @param {string} [inner]
+ * @returns {string}
+ */
 export const tag = (name, attributes, inner = "") =>
   `<${name} ${Object.entries(attributes)
     .map(([key, value]) => `${key}="${escaped(value)}"`)
     .join(" ")}>${inner}</${name}>`;
+/**
+ * A number with two decimals.
+ * @param {number} value
+ * @returns {number}
+ */
 export const round = (value) => Math.round(100 * value) / 100;
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
 
@@ -61,6 +77,11 @@ function wrapped(text, font, most) {
 /**
  * A text that begins at a baseline, in as many lines as it needs where it may be `most` wide: {markup, more}, `more`
  * the room of all lines but the first.
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ * @param {{[name: string]: any}} [style]
+ * @returns {{markup: string, more: number}}
  */
 export function paragraph(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...style } = {}) {
   const font = `${style["font-style"] ?? ""} ${style["font-weight"] ?? ""} ${size}px ${family}`;
@@ -80,10 +101,24 @@ export function paragraph(x, y, text, { size = 12, family = SANS, fill = INK, mo
   };
 }
 
-/** A text in one line. */
+/**
+ * A text in one line.
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ * @param {{[name: string]: any}} style
+ * @returns {string}
+ */
 export const line = (x, y, text, style) => paragraph(x, y, text, style).markup;
 
-/** Paragraphs below each other from `y` on, `width` wide, each [step, text, style]: {markup, y}, the last baseline. */
+/**
+ * Paragraphs below each other from `y` on, `width` wide, each [step, text, style]: {markup, y}, the last baseline.
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {any[][]} paragraphs
+ * @returns {{markup: string, y: number}}
+ */
 export function below(x, y, width, paragraphs) {
   const parts = paragraphs.map(([step, text, style]) => {
     const { markup, more } = paragraph(x, (y += step), text, { most: width, ...style });
@@ -289,6 +324,9 @@ async function inputCell(explanation, width, face) {
 /**
  * How many tiles stand beside each other: the first of the `choices` that leaves the fewest gaps, if possible not a
  * tile alone in the last row.
+ * @param {number} tiles
+ * @param {...number} choices
+ * @returns {number}
  */
 export function balanced(tiles, ...choices) {
   if (tiles <= choices[0]) return tiles;
@@ -300,6 +338,8 @@ export function balanced(tiles, ...choices) {
 /**
  * The plates of an explanation, or of two by two models, as a figure: {svg, width, height}. `columns` 0: as many as
  * look well. A single plate is drawn large; several plates of a picture come with the picture itself.
+ * @param {{plates: MapPlate[], view: View, columns: number, explanations: Explanation[]}} options
+ * @returns {Promise<{svg: string, width: number, height: number}>}
  */
 export async function figure({ plates, view, columns, explanations }) {
   await loaded();
@@ -336,6 +376,11 @@ export async function figure({ plates, view, columns, explanations }) {
 /**
  * The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is
  * drawn, `more` is a line of its own.
+ * @param {Explanation[]} explanations
+ * @param {string} choices
+ * @param {number} width
+ * @param {string} [more]
+ * @returns {{markup: string, height: number}}
  */
 export function heading(explanations, choices, width, more = "") {
   const about = (target) =>
@@ -380,7 +425,13 @@ function takenAway(plates, explanations) {
   return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }
 
-/** A drawing on its paper, with its fonts: {svg, width, height}. */
+/**
+ * A drawing on its paper, with its fonts: {svg, width, height}.
+ * @param {string} markup
+ * @param {number} width
+ * @param {number} tall
+ * @returns {Promise<{svg: string, width: number, height: number}>}
+ */
 export async function sheet(markup, width, tall) {
   const height = Math.ceil(tall);
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
@@ -395,7 +446,11 @@ export async function sheet(markup, width, tall) {
   };
 }
 
-/** A figure as a PNG file, twice as many pixels as units where that is not too many. */
+/**
+ * A figure as a PNG file, twice as many pixels as units where that is not too many.
+ * @param {{svg: string, width: number, height: number}} options
+ * @returns {Promise<Blob | null>}
+ */
 export async function raster({ svg, width, height }) {
   const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
   try {

@@ -5,6 +5,11 @@ import { explanationPath, getJSON, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { MapPlate, View } from "../core/types.js"
+ */
+
 const stem = (...parts) =>
   ["vitrine", ...parts]
     .map((part) =>
@@ -49,6 +54,10 @@ async function saveDrawn(drawn, format, name) {
 /**
  * Where the boxes and the mask of the regions that labels win by the maps of `spec` are; `none` is the threshold in
  * percent.
+ * @param {string} id
+ * @param {string} spec
+ * @param {number} none
+ * @returns {{text: string, href: string, download: string}[]}
  */
 export function regionLinks(id, spec, none) {
   const query = `method=${encodeURIComponent(spec)}&threshold=${none / 100}`;
@@ -59,7 +68,11 @@ export function regionLinks(id, spec, none) {
   ];
 }
 
-/** The menu of one plate. */
+/**
+ * The menu of one plate.
+ * @param {MapPlate} plate
+ * @returns {HTMLDetailsElement}
+ */
 export function mapMenu(plate) {
   const { variant } = plate;
   const draw = (format) => () =>
@@ -112,7 +125,12 @@ function embedCode({ id, hung }) {
   return frame.outerHTML;
 }
 
-/** The menu of the whole figure, and a line that says what was done. */
+/**
+ * The menu of the whole figure, and a line that says what was done.
+ * @param {{id: string | null, hung: string[], wall: {root: HTMLElement, hung: MapPlate[]}, view: Store<View>,
+ *   dock: any}} bench
+ * @returns {HTMLElement[]}
+ */
 export function figureMenu(bench) {
   const said = el("span", { class: "quiet", role: "status" });
   const tell =

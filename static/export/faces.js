@@ -18,7 +18,10 @@ function declared() {
     .map((face) => ({ ...face, url: new URL(face.url, sheet.href).href }));
 }
 
-/** Resolves once every font of the figures can be measured. */
+/**
+ * Resolves once every font of the figures can be measured.
+ * @returns {Promise<void>}
+ */
 export async function loaded() {
   const families = new Set(declared().map(({ family }) => family));
   await Promise.all(
@@ -26,7 +29,11 @@ export async function loaded() {
   );
 }
 
-/** A file as a data: address. */
+/**
+ * A file as a data: address.
+ * @param {Blob} blob
+ * @returns {Promise<string>}
+ */
 export function dataURL(blob) {
   return new Promise((resolve, reject) => {
     const reader = Object.assign(new FileReader(), {
@@ -37,7 +44,11 @@ export function dataURL(blob) {
   });
 }
 
-/** The @font-face rules of the families that `markup` names, with their files inside. */
+/**
+ * The @font-face rules of the families that `markup` names, with their files inside.
+ * @param {string} markup
+ * @returns {Promise<string>}
+ */
 export async function embedded(markup) {
   const faces = declared().filter(({ family }) => markup.includes(`font-family="&#39;${family}&#39;`));
   const rules = await Promise.all(

@@ -1,5 +1,6 @@
 // What the words of the field mean, for people who meet them for the first time.
 
+/** @type {{[word: string]: string}} */
 export const GLOSSARY = {
   cosine:
     "how near picture and prompt are for the model: 1 is the same direction, 0 nothing in common. Photos and fitting prompts often reach only 0.3; compare prompts with each other.",

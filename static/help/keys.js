@@ -2,7 +2,10 @@
 
 import { byId, el } from "../core/dom.js";
 
-/** Every key that a page listens to, by where it works. */
+/**
+ * Every key that a page listens to, by where it works.
+ * @type {[string, [string[], string][]][]}
+ */
 export const KEYS = [
   [
     "Anywhere",

@@ -1,9 +1,13 @@
 // The language of the guided visit: that of ?lang= in the address, else the first of the browser's languages that there
 // is a file for, else English.
 
+/** @type {string[]} */
 export const LANGUAGES = ["en", "de"];
 
-/** {language, say}: `say(key, values)` is the text of a key, with {name} replaced by values. */
+/**
+ * {language, say}: `say(key, values)` is the text of a key, with {name} replaced by values.
+ * @returns {Promise<{language: string, say: (key: string, values?: {[name: string]: any}) => string}>}
+ */
 export async function loadWords() {
   const asked = [new URLSearchParams(location.search).get("lang"), ...navigator.languages];
   const language =

@@ -23,7 +23,12 @@ async function explain(button, word) {
   note.style.top = `${bottom + MARGIN + height > innerHeight ? top - MARGIN - height : bottom + MARGIN}px`;
 }
 
-/** A word of the glossary as a button; `shown` in its place where it is named otherwise. */
+/**
+ * A word of the glossary as a button; `shown` in its place where it is named otherwise.
+ * @param {string} word
+ * @param {string} [shown]
+ * @returns {HTMLButtonElement}
+ */
 export function term(word, shown = word) {
   const name = shown === word ? {} : { "aria-label": `What is meant by ${word}` };
   return el(
@@ -39,7 +44,11 @@ export function term(word, shown = word) {
   );
 }
 
-/** A text with its words of the glossary as buttons, as a list of nodes and strings. */
+/**
+ * A text with its words of the glossary as buttons, as a list of nodes and strings.
+ * @param {string} text
+ * @returns {(string | Node)[]}
+ */
 export const withTerms = (text) =>
   text
     .split(TERMS)

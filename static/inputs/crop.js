@@ -4,12 +4,19 @@
 import { explanationPath, loadImage } from "../core/api.js";
 import { el, styled } from "../core/dom.js";
 
+/** @import { ModelInput } from "../core/types.js" */
+
 const LEAST = 16; // pixels of the original along the shorter side of the frame
 const STEP = 0.02; // of the picture, for an arrow key
 const CORNERS = ["nw", "ne", "sw", "se"];
 
 /**
  * A frame of `aspect` (width over height) that lies in a picture of `width` x `height`: whole pixels, [x0, y0, x1, y1].
+ * @param {{x: number, y: number, w: number}} frame
+ * @param {number} aspect
+ * @param {number} width
+ * @param {number} height
+ * @returns {number[]}
  */
 export function fitted({ x, y, w }, aspect, width, height) {
   const most = Math.min(width, Math.floor(height * aspect));
@@ -27,6 +34,9 @@ export function fitted({ x, y, w }, aspect, width, height) {
  * Ask for a part of the picture of explanation `id`; `input` is what the API says of it. Resolves to [x0, y0, x1, y1]
  * in pixels of the upright original, to null for the picture as the model takes it by itself, and to undefined where
  * nothing shall change.
+ * @param {string} id
+ * @param {ModelInput} input
+ * @returns {Promise<number[] | null | undefined>}
  */
 export async function choosePart(id, input) {
   const [picture] = await Promise.all([loadImage(`${explanationPath(id)}/original.jpg`), styled("workbench/crop.css")]);

@@ -1,5 +1,8 @@
 // What a question is about: a picture, a text, or the input of an explanation that the server keeps.
 
+/** @import { GivenInput } from "../core/types.js" */
+
+/** The input of a question. */
 export class Input {
   #fetching = null;
 
@@ -11,6 +14,7 @@ export class Input {
    *         explanation of `source` was asked with
    * sample  the id of the sample that it is
    * isOwn   whether the person gave it; the example that a page begins with is not
+   * @param {GivenInput} options
    */
   constructor({
     image = null,
@@ -30,14 +34,20 @@ export class Input {
     this.isOwn = isOwn;
   }
 
-  /** What to send: the server keeps what it was sent before, bit for bit, and is only told which it is. */
+  /**
+   * What to send: the server keeps what it was sent before, bit for bit, and is only told which it is.
+   * @returns {Promise<{[name: string]: any}>}
+   */
   async fields() {
     const part = this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" };
     if (this.source) return { source: this.source, ...part };
     return this.sent();
   }
 
-  /** The input itself; null where this page never had it. */
+  /**
+   * The input itself; null where this page never had it.
+   * @returns {Promise<{text?: string, image?: Blob} | null>}
+   */
   async sent() {
     if (this.text !== null) return { text: this.text };
     this.image ??= (await (this.#fetching ??= this.fetch?.())) ?? null;

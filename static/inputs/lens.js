@@ -5,11 +5,18 @@ import { explanationPath, loadImage } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { patchName } from "../maps/face.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Focus, Grid, ModelInput, View } from "../core/types.js"
+ */
+
 const SIDE = 288; // pixels of the canvas; it is shown at half its size
 const AROUND = 3; // patches that it shows along a side
 const KEPT = 1024; // longest side of original.jpg, see ORIGINAL_SIDE of the server
 
+/** The pixels around what is in focus, enlarged. */
 export class Lens {
+  /** @param {{focus: Store<Focus>, view: Store<View>}} options */
   constructor({ focus, view }) {
     this.focus = focus;
     this.view = view;
@@ -31,7 +38,12 @@ export class Lens {
     view.follow((now, before) => (now.lens !== before.lens || now.shown !== before.shown) && this.#draw());
   }
 
-  /** Look at the input of explanation `id`; `seen` is its picture as the model saw it. */
+  /**
+   * Look at the input of explanation `id`; `seen` is its picture as the model saw it.
+   * @param {string} id
+   * @param {ModelInput | null} input
+   * @param {HTMLImageElement | null} seen
+   */
   show(id, input, seen) {
     this.id = id;
     this.input = input;
@@ -40,11 +52,18 @@ export class Lens {
     this.#draw();
   }
 
-  /** Another explanation of the same picture is on show. */
+  /**
+   * Another explanation of the same picture is on show.
+   * @param {string} id
+   */
   belongsTo(id) {
     this.id = id;
   }
 
+  /**
+   * The grid that the patches lie on.
+   * @param {Grid | null} grid
+   */
   setGrid(grid) {
     const known = this.grid;
     this.grid = grid;

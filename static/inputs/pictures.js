@@ -5,6 +5,8 @@ import { el } from "../core/dom.js";
 /**
  * Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFile(file)` gets the first
  * one.
+ * @param {HTMLElement} root
+ * @param {(file: File) => void} onFile
  */
 export function acceptPictures(root, onFile) {
   const take = (files) => files?.length && onFile(files[0]);

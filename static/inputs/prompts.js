@@ -5,10 +5,15 @@ import { most } from "../core/limits.js";
 import { classOf } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 
+/** @import { Target } from "../core/types.js" */
+
+/** The prompts that a picture is asked about. */
 export class Prompts {
   /**
    * `told(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
    * shall be looked for.
+   * @param {HTMLElement} root
+   * @param {{told: (target: Target, count: number) => string, onAsk: () => void}} callbacks
    */
   constructor(root, { told, onAsk }) {
     this.told = told;
@@ -45,12 +50,18 @@ export class Prompts {
     this.root = root;
   }
 
-  /** The prompts, each once. */
+  /**
+   * The prompts, each once.
+   * @returns {string[]}
+   */
   get all() {
     return [...new Set([...this.rows.querySelectorAll("input")].map((field) => field.value.trim()).filter(Boolean))];
   }
 
-  /** The prompts that are explained, as the API gives them. What was written since they were asked for stays. */
+  /**
+   * The prompts that are explained, as the API gives them. What was written since they were asked for stays.
+   * @param {Target[]} targets
+   */
   show(targets) {
     const told = new Map(
       targets.map((target) => [
@@ -76,7 +87,11 @@ export class Prompts {
     this.isWritten = false;
   }
 
-  /** Fill the list in; `origin` says where the prompts come from, if they were not written or chosen here. */
+  /**
+   * Fill the list in; `origin` says where the prompts come from, if they were not written or chosen here.
+   * @param {string[]} prompts
+   * @param {string} [origin]
+   */
   set(prompts, origin = "") {
     this.origin.textContent = origin;
     this.origin.hidden = !origin;
@@ -86,7 +101,10 @@ export class Prompts {
     this.#count(prompts.length);
   }
 
-  /** Ready sets to take: [{name, prompts}]. */
+  /**
+   * Ready sets to take: [{name, prompts}].
+   * @param {{name: string, prompts: string[]}[]} [sets]
+   */
   offer(sets = []) {
     const take = (prompts) => {
       this.set(prompts);

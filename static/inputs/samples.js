@@ -2,7 +2,14 @@
 
 import { byId, el } from "../core/dom.js";
 
+/** @import { Sample } from "../core/types.js" */
+
+/** The strip of samples. */
 export class Samples {
+  /**
+   * @param {HTMLElement} root
+   * @param {(sample: Sample) => void} onPick
+   */
   constructor(root, onPick) {
     this.root = root;
     this.onPick = onPick;
@@ -13,13 +20,20 @@ export class Samples {
     root.addEventListener("focusin", (event) => this.#stopAt(event.target.closest("button")));
   }
 
+  /**
+   * Lay the strip.
+   * @param {Sample[]} samples
+   */
   show(samples) {
     this.all = samples;
     this.root.replaceChildren(...samples.map((sample) => this.#button(sample)));
     this.#stopAt(this.root.firstElementChild);
   }
 
-  /** Mark the sample that is on show, and say what it shows; null where it is none of them. */
+  /**
+   * Mark the sample that is on show, and say what it shows; null where it is none of them.
+   * @param {string | null} id
+   */
   mark(id) {
     const sample = this.all.find((one) => one.id === id);
     byId("remark").textContent = sample

@@ -8,6 +8,11 @@ import { greyBase } from "../maps/heatmap.js";
 import { Input } from "./input.js";
 import { Lens } from "./lens.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Focus, Grid, ModelInput, Subject, View } from "../core/types.js"
+ */
+
 const BASE = 448; // pixels of the longer side of the grey base
 
 const seenPath = (id) => `${explanationPath(id)}/input.png`;
@@ -17,15 +22,24 @@ function grey(seen) {
   return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
 }
 
-/** What the model of explanation `id` saw, in grey, as maps are drawn on it. */
+/**
+ * What the model of explanation `id` saw, in grey, as maps are drawn on it.
+ * @param {string} id
+ * @returns {Promise<OffscreenCanvas>}
+ */
 export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
 
+/** The picture that is asked about. */
 export class Specimen {
   #showing = 0;
   #awaited = null; // the Input that is asked about
   #laid = null; // the Input whose picture is on show before its answer
   #seen = null; // the picture as the model saw it
 
+  /**
+   * @param {HTMLElement} root
+   * @param {{focus: Store<Focus>, view: Store<View>}} stores
+   */
   constructor(root, { focus, view }) {
     this.focus = focus;
     this.view = view;
@@ -49,7 +63,10 @@ export class Specimen {
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
   }
 
-  /** Another explanation of the same picture is on show. */
+  /**
+   * Another explanation of the same picture is on show.
+   * @param {string} id
+   */
   belongsTo(id) {
     this.id = id;
     this.lens.belongsTo(id);
@@ -58,6 +75,9 @@ export class Specimen {
   /**
    * Show the picture of an Input before its answer is there, and which model is asked. A file that the browser cannot
    * read stays unseen.
+   * @param {Input} input
+   * @param {string} model
+   * @returns {Promise<void>}
    */
   async await(input, model) {
     if (input === this.#awaited) return;
@@ -96,6 +116,10 @@ export class Specimen {
   /**
    * Show the input of explanation `id`, which was asked about as the Input `given`; resolves to the grey base of the
    * maps, or null if another came in between.
+   * @param {string} id
+   * @param {ModelInput} input
+   * @param {Input} given
+   * @returns {Promise<OffscreenCanvas | null>}
    */
   async show(id, input, given) {
     const ticket = ++this.#showing;
@@ -121,7 +145,10 @@ export class Specimen {
     return grey(seen);
   }
 
-  /** The grid that the patches lie on, [rows, columns]; known with the first map. */
+  /**
+   * The grid that the patches lie on, [rows, columns]; known with the first map.
+   * @param {Grid} grid
+   */
   setGrid(grid) {
     this.grid = grid;
     this.lens.setGrid(grid);
@@ -170,6 +197,9 @@ export class Specimen {
 /**
  * A button that has the person choose the part of the picture on show that the model shall see, and asks the same about
  * it.
+ * @param {HTMLElement} root
+ * @param {{subject: Store<Subject>, question: {input: Input | null}, ask: (change: {input: Input}) => Promise<void>,
+ *   report: (problem: unknown, place: Element) => void}} bench
  */
 export function partButton(root, bench) {
   const choose = async () => {

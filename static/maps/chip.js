@@ -2,7 +2,11 @@
 
 import { el } from "../core/dom.js";
 
-/** The rank of every value by size: 1 for the largest |value|; equal ones share the better rank. */
+/**
+ * The rank of every value by size: 1 for the largest |value|; equal ones share the better rank.
+ * @param {number[]} values
+ * @returns {number[]}
+ */
 export function ranks(values) {
   const sizes = Float64Array.from(values, Math.abs).sort().reverse();
   const first = new Map();
@@ -10,15 +14,26 @@ export function ranks(values) {
   return values.map((value) => first.get(Math.abs(value)));
 }
 
+/**
+ * "1 of 196".
+ * @param {number} rank
+ * @param {number} count
+ * @returns {string}
+ */
 export const rankName = (rank, count) => `${rank} of ${count}`;
 
+/** A value and its rank, in the corner of a map. */
 export class Chip {
   constructor() {
     this.value = el("span", { class: "value" });
     this.rank = el("span", { class: "rank" });
     this.node = el("span", { class: "chip", "aria-hidden": "true", hidden: true }, this.value, this.rank);
   }
-  /** Show `text`, and the rank behind it; without text nothing. */
+  /**
+   * Show `text`, and the rank behind it; without text nothing.
+   * @param {string} [text]
+   * @param {string} [rank]
+   */
   show(text = "", rank = "") {
     this.node.hidden = !text;
     this.value.textContent = text;

@@ -3,13 +3,24 @@
 
 import { el, number, percent } from "../core/dom.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { DeletionTest, Ends } from "../core/types.js"
+ */
+
 const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40 };
 const NAMED = 3; // the best methods, which have a colour and a name
 const LINE = 14; // between two names
 const LONGEST = 24; // characters of a name beside a line
+/** @type {{[order: string]: string}} */
 export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
+/** @type {{[order: string]: string}} */
 export const BETTER = { most: "the sooner it falls, the better", least: "the longer it stays, the better" };
-/** What the axis of values shows. */
+/**
+ * What the axis of values shows.
+ * @param {{read: string, target: string, isContrast?: boolean}} options
+ * @returns {string}
+ */
 export const axisOf = ({ read, target, isContrast }) =>
   isContrast ? "logit difference" : read === "value" ? target : read;
 
@@ -25,7 +36,11 @@ function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** The ends of the axis of values: probabilities from 0, logits and values from the smallest. */
+/**
+ * The ends of the axis of values: probabilities from 0, logits and values from the smallest.
+ * @param {DeletionTest} answer
+ * @returns {Ends}
+ */
 export function endsOf(answer) {
   const values = [...answer.curves, answer.random].flatMap((one) => one[answer.read]);
   const high = values.reduce((a, b) => Math.max(a, b));
@@ -39,6 +54,10 @@ const clipped = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)
 /**
  * Move labels apart that would lie over each other; `ends` are their heights. Gives the heights of the labels, in the
  * same order.
+ * @param {number[]} ends
+ * @param {number} top
+ * @param {number} bottom
+ * @returns {number[]}
  */
 export function spread(ends, top, bottom) {
   const order = [...ends.keys()].sort((a, b) => ends[a] - ends[b]);
@@ -159,6 +178,7 @@ class Panel {
   }
 }
 
+/** The curves of the deletion test in both orders, and the ranking as a table. */
 export class Curves {
   entries = [];
   shown = null; // the entry that is drawn
@@ -170,6 +190,9 @@ export class Curves {
   /**
    * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is
    * told that too. `onClose()` is called when nobody wants to see them any more.
+   * @param {HTMLElement} root
+   * @param {Store<{[name: string]: any}>} tool
+   * @param {{onPick?: (spec: string | null) => void, onClose: () => void}} callbacks
    */
   constructor(root, tool, { onPick, onClose }) {
     this.root = root;
@@ -213,6 +236,8 @@ export class Curves {
   /**
    * The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says
    * what methods are called; `why` says why there are none yet.
+   * @param {{id: string, name: string, answer: DeletionTest, names: Map<string, string>}[]} entries
+   * @param {string} why
    */
   show(entries, why) {
     this.entries = entries;
@@ -225,6 +250,9 @@ export class Curves {
   /**
    * How many of the inputs are answered: {asked, total}, null while nothing is asked; `things` says what they are.
    * Gives it in words.
+   * @param {{asked: number, total: number} | null} progress
+   * @param {string} things
+   * @returns {string}
    */
   progress(progress, things) {
     this.bar.hidden = !progress;
@@ -243,7 +271,11 @@ export class Curves {
     return told;
   }
 
-  /** Where the slider stands: the share that is gone, in the panel of the order in force. */
+  /**
+   * Where the slider stands: the share that is gone, in the panel of the order in force.
+   * @param {string} first
+   * @param {number} share
+   */
   mark(first, share) {
     this.first = first;
     this.share = share;

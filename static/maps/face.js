@@ -4,18 +4,45 @@ import { el, signedNumber, number } from "../core/dom.js";
 import { Chip, rankName, ranks } from "./chip.js";
 import { paint } from "./heatmap.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Drawable, Focus, Grid, View } from "../core/types.js"
+ */
+
 const WIDTH = 448; // pixels of the canvas; it is shown smaller
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
+/**
+ * The index of the largest |score|.
+ * @param {number[]} scores
+ * @returns {number}
+ */
 export const strongest = (scores) =>
   scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
 
-/** A score as it is shown: with its sign where the method has one. */
+/**
+ * A score as it is shown: with its sign where the method has one.
+ * @param {{scores: number[], signed: boolean}} map
+ * @param {number} i
+ * @returns {string}
+ */
 export const shownScore = (map, i) => (map.signed ? signedNumber : number)(map.scores[i]);
 
+/**
+ * "row 1, column 2".
+ * @param {number} i
+ * @param {Grid} grid
+ * @returns {string}
+ */
 export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
 
-/** Put the outline of patch `i` over a box that shows the whole grid. */
+/**
+ * Put the outline of patch `i` over a box that shows the whole grid.
+ * @param {HTMLElement} node
+ * @param {number} i
+ * @param {Grid | null} grid
+ * @param {boolean} locked
+ */
 export function outline(node, i, grid, locked) {
   node.hidden = i < 0 || !grid || i >= grid[0] * grid[1];
   if (node.hidden) return;
@@ -27,7 +54,12 @@ export function outline(node, i, grid, locked) {
   node.classList.toggle("locked", locked);
 }
 
-/** Let the pointer choose the patch in focus over `node`; `grid()` gives [rows, columns] or null. */
+/**
+ * Let the pointer choose the patch in focus over `node`; `grid()` gives [rows, columns] or null.
+ * @param {HTMLElement} node
+ * @param {Store<Focus>} focus
+ * @param {() => Grid | null} grid
+ */
 export function followPointer(node, focus, grid) {
   const at = (event) => {
     const box = node.getBoundingClientRect();
@@ -49,10 +81,13 @@ export function followPointer(node, focus, grid) {
   });
 }
 
+/** A map over its picture, with what is in focus. */
 export class Face {
   /**
    * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the
    * keyboard reached; `width` is that of the canvas in pixels.
+   * @param {{name: string, focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void,
+   *   width?: number}} options
    */
   constructor({ name, focus, view, onRead, width = WIDTH }) {
     this.name = name;
@@ -80,7 +115,10 @@ export class Face {
     this.describe();
   }
 
-  /** The grey picture to draw on; null leaves the face as it is until there is one. */
+  /**
+   * The grey picture to draw on; null leaves the face as it is until there is one.
+   * @param {OffscreenCanvas | null} base
+   */
   setBase(base) {
     this.base = base;
     if (!base) return;
@@ -90,6 +128,10 @@ export class Face {
     this.draw();
   }
 
+  /**
+   * The map; null takes it away. `draw` shows it.
+   * @param {Drawable | null} map
+   */
   setMap(map) {
     if (map !== this.map) this.pixels = null;
     this.map = map;
@@ -97,17 +139,26 @@ export class Face {
     this.describe();
   }
 
-  /** What is drawn as `view` asks for it, and how: the map, or its pixels as they are. */
+  /**
+   * What is drawn as `view` asks for it, and how: the map, or its pixels as they are.
+   * @param {View} view
+   * @returns {[Drawable | null, View]}
+   */
   look(view) {
     return this.pixels && view.level === "pixels" ? [this.pixels, { ...view, grid: "patches" }] : [this.map, view];
   }
 
+  /** Paint what there is. */
   draw() {
     const [map, view] = this.look(this.view.value);
     if (this.base) paint(this.canvas, this.base, map, this.ends, view);
     this.node.dataset.drawn = String(Boolean(this.base && this.map));
   }
 
+  /**
+   * Show what is in focus, with its value and rank.
+   * @param {Focus} options
+   */
   mark({ at, locked }) {
     const grid = this.map?.grid;
     outline(this.patch, at, grid, locked);
@@ -115,10 +166,16 @@ export class Face {
     else this.chip.show();
   }
 
+  /**
+   * The rank of patch `i` by strength, in words.
+   * @param {number} i
+   * @returns {string}
+   */
   rankOf(i) {
     return rankName(this.ranks[i], this.ranks.length);
   }
 
+  /** Tell screen readers where the map is strongest. */
   describe() {
     const { map } = this;
     const best = map && strongest(map.scores);

@@ -2,9 +2,15 @@
 
 import { chosen, coloursOf, entry, place, table } from "../core/colour.js";
 
+/** @import { Drawable, Ends, Grid, View } from "../core/types.js" */
+
 /**
  * The picture in calm grey, as a canvas of the given size: colours above it stay readable and keep their meaning.
  * Enlarged pixels stay squares.
+ * @param {CanvasImageSource & {naturalWidth?: number}} image
+ * @param {number} width
+ * @param {number} height
+ * @returns {OffscreenCanvas}
  */
 export function greyBase(image, width, height) {
   const canvas = new OffscreenCanvas(width, height);
@@ -80,6 +86,10 @@ function refined(scores, [rows, columns], fine, kernel) {
 /**
  * Scores as they are drawn, and how many times as many they are along both axes: 1 where the view asks for no
  * smoothing.
+ * @param {number[]} scores
+ * @param {Grid} grid
+ * @param {string} smoothing
+ * @returns {{fine: number, scores: number[] | Float64Array}}
  */
 export function drawnScores(scores, grid, smoothing) {
   const kernel = KERNELS[smoothing];
@@ -91,6 +101,11 @@ export function drawnScores(scores, grid, smoothing) {
 /**
  * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the
  * colours; `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
+ * @param {{width: number, height: number, getContext: (kind: "2d") => any}} canvas
+ * @param {OffscreenCanvas} base
+ * @param {Drawable | null} map
+ * @param {Ends} ends
+ * @param {Partial<View>} view
  */
 export function paint(canvas, base, map, ends, view) {
   const context = canvas.getContext("2d");

@@ -2,7 +2,15 @@
 
 import { el } from "../core/dom.js";
 
-/** Cover the patches of `gone` on the canvas of a face with the colour of the paper. */
+/** @import { Grid, TextBase } from "../core/types.js" */
+
+/**
+ * Cover the patches of `gone` on the canvas of a face with the colour of the paper.
+ * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} face
+ * @param {Grid} grid
+ * @param {Set<number>} gone
+ * @param {string} paper
+ */
 export function cover(face, [rows, columns], gone, paper) {
   let canvas = face.node.querySelector("canvas.cover");
   if (!canvas) face.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
@@ -14,7 +22,11 @@ export function cover(face, [rows, columns], gone, paper) {
   canvas.dataset.gone = String(gone.size);
 }
 
-/** Strike out the words of a plate whose pieces are gone. */
+/**
+ * Strike out the words of a plate whose pieces are gone.
+ * @param {{spans: HTMLElement[], base: TextBase}} plate
+ * @param {Set<number>} gone
+ */
 export function strike({ spans, base }, gone) {
   spans.forEach((span, i) => {
     const { tokens } = base.units[i];
@@ -26,4 +38,9 @@ export function strike({ spans, base }, gone) {
   });
 }
 
+/**
+ * The colour of the paper under a node.
+ * @param {Element} node
+ * @returns {string}
+ */
 export const paperOf = (node) => getComputedStyle(node).getPropertyValue("--paper");

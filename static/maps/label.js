@@ -5,20 +5,37 @@ import { el, number, seconds } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { withTerms } from "../help/terms.js";
 
+/** @import { Ends, ScoreMap, Standing, Variant, View } from "../core/types.js" */
+
+/**
+ * Who published a method, and when.
+ * @param {{by?: string, year?: number | null}} options
+ * @returns {string}
+ */
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
-/** The name of a method, which leads to its page. */
+/**
+ * The name of a method, which leads to its page.
+ * @param {Variant} variant
+ * @returns {HTMLHeadingElement}
+ */
 export const heading = (variant) =>
   el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
 
 const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
 const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
-/** "1st", "2nd". */
+/**
+ * "1st", "2nd".
+ * @param {number} n
+ * @returns {string}
+ */
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
  * How a method did in the deletion test, in a line that says on what; of those that were not measured, that. The whole
  * sentence is its tooltip, and is read out.
+ * @param {{standing?: Standing | null, family?: string}} options
+ * @returns {HTMLParagraphElement}
  */
 export function standingLine({ standing, family }) {
   if (!standing)
@@ -39,15 +56,27 @@ export function standingLine({ standing, family }) {
   );
 }
 
-/** What a method shows, in plain words; what the deletion test says of the map takes their place. */
+/**
+ * What a method shows, in plain words; what the deletion test says of the map takes their place.
+ * @param {{line?: string}} options
+ * @returns {HTMLDivElement}
+ */
 export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {}, withTerms(line)));
 
 const SAME = "The same map for every class.";
 
-/** Whether a note says that the map does not depend on the class. */
+/**
+ * Whether a note says that the map does not depend on the class.
+ * @param {string} note
+ * @returns {boolean}
+ */
 export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
 
-/** What the engine found wrong with these maps, in plain words, once each. */
+/**
+ * What the engine found wrong with these maps, in plain words, once each.
+ * @param {ScoreMap[]} maps
+ * @returns {string[]}
+ */
 export function warnings(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
@@ -57,11 +86,16 @@ export function warnings(maps) {
 
 /** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
 export class Notes {
+  /** @param {string | null} standing */
   constructor(standing) {
     this.standing = standing;
     this.node = el("div", { class: "note" });
     this.show([]);
   }
+  /**
+   * What is wrong with the map, a line each.
+   * @param {string[]} found
+   */
   show(found) {
     const warning = (text) =>
       el(
@@ -75,10 +109,19 @@ export class Notes {
   }
 }
 
-/** What holds for every map of a method, whatever the input. */
+/**
+ * What holds for every map of a method, whatever the input.
+ * @param {Variant} variant
+ * @param {string} [same]
+ * @returns {string}
+ */
 export const sameNote = (variant, same = SAME) => (variant.class_specific ? "" : same);
 
-/** Opens the fields of a method's options; null where it has none. */
+/**
+ * Opens the fields of a method's options; null where it has none.
+ * @param {Variant} variant
+ * @returns {HTMLButtonElement | null}
+ */
 export const optionsButton = (variant) =>
   variant.options?.length
     ? el(
@@ -96,11 +139,16 @@ export const optionsButton = (variant) =>
       )
     : null;
 
-/** What the two ends of the colours stand for. */
+/**
+ * What the two ends of the colours stand for.
+ * @param {{signed: boolean}} options
+ * @returns {string[]}
+ */
 export const meaningOf = ({ signed }) => (signed ? ["against", "for"] : ["weak", "strong"]);
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
+  /** @param {boolean} signed */
   constructor(signed) {
     this.signed = signed;
     this.low = el("span");
@@ -116,7 +164,11 @@ export class Scale {
     );
     this.show(null);
   }
-  /** `ends` null: not known yet. `view` says which colours. */
+  /**
+   * `ends` null: not known yet. `view` says which colours.
+   * @param {Ends | null} ends
+   * @param {Partial<View>} [view]
+   */
   show(ends, view = {}) {
     const stops = ramp(this.signed, coloursOf(view, this.signed)).map((colour) => `rgb(${colour.join(" ")})`);
     this.ramp.style.setProperty("--ramp", stops.join(", "));
@@ -125,7 +177,11 @@ export class Scale {
   }
 }
 
-/** Where to read the paper: its page at arXiv, if the citation names one. */
+/**
+ * Where to read the paper: its page at arXiv, if the citation names one.
+ * @param {string | undefined} citation
+ * @returns {string | null}
+ */
 export function paperLink(citation) {
   const id = /arXiv (\d{4}\.\d{4,5})/.exec(citation ?? "")?.[1];
   return id ? `https://arxiv.org/abs/${id}` : null;
@@ -133,7 +189,11 @@ export function paperLink(citation) {
 
 /** The lines that only a finished map fills; their room is kept from the start, so nothing moves when they arrive. */
 export class Facts {
-  /** `brief` leaves out what is the same for a whole row of maps. */
+  /**
+   * `brief` leaves out what is the same for a whole row of maps.
+   * @param {Variant} variant
+   * @param {boolean} [brief]
+   */
   constructor(variant, brief = false) {
     const line = (name, title, text = "–") => {
       const value = el("dd", {}, text);
@@ -155,6 +215,10 @@ export class Facts {
     this.time = line("time", "Seconds that this map took");
     this.node = el("dl", { class: "facts" }, this.rows);
   }
+  /**
+   * What is known of this map; null: none is there.
+   * @param {ScoreMap | null} map
+   */
   show(map) {
     this.range.textContent = map ? `${number(map.range[0], 2)} … ${number(map.range[1], 2)}` : "–";
     const error = map?.completeness_error;
@@ -176,6 +240,11 @@ export class Facts {
 /** What can be taken away of a plate, its options, and its paper. `menu` is the menu of its export. */
 export class Take {
   id = null; // of the explanation that the map is from
+  /**
+   * @param {Variant} variant
+   * @param {Node} menu
+   * @param {boolean} [withPaper]
+   */
   constructor(variant, menu, withPaper = true) {
     const href = withPaper && paperLink(variant.paper);
     const paper =

@@ -8,6 +8,8 @@ const made = new Map(); // id of an explanation -> promise of its base
 
 /**
  * The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none.
+ * @param {string} id
+ * @returns {Promise<OffscreenCanvas>}
  */
 export function largeBase(id) {
   if (!made.has(id)) {

@@ -4,10 +4,19 @@
 import { getBytes, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Drawable, ScoreMap, Variant, View } from "../core/types.js"
+ */
+
 const MAGIC = "\x93NUMPY";
 const loaded = new WeakMap(); // map -> promise of its pixels
 
-/** The numbers of a NumPy file of version 1: {shape, values}, float32 in raster order. */
+/**
+ * The numbers of a NumPy file of version 1: {shape, values}, float32 in raster order.
+ * @param {ArrayBuffer} buffer
+ * @returns {{shape: number[], values: Float32Array}}
+ */
 export function readNumpy(buffer) {
   const bytes = new Uint8Array(buffer);
   const ascii = (from, to) => String.fromCharCode(...bytes.subarray(from, to));
@@ -28,7 +37,12 @@ export function readNumpy(buffer) {
   return { shape, values: new Float32Array(buffer.slice(start)) };
 }
 
-/** The map of the pixels of `map`, of explanation `id`: {scores, grid: [rows, columns], signed}; fetched once. */
+/**
+ * The map of the pixels of `map`, of explanation `id`: {scores, grid: [rows, columns], signed}; fetched once.
+ * @param {ScoreMap} map
+ * @param {string} id
+ * @returns {Promise<Drawable>}
+ */
 export function pixelsOf(map, id) {
   if (!loaded.has(map)) {
     const path = `${mapPath(id, map.method, map.target, "npy")}&at=pixels`;
@@ -42,7 +56,11 @@ export function pixelsOf(map, id) {
   return loaded.get(map);
 }
 
-/** Why a method has no map of the pixels, in words. */
+/**
+ * Why a method has no map of the pixels, in words.
+ * @param {Variant} variant
+ * @returns {string}
+ */
 export const withoutPixels = (variant) =>
   variant.options?.some((option) => option.name === "at" && /pixels/.test(option.allowed))
     ? "This map is of patches. With its option at=pixels the method gives a map of the pixels."
@@ -50,6 +68,10 @@ export const withoutPixels = (variant) =>
 
 /** Patches or pixels: two buttons, for all plates that have both. Hidden where a map has no pixels. */
 export class LevelSwitch {
+  /**
+   * @param {Store<View>} view
+   * @param {string} name
+   */
   constructor(view, name) {
     const button = (level) =>
       el(
@@ -65,10 +87,15 @@ export class LevelSwitch {
       button("pixels"),
     );
   }
+  /**
+   * Offer what this map has.
+   * @param {ScoreMap | null} map
+   */
   show(map) {
     this.node.hidden = !map?.pixels;
     this.mark();
   }
+  /** Show which of the two is chosen. */
   mark() {
     for (const button of this.node.children)
       button.setAttribute("aria-pressed", String(button.dataset.level === this.view.value.level));

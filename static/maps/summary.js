@@ -3,6 +3,12 @@
 import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./face.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Drawable, Grid, View } from "../core/types.js"
+ */
+
+/** @type {string[]} */
 export const NINTHS = [
   "in the upper left",
   "at the top",
@@ -21,6 +27,9 @@ const TOLD = 3; // words named on each side
 /**
  * The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is
  * nothing to share.
+ * @param {number[]} weights
+ * @param {Grid} grid
+ * @returns {number[] | null}
  */
 export function ninths(weights, [rows, columns]) {
   const sums = new Float64Array(9);
@@ -33,7 +42,11 @@ export function ninths(weights, [rows, columns]) {
   return all > 0 ? [...sums].map((sum) => sum / all) : null;
 }
 
-/** How many of the largest weights make up half of their sum. */
+/**
+ * How many of the largest weights make up half of their sum.
+ * @param {number[]} weights
+ * @returns {number}
+ */
 export function half(weights) {
   const sorted = Float64Array.from(weights).sort().reverse();
   const all = sorted.reduce((a, b) => a + b, 0);
@@ -48,7 +61,11 @@ function place(weights, grid) {
   return { share: shares[best], name: NINTHS[best] };
 }
 
-/** A map over a picture in words. `map` is {scores, grid, signed, target}. */
+/**
+ * A map over a picture in words. `map` is {scores, grid, signed, target}.
+ * @param {Drawable & {target: string}} map
+ * @returns {string}
+ */
 export function pictureInWords(map) {
   const { scores, grid, signed, target } = map;
   if (scores.every((score) => score === scores[0])) return "All patches have the same score.";
@@ -72,7 +89,12 @@ export function pictureInWords(map) {
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
-/** A map over a text in words. `units` are {text, value}: what the plate colours, with their scores. */
+/**
+ * A map over a text in words. `units` are {text, value}: what the plate colours, with their scores.
+ * @param {{text: string, value: number}[]} units
+ * @param {{signed: boolean, target: string}} map
+ * @returns {string}
+ */
 export function textInWords(units, { signed, target }) {
   if (units.length && units.every(({ value }) => value === units[0].value)) return "All words have the same score.";
   const name = ({ text, value }) => `“${text}” ${(signed ? signedNumber : number)(value)}`;
@@ -94,18 +116,29 @@ let count = 0;
  * words.
  */
 export class Told {
-  /** `node` is what the sentence describes. */
+  /**
+   * `node` is what the sentence describes.
+   * @param {HTMLElement} node
+   */
   constructor(node) {
     this.node = el("p", { class: "told", id: `told-${++count}` });
     node.setAttribute("aria-describedby", this.node.id);
   }
 
+  /**
+   * Say `text` of the map.
+   * @param {string} text
+   */
   show(text) {
     this.node.textContent = text;
   }
 }
 
-/** Tell the plates under `root` in words, or not, as the view has it. */
+/**
+ * Tell the plates under `root` in words, or not, as the view has it.
+ * @param {HTMLElement} root
+ * @param {Store<View>} view
+ */
 export function tellIn(root, view) {
   const tell = () => root.classList.toggle("in-words", view.value.words === "shown");
   view.follow(tell);

@@ -55,7 +55,12 @@ function listOf(lines) {
   );
 }
 
-/** The Markdown `text` as elements. Headings begin at `level`, so that they fit where the card is put. */
+/**
+ * The Markdown `text` as elements. Headings begin at `level`, so that they fit where the card is put.
+ * @param {string} text
+ * @param {number} [level]
+ * @returns {HTMLElement[]}
+ */
 export function markdown(text, level = 4) {
   const body = text.replace(/^---\n[\s\S]*?\n---\n/, ""); // the card's metadata
   const blocks = [];

@@ -20,8 +20,12 @@ function field(label, control) {
   return el("div", { class: "field" }, el("label", { for: control.id }, label), control);
 }
 
+/** A run that measures methods on a data set, from the page. */
 export class Measuring {
-  /** `onDone(id)` is called once a run that was watched has ended whole. */
+  /**
+   * `onDone(id)` is called once a run that was watched has ended whole.
+   * @param {(id: string) => void} onDone
+   */
   constructor(onDone) {
     this.onDone = onDone;
     this.model = el("select", { name: "model", on: { change: () => this.#offerDatasets() } });
@@ -32,7 +36,10 @@ export class Measuring {
     this.begin = el("button", { type: "submit", class: "act" }, "Begin the run");
   }
 
-  /** Fill the section; it stays hidden where the server cannot be asked. */
+  /**
+   * Fill the section; it stays hidden where the server cannot be asked.
+   * @returns {Promise<void>}
+   */
   async show() {
     const { models, sets, most, current } = await getJSON("/api/runs");
     this.models = new Map(models.map((model) => [model.name, model]));

@@ -4,22 +4,46 @@ import { say } from "../core/dom.js";
 import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
-/** What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own. */
+/**
+ * @import { Answer, ModelInput, Variant } from "../core/types.js"
+ * @import { Frame, MapWall } from "./types.js"
+ */
+
+/**
+ * What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own.
+ * @param {{wall: MapWall}} options
+ * @param {string | undefined} target
+ * @returns {any}
+ */
 export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
 
-/** What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture. */
+/**
+ * What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
+ * @param {{info: Answer}} subject
+ * @param {string} target
+ * @returns {ModelInput | null}
+ */
 export function readFor({ info }, target) {
   const read = info.prompts?.find((one) => one.prompt === target) ?? info.input;
   return read.tokens ? read : null;
 }
 
-/** The scores of patches, or of those pieces of a text that are words. */
+/**
+ * The scores of patches, or of those pieces of a text that are words.
+ * @param {number[]} scores
+ * @param {ModelInput | null} read
+ * @returns {number[]}
+ */
 export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
 
+/** Maps that are not stored, hung outside the wall. */
 export class Figures {
   #plates = [];
 
-  /** Plates in one group share a scale where the page's scale is shared. */
+  /**
+   * Plates in one group share a scale where the page's scale is shared.
+   * @param {Frame} bench
+   */
   constructor(bench) {
     this.bench = bench;
     bench.view.follow((now, before) => {
@@ -32,6 +56,10 @@ export class Figures {
   /**
    * A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a
    * label shows.
+   * @param {Variant} variant
+   * @param {string} caption
+   * @param {string} [target]
+   * @returns {Plate | WordPlate}
    */
   make(variant, caption, target) {
     const stores = { focus: this.bench.focus, view: this.bench.view, onRead: (text) => say("reading", text) };
@@ -42,7 +70,10 @@ export class Figures {
     return plate;
   }
 
-  /** Show these plates, [plate, map] each, and forget the others. */
+  /**
+   * Show these plates, [plate, map] each, and forget the others.
+   * @param {any[][]} pairs
+   */
   show(pairs) {
     this.#plates = pairs.map(([plate]) => plate);
     for (const [plate, map] of pairs) plate.show(map);
@@ -55,6 +86,7 @@ export class Figures {
     for (const plate of this.#plates) plate.setBase(baseOf(this.bench, plate.map?.target));
   }
 
+  /** Give the plates their colours again. */
   colour() {
     colourAll(this.#plates, this.bench.view.value.scale);
   }

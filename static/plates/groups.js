@@ -2,9 +2,18 @@
 
 import { count, el } from "../core/dom.js";
 
+/**
+ * @import { Store } from "../core/state.js"
+ * @import { Variant, View } from "../core/types.js"
+ */
+
 const BEST = 4; // large plates
 
-/** Plates in the order of the wall, parted: {best, more, classic}. A few plates are all of the first rank. */
+/**
+ * Plates in the order of the wall, parted: {best, more, classic}. A few plates are all of the first rank.
+ * @param {Variant[]} variants
+ * @returns {{best: Variant[], more: Variant[], classic: Variant[]}}
+ */
 export function parted(variants) {
   if (variants.length <= BEST) return { best: variants, more: [], classic: [] };
   const best = variants.filter(({ classic }) => !classic).slice(0, BEST);
@@ -12,11 +21,15 @@ export function parted(variants) {
   return { best, more: rest.filter(({ classic }) => !classic), classic: rest.filter(({ classic }) => classic) };
 }
 
+/** The headings of a wall, and what is folded under them. */
 export class Groups {
   #folding = []; // what is shown or not
   #rest = 0;
 
-  /** Whether the rest is shown stands in the `view`, where it may be folded at all. */
+  /**
+   * Whether the rest is shown stands in the `view`, where it may be folded at all.
+   * @param {Store<View>} view
+   */
   constructor(view) {
     this.view = view;
     this.isFoldable = false;
@@ -40,7 +53,12 @@ export class Groups {
     return !this.isFoldable || this.view.value.more === "shown";
   }
 
-  /** The nodes of a wall with their headings; `nodeOf(variant)` gives that of one method. */
+  /**
+   * The nodes of a wall with their headings; `nodeOf(variant)` gives that of one method.
+   * @param {Variant[]} variants
+   * @param {(variant: Variant) => HTMLElement} nodeOf
+   * @returns {HTMLElement[]}
+   */
   nodes(variants, nodeOf) {
     const { best, more, classic } = parted(variants);
     const mark = (group) => (variant) => {

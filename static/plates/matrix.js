@@ -7,21 +7,35 @@ import { ruleName } from "../core/rules.js";
 import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/label.js";
 import { Wall } from "./plate.js";
 
+/**
+ * @import { MapPlate, ScoreMap, Variant } from "../core/types.js"
+ * @import { PlateStores, WallOptions } from "./types.js"
+ */
+
 const key = (spec, target) => `${spec}\n${target}`;
 const SAME = "The same map for every prompt.";
 
+/** A wall with a row a method and a column a class or prompt. */
 export class Matrix extends Wall {
   targets = [];
   variants = [];
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
-  /** `same` is said of methods whose map does not depend on the column. */
+  /**
+   * `same` is said of methods whose map does not depend on the column.
+   * @param {HTMLElement} root
+   * @param {{same?: string} & WallOptions} options
+   */
   constructor(root, { same = SAME, ...options }) {
     super(root, options);
     this.same = same;
   }
 
-  /** The columns: {label} of each class or prompt, with what the model says of it in `told`. */
+  /**
+   * The columns: {label} of each class or prompt, with what the model says of it in `told`.
+   * @param {{label: string}[]} targets
+   * @param {string[]} [told]
+   */
   setTargets(targets, told) {
     const labels = targets.map((target) => target.label);
     this.told = told;
@@ -29,21 +43,37 @@ export class Matrix extends Wall {
     this.lay();
   }
 
-  /** What the plates of a column are drawn on. */
+  /**
+   * What the plates of a column are drawn on.
+   * @returns {any}
+   */
   baseOf() {
     return this.base;
   }
 
-  /** The stores that the plates of a column share. */
+  /**
+   * The stores that the plates of a column share.
+   * @returns {PlateStores}
+   */
   storesOf() {
     return this.stores;
   }
 
-  /** The plate of a method and a column. */
+  /**
+   * The plate of a method and a column.
+   * @param {string} spec
+   * @param {string} target
+   * @returns {MapPlate | undefined}
+   */
   at(spec, target) {
     return this.plates.get(key(spec, target));
   }
 
+  /**
+   * Have a row for each of these, in this order; see Wall.
+   * @param {Variant[]} variants
+   * @param {boolean} [usual]
+   */
   expect(variants, usual = false) {
     this.variants = variants;
     this.groups.isFoldable = usual;
@@ -51,6 +81,11 @@ export class Matrix extends Wall {
     this.lay();
   }
 
+  /**
+   * Hang a map of explanation `id`.
+   * @param {ScoreMap} map
+   * @param {string} id
+   */
   receive(map, id) {
     const plate = this.at(map.method, map.target);
     if (!plate) return;
@@ -58,12 +93,16 @@ export class Matrix extends Wall {
     this.say(plate.variant);
   }
 
-  /** What is wrong with the maps of a row, once each, under the method's name. */
+  /**
+   * What is wrong with the maps of a row, once each, under the method's name.
+   * @param {Variant} variant
+   */
   say(variant) {
     const maps = this.targets.map((target) => this.at(variant.spec, target)?.map).filter(Boolean);
     this.notes.get(variant.spec).show(warnings(maps));
   }
 
+  /** Lay the rows and columns anew; plates that were there stay. */
   lay() {
     const before = this.plates;
     this.plates = new Map();
@@ -87,7 +126,10 @@ export class Matrix extends Wall {
     this.root.replaceChildren(matrix);
   }
 
-  /** What stands over the columns. */
+  /**
+   * What stands over the columns.
+   * @returns {HTMLElement[]}
+   */
   heads() {
     return this.targets.map((target, i) =>
       el(
@@ -99,6 +141,11 @@ export class Matrix extends Wall {
     );
   }
 
+  /**
+   * The row of a method: its label, and a plate a column.
+   * @param {Variant} variant
+   * @returns {HTMLElement}
+   */
   row(variant) {
     const cells = this.targets.map((target) => this.at(variant.spec, target).node);
     const notes = new Notes(sameNote(variant, this.same));

@@ -7,12 +7,22 @@ import { classOf, spoken } from "../core/targets.js";
 import { Matrix } from "./matrix.js";
 import { colourAll } from "./plate.js";
 
+/**
+ * @import { Registry } from "../core/registry.js"
+ * @import { Base, Focus, Grid, MapPlate, ModelInput, ScoreMap, Started, Unit, Variant } from "../core/types.js"
+ * @import { PlateStores, WallOptions } from "./types.js"
+ */
+
 const ROWS = 3; // classes over a column
 
 /**
  * The patch of one view of a picture that lies where patch `at` of another lies; -1 where that view does not see the
  * place. A view is {input: {width, height, crop}, grid}, as the API gives them: what was cropped and how it was cut may
  * differ.
+ * @param {number} at
+ * @param {{input?: ModelInput, grid?: Grid}} from
+ * @param {{input?: ModelInput, grid?: Grid}} to
+ * @returns {number}
  */
 export function patchAcross(at, from, to) {
   if (at < 0 || !from?.grid || !to?.grid) return -1;
@@ -29,7 +39,13 @@ export function patchAcross(at, from, to) {
   return Math.floor(y * to.grid[0]) * to.grid[1] + Math.floor(x * to.grid[1]);
 }
 
-/** The unit of one cutting of a text that shares most characters with unit `at` of another; -1 where there is none. */
+/**
+ * The unit of one cutting of a text that shares most characters with unit `at` of another; -1 where there is none.
+ * @param {number} at
+ * @param {{units?: Unit[]}} from
+ * @param {{units?: Unit[]}} to
+ * @returns {number}
+ */
 export function unitAcross(at, from, to) {
   const unit = from?.units?.[at];
   if (!unit || !to?.units) return -1;
@@ -38,11 +54,16 @@ export function unitAcross(at, from, to) {
   return shared[best] > 0 ? best : -1;
 }
 
+/** A wall with a row a method and a column for each of two models. */
 export class Pairs extends Matrix {
   sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
   other = new Store({ at: -1, locked: false }); // the focus of the second column
   #linking = false;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WallOptions} options
+   */
   constructor(root, options) {
     super(root, { ...options, same: "The same map for every class." });
     this.#link(this.focus, this.other, 0, 1);
@@ -59,13 +80,24 @@ export class Pairs extends Matrix {
     });
   }
 
-  /** Where the second view has what is in focus in the first, or the other way round. */
+  /**
+   * Where the second view has what is in focus in the first, or the other way round.
+   * @param {number} at
+   * @param {number} from
+   * @param {number} to
+   * @returns {number}
+   */
   across(at, from, to) {
     const [here, there] = [this.sides[from], this.sides[to]];
     return here.units ? unitAcross(at, here, there) : patchAcross(at, here, there);
   }
 
-  /** The two models by name, with the methods of the second. */
+  /**
+   * The two models by name, with the methods of the second.
+   * @param {string} first
+   * @param {string} second
+   * @param {Registry} registry
+   */
   setModels(first, second, registry) {
     if (this.sides[0].name !== first || this.sides[1].name !== second) this.plates = new Map();
     this.sides[0].name = first;
@@ -74,13 +106,22 @@ export class Pairs extends Matrix {
     this.setTargets([{ label: first }, { label: second }], []);
   }
 
-  /** What a model says: `info` as the API tells it when an explanation starts. */
+  /**
+   * What a model says: `info` as the API tells it when an explanation starts.
+   * @param {number} side
+   * @param {Started} info
+   */
   setInfo(side, info) {
     this.sides[side].info = info;
     this.sides[side].input = info.input;
     this.lay();
   }
 
+  /**
+   * What the maps of one model lie on.
+   * @param {number} side
+   * @param {Base | null} base
+   */
   setSideBase(side, base) {
     Object.assign(this.sides[side], { base, units: base?.units });
     if (side === 0) this.base = base;
@@ -89,6 +130,7 @@ export class Pairs extends Matrix {
     this.colour();
   }
 
+  /** @param {Base | null} base */
   setBase(base) {
     this.setSideBase(0, base);
   }
@@ -103,31 +145,54 @@ export class Pairs extends Matrix {
     return this.hung.filter((plate) => plate.target === this.sides[side].name);
   }
 
+  /**
+   * @param {string} [target]
+   * @returns {any}
+   */
   baseOf(target) {
     return this.sides.find((side) => side.name === target)?.base ?? null;
   }
 
+  /**
+   * @param {string} [target]
+   * @returns {PlateStores}
+   */
   storesOf(target) {
     return target === this.sides[1].name ? { ...this.stores, focus: this.other } : this.stores;
   }
 
-  /** The plates of the page's own model, which its status counts. */
+  /**
+   * The plates of the page's own model, which its status counts.
+   * @returns {MapPlate[]}
+   */
   get all() {
     return this.#column(0);
   }
 
+  /** @returns {MapPlate[]} */
   get hung() {
     return [...this.plates.values()];
   }
 
+  /** @returns {MapPlate[]} */
   get tested() {
     return this.hung;
   }
 
+  /**
+   * @param {ScoreMap} map
+   * @param {string} id
+   */
   receive(map, id) {
     this.receiveFor(0, map, id);
   }
 
+  /**
+   * Hang a map of explanation `id` by one of the two models, 0 or 1.
+   * @param {number} side
+   * @param {ScoreMap} map
+   * @param {string} id
+   */
   receiveFor(side, map, id) {
     const { name, grid } = this.sides[side];
     const plate = this.at(map.method, name);
@@ -153,6 +218,10 @@ export class Pairs extends Matrix {
     this.closeSide(0);
   }
 
+  /**
+   * What is still waiting in a column will not come.
+   * @param {number} side
+   */
   closeSide(side) {
     for (const plate of this.#column(side)) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
@@ -162,6 +231,7 @@ export class Pairs extends Matrix {
     for (const side of [0, 1]) colourAll(this.#column(side), this.view.value.scale);
   }
 
+  /** @param {Focus} value */
   mark(value) {
     for (const plate of this.#column(0)) plate.mark(value);
     for (const plate of this.#column(1)) plate.mark(this.other.value);
@@ -172,6 +242,7 @@ export class Pairs extends Matrix {
     if (this.variants.length) super.lay();
   }
 
+  /** @returns {HTMLElement[]} */
   heads() {
     return this.sides.map(({ name, info }, i) => {
       const target = info?.targets[0];
@@ -193,6 +264,10 @@ export class Pairs extends Matrix {
     });
   }
 
+  /**
+   * @param {Variant} variant
+   * @returns {HTMLElement}
+   */
   row(variant) {
     const line = super.row(variant);
     const [, second] = this.sides;

@@ -21,7 +21,16 @@ import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { pictureInWords, tellIn, Told } from "../maps/summary.js";
 import { Groups } from "./groups.js";
 
-/** The name by which a screen reader tells maps apart. */
+/**
+ * @import { Base, Ends, Focus, MapPlate, ScoreMap, Variant, View } from "../core/types.js"
+ * @import { PlateStores, WallOptions } from "./types.js"
+ */
+
+/**
+ * The name by which a screen reader tells maps apart.
+ * @param {{title: string, rule: string | null}} options
+ * @returns {string}
+ */
 export const plateName = ({ title, rule }) =>
   rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title;
 
@@ -30,6 +39,9 @@ const plates = new WeakMap(); // node -> plate
 /**
  * A button that shows a plate at full size, on its map; Enter on the map does the same. `enlarged` is the part that
  * takes the keyboard.
+ * @param {MapPlate} plate
+ * @param {HTMLElement} enlarged
+ * @returns {HTMLButtonElement}
  */
 export function enlarge(plate, enlarged) {
   plates.set(plate.node, plate);
@@ -54,6 +66,9 @@ export class Plate {
   /**
    * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
    * row.
+   * @param {Variant} variant
+   * @param {PlateStores} stores
+   * @param {string | null} [target]
    */
   constructor(variant, stores, target = null) {
     this.variant = variant;
@@ -92,35 +107,54 @@ export class Plate {
     this.show(null);
   }
 
+  /** @returns {ScoreMap | null} */
   get map() {
     return this.face.map;
   }
 
-  /** What the map lies on; null while it is not known. */
+  /**
+   * What the map lies on; null while it is not known.
+   * @returns {OffscreenCanvas | null}
+   */
   get base() {
     return this.face.base;
   }
 
-  /** The values at the two ends of the colours. */
+  /**
+   * The values at the two ends of the colours.
+   * @returns {Ends}
+   */
   get ends() {
     return this.face.ends;
   }
 
-  /** How it is looked at. */
+  /**
+   * How it is looked at.
+   * @returns {View}
+   */
   get look() {
     return this.face.view.value;
   }
 
-  /** What the colours stand for. */
+  /**
+   * What the colours stand for.
+   * @returns {number[]}
+   */
   get values() {
     return this.face.look(this.look)[0].scores;
   }
 
+  /** @param {"waiting" | "stale" | "done" | "missing"} state */
   set state(state) {
     this.node.dataset.state = state;
     this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
   }
 
+  /**
+   * Hang a map of explanation `id`; null takes it away.
+   * @param {ScoreMap | null} map
+   * @param {string} [id]
+   */
   show(map, id) {
     this.face.setMap(map);
     this.told.show(map ? pictureInWords(map) : "");
@@ -132,11 +166,18 @@ export class Plate {
     this.state = map ? "done" : "waiting";
   }
 
-  /** The picture under the map; null while it is not known. */
+  /**
+   * The picture under the map; null while it is not known.
+   * @param {OffscreenCanvas | null} base
+   */
   setBase(base) {
     this.face.setBase(base);
   }
 
+  /**
+   * Draw the map with these ends of the colours.
+   * @param {Ends} ends
+   */
   colour(ends) {
     this.level.mark();
     this.#refine();
@@ -160,6 +201,10 @@ export class Plate {
     colourAll([this], "own");
   }
 
+  /**
+   * Show what is in focus.
+   * @param {Focus} value
+   */
   mark(value) {
     this.face.mark(value);
   }
@@ -168,6 +213,8 @@ export class Plate {
 /**
  * Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same
  * formula, so the same unit).
+ * @param {MapPlate[]} plates
+ * @param {string} scale
  */
 export function colourAll(plates, scale) {
   const shared = new Map();
@@ -184,7 +231,12 @@ export function colourAll(plates, scale) {
   }
 }
 
+/** The plates of a page, a method each. */
 export class Wall {
+  /**
+   * @param {HTMLElement} root
+   * @param {WallOptions} options
+   */
   constructor(
     root,
     { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) },
@@ -203,20 +255,34 @@ export class Wall {
     focus.follow((value) => this.mark(value));
   }
 
+  /**
+   * The plates of the page's own maps, which its status counts.
+   * @returns {MapPlate[]}
+   */
   get all() {
     return [...this.plates.values()];
   }
 
-  /** The plates that lose tokens in the deletion test. */
+  /**
+   * The plates that lose tokens in the deletion test.
+   * @returns {MapPlate[]}
+   */
   get tested() {
     return this.all;
   }
 
-  /** Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps. */
+  /**
+   * Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps.
+   * @returns {MapPlate[]}
+   */
   get hung() {
     return this.all;
   }
 
+  /**
+   * How many maps are there.
+   * @returns {number}
+   */
   get done() {
     return this.all.filter((plate) => plate.node.dataset.state === "done").length;
   }
@@ -224,6 +290,8 @@ export class Wall {
   /**
    * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one
    * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded.
+   * @param {Variant[]} variants
+   * @param {boolean} [usual]
    */
   expect(variants, usual = false) {
     const before = this.plates;
@@ -247,18 +315,31 @@ export class Wall {
     this.mark(this.focus.value);
   }
 
-  /** The picture under every map. */
+  /**
+   * The picture under every map.
+   * @param {Base | null} base
+   */
   setBase(base) {
     this.base = base;
     for (const plate of this.hung) plate.setBase(base);
   }
 
+  /**
+   * Hang a map of explanation `id`, where there is a plate for it.
+   * @param {ScoreMap} map
+   * @param {string} id
+   */
   receive(map, id) {
     const plate = this.plates.get(map.method);
     if (plate) this.take(plate, map, id);
   }
 
-  /** Hang a map on its plate, in its colours. */
+  /**
+   * Hang a map on its plate, in its colours.
+   * @param {MapPlate} plate
+   * @param {ScoreMap} map
+   * @param {string} [id]
+   */
   take(plate, map, id) {
     plate.show(map, id);
     if (this.view.value.scale === "shared") this.colour();
@@ -271,10 +352,15 @@ export class Wall {
     for (const plate of this.hung) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
 
+  /** Give every plate its colours again. */
   colour() {
     colourAll(this.hung, this.view.value.scale);
   }
 
+  /**
+   * Show what is in focus on every plate.
+   * @param {Focus} value
+   */
   mark(value) {
     for (const plate of this.hung) plate.mark(value);
   }

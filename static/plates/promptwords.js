@@ -3,9 +3,19 @@
 import { Matrix } from "./matrix.js";
 import { unitsOf, WordPlate } from "./words.js";
 
+/**
+ * @import { PromptInput, TextBase } from "../core/types.js"
+ * @import { WallOptions } from "./types.js"
+ */
+
+/** A wall with a row a method and a column a prompt, whose words are coloured. */
 export class PromptWords extends Matrix {
   bases = new Map(); // prompt -> {text, units}
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WallOptions} options
+   */
   constructor(root, options) {
     super(root, {
       ...options,
@@ -14,12 +24,20 @@ export class PromptWords extends Matrix {
     });
   }
 
-  /** The prompts as the model read them: [{prompt, text, tokens, words}]. */
+  /**
+   * The prompts as the model read them: [{prompt, text, tokens, words}].
+   * @param {PromptInput[]} prompts
+   * @param {string} grain
+   */
   setPrompts(prompts, grain) {
     this.bases = new Map(prompts.map((one) => [one.prompt, { text: one.text, units: unitsOf(one, grain) }]));
     for (const plate of this.all) plate.setBase(this.baseOf(plate.target));
   }
 
+  /**
+   * @param {string} [target]
+   * @returns {TextBase | null}
+   */
   baseOf(target) {
     return this.bases.get(target) ?? null;
   }

@@ -6,10 +6,19 @@ import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
 import { Matrix } from "./matrix.js";
 import { unitScore } from "./words.js";
 
+/**
+ * @import { MapPlate, ScoreMap, Variant } from "../core/types.js"
+ * @import { WallOptions } from "./types.js"
+ */
+
 const HOW =
   "Maps of signed methods are subtracted as they are. Maps of unsigned ones are first divided by the sum of their absolute values. r is Pearson’s correlation of the two maps.";
 
-/** What a method says of two maps: words where they are the same, and the correlation, always. */
+/**
+ * What a method says of two maps: words where they are the same, and the correlation, always.
+ * @param {number | null} r
+ * @returns {string}
+ */
 export function likeness(r) {
   if (r === null) return "r not defined: a map is the same everywhere";
   const shown = `r\u00a0=\u00a0${r < 0 ? "\u2212" : ""}${Math.abs(r).toFixed(2)}`;
@@ -19,6 +28,10 @@ export function likeness(r) {
 /**
  * What map `a` has more of than map `b`, as a map: see `onOneUnit` for the unit. `content` tells patches and words from
  * other tokens.
+ * @param {ScoreMap} a
+ * @param {ScoreMap} b
+ * @param {boolean[] | null} [content]
+ * @returns {ScoreMap}
  */
 export function difference(a, b, content = null) {
   const [left, right] = [a, b].map((map) => onOneUnit(map.scores, map.signed, content));
@@ -39,12 +52,17 @@ export function difference(a, b, content = null) {
   };
 }
 
+/** A wall with a column a class, and one for the difference of two of them. */
 export class Versus extends Matrix {
   differences = new Map(); // spec -> plate
   badges = new Map(); // spec -> node
   content = null; // which scores stand for patches or words; null: all
   read = "logit"; // the number of each class that is explained
 
+  /**
+   * @param {HTMLElement} root
+   * @param {{same?: string} & WallOptions} options
+   */
   constructor(root, options) {
     super(root, options);
     const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
@@ -62,16 +80,24 @@ export class Versus extends Matrix {
     this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
   }
 
+  /**
+   * Whether there are two columns to subtract.
+   * @returns {boolean}
+   */
   get isPaired() {
     return this.targets.length > 1;
   }
 
-  /** The two columns whose difference is shown, as their places. */
+  /**
+   * The two columns whose difference is shown, as their places.
+   * @returns {number[]}
+   */
   get pair() {
     const [a, b] = (this.view.value.pair || "0-1").split("-").map(Number);
     return a !== b && Math.max(a, b) < this.targets.length ? [a, b] : [0, 1];
   }
 
+  /** @returns {MapPlate[]} */
   get hung() {
     return [...this.all, ...this.differences.values()];
   }
@@ -91,11 +117,16 @@ export class Versus extends Matrix {
     if (this.isPaired) this.root.prepend(this.strip);
   }
 
+  /** @returns {HTMLElement[]} */
   heads() {
     const unit = el("span", { class: "num" }, "what the first has more of");
     return [...super.heads(), ...(this.isPaired ? [el("div", {}, this.head, unit)] : [])];
   }
 
+  /**
+   * @param {Variant} variant
+   * @returns {HTMLElement}
+   */
   row(variant) {
     const line = super.row(variant);
     if (!this.isPaired) return line;
@@ -105,6 +136,7 @@ export class Versus extends Matrix {
     return line;
   }
 
+  /** @param {Variant} variant */
   say(variant) {
     super.say(variant);
     if (!this.isPaired) return;

@@ -19,6 +19,11 @@ import {
 import { textInWords, Told } from "../maps/summary.js";
 import { enlarge, plateName } from "./plate.js";
 
+/**
+ * @import { Ends, Focus, ScoreMap, TextBase, Token, Unit, Variant, View } from "../core/types.js"
+ * @import { PlateStores } from "./types.js"
+ */
+
 const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // as models count: each mark is one too
 const FOLDED = 12; // so many unread words stand there openly
 
@@ -43,7 +48,12 @@ function unread(gap) {
   return [" ", fold, " ", span];
 }
 
-/** The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores. */
+/**
+ * The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores.
+ * @param {{text?: string, tokens?: Token[], words?: Unit[]}} options
+ * @param {string} grain
+ * @returns {Unit[]}
+ */
 export function unitsOf({ text, tokens, words }, grain) {
   if (grain === "words") return words;
   if (grain === "pieces")
@@ -63,7 +73,13 @@ export function unitsOf({ text, tokens, words }, grain) {
   return sentences;
 }
 
-/** A unit's score: the sum of its pieces where scores are signed, else the largest of them. */
+/**
+ * A unit's score: the sum of its pieces where scores are signed, else the largest of them.
+ * @param {number[]} scores
+ * @param {{tokens: number[]}} options
+ * @param {boolean} signed
+ * @returns {number}
+ */
 export const unitScore = (scores, { tokens }, signed) =>
   signed
     ? tokens.reduce((sum, i) => sum + scores[i], 0)
@@ -72,6 +88,9 @@ export const unitScore = (scores, { tokens }, signed) =>
 /**
  * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks
  * against.
+ * @param {HTMLElement} span
+ * @param {number} t
+ * @param {boolean} signed
  */
 export function tint(span, t, signed) {
   const size = Math.abs(t);
@@ -96,10 +115,14 @@ const edges = (windows, side, unit, kind) =>
     span[side] - (side === "end") >= unit.start && span[side] - (side === "end") < unit.end ? [edge(kind, i)] : [],
   );
 
+/** A text coloured by one map, with its label. */
 export class WordPlate {
   /**
    * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
    * row.
+   * @param {Variant} variant
+   * @param {PlateStores} stores
+   * @param {string | null} [target]
    */
   constructor(variant, stores, target = null) {
     this.variant = variant;
@@ -151,11 +174,15 @@ export class WordPlate {
     this.show(null);
   }
 
-  /** How it is looked at. */
+  /**
+   * How it is looked at.
+   * @returns {View}
+   */
   get look() {
     return this.view.value;
   }
 
+  /** @param {"waiting" | "stale" | "done" | "missing"} state */
   set state(state) {
     this.node.dataset.state = state;
     this.node.setAttribute("aria-busy", String(state === "waiting" || state === "stale"));
@@ -164,6 +191,7 @@ export class WordPlate {
   /**
    * The text and how it is cut: {text, units, windows}, `windows` those of a text longer than the model. Null leaves
    * the plate as it is.
+   * @param {TextBase | null} base
    */
   setBase(base) {
     if (!base) return;
@@ -191,6 +219,11 @@ export class WordPlate {
     this.#score();
   }
 
+  /**
+   * Hang a map of explanation `id`; null takes it away.
+   * @param {ScoreMap | null} map
+   * @param {string} [id]
+   */
   show(map, id) {
     this.map = map;
     this.facts.show(map);
@@ -201,6 +234,10 @@ export class WordPlate {
     this.state = map ? "done" : "waiting";
   }
 
+  /**
+   * Colour the words with these ends of the colours.
+   * @param {Ends} ends
+   */
   colour(ends) {
     const { signed } = this.variant;
     this.ends = ends;
@@ -212,6 +249,10 @@ export class WordPlate {
     this.mark(this.focus.value);
   }
 
+  /**
+   * Show what is in focus.
+   * @param {Focus} options
+   */
   mark({ at, locked }) {
     this.spans.forEach((span, i) => {
       span.classList.toggle("on", i === at);

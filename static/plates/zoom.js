@@ -7,6 +7,8 @@ import { cover, paperOf, strike } from "../maps/holes.js";
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixels.js";
 
+/** @import { MapPlate } from "../core/types.js" */
+
 const WIDTH = 1344; // pixels of the canvas
 /** The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node. */
 const shown = (plateOf) =>
@@ -15,7 +17,12 @@ const shown = (plateOf) =>
     .map(plateOf)
     .filter((plate) => plate?.map);
 
-/** Show `plate` at full size until the dialog is closed; `plateOf` gives the plate of a node of the page. */
+/**
+ * Show `plate` at full size until the dialog is closed; `plateOf` gives the plate of a node of the page.
+ * @param {MapPlate} plate
+ * @param {(node: Element) => MapPlate | undefined} plateOf
+ * @returns {Promise<void>}
+ */
 export async function zoom(plate, plateOf) {
   await styled("workbench/zoom.css");
   new Zoom(plate, plateOf);

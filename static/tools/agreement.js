@@ -4,10 +4,19 @@ import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { plateName } from "../plates/plate.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
 const MINUS = "\u2212";
 const MOST = 46; // percent of colour at a correlation of 1: the number on it stays readable
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
+/**
+ * How alike every two methods are.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} report
+ * @returns {Tool}
+ */
 export const open = (root, bench, report) => new Agreement(root, bench, report);
 
 /** A correlation with two digits; words where there is none. */

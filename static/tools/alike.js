@@ -7,8 +7,17 @@ import { spoken } from "../core/targets.js";
 import { seenBase } from "../inputs/specimen.js";
 import { Crossing } from "./crossing.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
 const MOST = 24; // so many earlier ones are offered
 
+/**
+ * What two inputs have in common.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} tell
+ * @returns {Promise<Tool>}
+ */
 export async function open(root, bench, tell) {
   await styled("tools/crossing.css");
   return new Alike(root, bench, tell);

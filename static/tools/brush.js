@@ -7,6 +7,8 @@ import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/face.js";
 import { ChangeTable } from "./change.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const HOW = {
@@ -14,6 +16,13 @@ const HOW = {
   painted: "This model needs all of its patches: hidden ones are painted in the mean colour.",
 };
 
+/**
+ * Patches hidden with a brush.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} report
+ * @returns {Tool}
+ */
 export const open = (root, bench, report) => new Brush(root, bench, report);
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */

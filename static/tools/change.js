@@ -2,6 +2,9 @@
 
 import { answered, el, signedNumber } from "../core/dom.js";
 
+/** @import { Target } from "../core/types.js" */
+
+/** The table of what the model says, before and after. */
 export class ChangeTable {
   constructor() {
     this.rows = el("tbody");
@@ -21,7 +24,11 @@ export class ChangeTable {
     );
   }
 
-  /** `before` and `now` are lists of {label, probability, logit}, the largest first. */
+  /**
+   * `before` and `now` are lists of {label, probability, logit}, the largest first.
+   * @param {Target[]} before
+   * @param {Target[]} now
+   */
   show(before, now) {
     const known = new Map(before.map((one) => [one.label, one]));
     const change = (was, is) =>

@@ -7,6 +7,8 @@ import { Store } from "../core/state.js";
 import { Face, patchName } from "../maps/face.js";
 import { tint } from "../plates/words.js";
 
+/** @import { Interaction, View } from "../core/types.js" */
+
 const NAMED = 3; // so many partners of a part are named in words
 const NOWHERE = { at: -1, locked: false };
 
@@ -104,10 +106,13 @@ class Words {
   }
 }
 
+/** Two inputs whose parts light each other up. */
 export class Crossing {
   /**
    * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
    * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.
+   * @param {Interaction} found
+   * @param {{names: string[], bases: (OffscreenCanvas | null)[], view: Store<View>, hint: string}} options
    */
   constructor(found, { names, bases, view, hint }) {
     const { first, second, pairs } = found;

@@ -5,9 +5,17 @@ import { el, number } from "../core/dom.js";
 import { ranks, spearman } from "../core/stats.js";
 import { columnsOf, followGrain } from "./wordtable.js";
 
+/** @import { Frame, Tool } from "../plates/types.js" */
+
 const SHOWN = 8; // words in the list
 const NAMES = ["first", "second"];
 
+/**
+ * Where two methods disagree.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @returns {Tool}
+ */
 export const open = (root, bench) => new Disagreement(root, bench);
 
 class Disagreement {

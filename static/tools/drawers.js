@@ -3,6 +3,8 @@
 import { el, showProblem, styled } from "../core/dom.js";
 import { tellIn } from "../maps/summary.js";
 
+/** @import { Frame } from "../plates/types.js" */
+
 /**
  * A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished
  * explanation. One with `kinds` is for those pages alone.
@@ -134,6 +136,11 @@ class Drawer {
   }
 }
 
+/**
+ * Put the drawers of a page into `place`.
+ * @param {HTMLElement} place
+ * @param {Frame} bench
+ */
 export const addDrawers = (place, bench) =>
   place.append(
     ...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(bench.kind)).map((one) => new Drawer(one, bench).node),

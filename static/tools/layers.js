@@ -9,12 +9,21 @@ import { patchName, strongest } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
 const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const ABOUT =
   "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
 
+/**
+ * The heads of every block, and what each block adds.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} report
+ * @returns {Promise<Tool>}
+ */
 export async function open(root, bench, report) {
   return new Layers(root, bench, report, (await getJSON("/api/quantities")).quantities);
 }

@@ -6,6 +6,8 @@ import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
 import { contentOf, Figures, readFor } from "../plates/figure.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
   {
@@ -24,6 +26,13 @@ const NUMBERS = [
   },
 ];
 
+/**
+ * A rule put together choice by choice.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} report
+ * @returns {Promise<Tool>}
+ */
 export async function open(root, bench, report) {
   return new Mixer(root, bench, report, await getJSON("/api/rules"));
 }

@@ -3,11 +3,18 @@
 
 import { el } from "../core/dom.js";
 
+/**
+ * @import { Target } from "../core/types.js"
+ * @import { Frame } from "../plates/types.js"
+ */
+
+/** Which prompt wins where, folded. */
 export class Panel {
   #drawing = null;
   #targets = [];
   #base = null;
 
+  /** @param {Frame} bench */
   constructor(bench) {
     const { view } = bench;
     this.bench = bench;
@@ -21,17 +28,25 @@ export class Panel {
     this.node.addEventListener("toggle", () => this.#toggle());
   }
 
-  /** The prompts that are explained. */
+  /**
+   * The prompts that are explained.
+   * @param {Target[]} targets
+   */
   show(targets) {
     this.#targets = targets;
     this.draw();
   }
 
+  /**
+   * The grey picture.
+   * @param {OffscreenCanvas | null} base
+   */
   setBase(base) {
     this.#base = base;
     this.#drawing?.setBase(base);
   }
 
+  /** Draw what there is, where it is open. */
   draw() {
     if (this.node.open && !this.node.hidden) this.#drawing?.draw(this.#targets);
   }

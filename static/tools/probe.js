@@ -4,6 +4,8 @@ import { getJSON, Problem, sendJSON } from "../core/api.js";
 import { answered, el, number, percent, showProblem, signedNumber, staticPath } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 
+/** @import { Frame, Tool } from "../plates/types.js" */
+
 const NAMES = {
   women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"],
   men: ["Peter", "Thomas", "Daniel", "David", "Martin", "Paul"],
@@ -48,6 +50,12 @@ const words = (text) =>
 const shownDifference = ({ probability, logit }) =>
   probability === undefined ? signedNumber(logit) : `${signedNumber(100 * probability, 2)} points`;
 
+/**
+ * The same sentence with one word in several ways.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @returns {Tool}
+ */
 export const open = (root, bench) => new Probe(root, bench);
 
 class Probe {

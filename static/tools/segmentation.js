@@ -10,7 +10,13 @@ import { SANS } from "../export/faces.js";
 import { Face, patchName, shownScore } from "../maps/face.js";
 import { drawnScores } from "../maps/heatmap.js";
 
+/**
+ * @import { Target } from "../core/types.js"
+ * @import { Frame } from "../plates/types.js"
+ */
+
 // The colours of Okabe and Ito (2008), which people who see fewer colours can tell apart, and ink for an eighth prompt.
+/** @type {number[][]} */
 export const COLOURS = [
   [230, 159, 0],
   [86, 180, 233],
@@ -23,11 +29,16 @@ export const COLOURS = [
 ];
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
+/** @type {number} */
 export const NOBODY = -1;
 
 /**
  * Which of several maps is the largest at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of the
  * largest score of all of them: nothing there speaks for any prompt, or too little.
+ * @param {number[]} scores
+ * @param {number} threshold
+ * @param {number} most
+ * @returns {number}
  */
 export function winner(scores, threshold, most) {
   let best = 0;
@@ -35,7 +46,12 @@ export function winner(scores, threshold, most) {
   return scores[best] > Math.max(0, threshold * most) ? best : NOBODY;
 }
 
-/** The winner of every patch: `lists` are the scores of the prompts' maps on one unit. */
+/**
+ * The winner of every patch: `lists` are the scores of the prompts' maps on one unit.
+ * @param {number[][]} lists
+ * @param {number} threshold
+ * @returns {number[]}
+ */
 export function winners(lists, threshold) {
   const most = Math.max(...lists.map((scores) => scores.reduce((a, b) => Math.max(a, b), -Infinity)));
   return lists[0].map((_, i) =>
@@ -121,8 +137,13 @@ class Painting extends Face {
   }
 }
 
+/** The picture painted by the prompts that win its patches. */
 export class Segmentation {
-  /** `root` is where it is drawn; `bench` has the stores, the maps and the methods on show. */
+  /**
+   * `root` is where it is drawn; `bench` has the stores, the maps and the methods on show.
+   * @param {HTMLElement} root
+   * @param {Frame} bench
+   */
   constructor(root, bench) {
     this.bench = bench;
     this.targets = [];
@@ -152,11 +173,18 @@ export class Segmentation {
     });
   }
 
+  /**
+   * The grey picture.
+   * @param {OffscreenCanvas | null} base
+   */
   setBase(base) {
     this.face.setBase(base);
   }
 
-  /** The spec whose maps are compared: the one of the address where it can be, else the usual one. */
+  /**
+   * The spec whose maps are compared: the one of the address where it can be, else the usual one.
+   * @returns {string | undefined}
+   */
   get spec() {
     const able = this.#able().map((variant) => variant.spec);
     const { paint } = this.bench.view.value;
@@ -167,7 +195,10 @@ export class Segmentation {
     return this.bench.hung.map((spec) => this.bench.registry.plate(spec)).filter((variant) => variant?.class_specific);
   }
 
-  /** Draw what is there; `targets` are the prompts, where they are new. */
+  /**
+   * Draw what is there; `targets` are the prompts, where they are new.
+   * @param {Target[]} [targets]
+   */
   draw(targets = this.targets) {
     this.targets = targets;
     this.side.classList.toggle("waiting", !targets.length);

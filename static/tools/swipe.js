@@ -5,12 +5,20 @@ import { Face, patchName, shownScore } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 
+/** @import { Frame, Tool } from "../plates/types.js" */
+
 const WIDTH = 1120; // pixels of the canvas
 const NAMES = ["first", "second"];
 // Changes a second. Two changes are one flash: the fastest is one flash a second, and WCAG 2.3.1 allows three.
 const RATES = { 0.5: "every 2 s", 1: "every second", 2: "twice a second" };
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
+/**
+ * Two maps at the same place.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @returns {Tool}
+ */
 export const open = (root, bench) => new Swipe(root, bench);
 
 /**

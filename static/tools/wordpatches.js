@@ -5,6 +5,15 @@ import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { Crossing } from "./crossing.js";
 
+/** @import { Frame, Report, Tool } from "../plates/types.js" */
+
+/**
+ * The words of a prompt and their patches.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {Report} tell
+ * @returns {Promise<Tool>}
+ */
 export async function open(root, bench, tell) {
   await styled("tools/crossing.css");
   return new WordPatches(root, bench, tell);

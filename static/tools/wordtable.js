@@ -4,7 +4,16 @@ import { limits, place } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { tint, unitScore } from "../plates/words.js";
 
-/** The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}. */
+/**
+ * @import { TextBase } from "../core/types.js"
+ * @import { Frame, MapWall, Tool } from "../plates/types.js"
+ */
+
+/**
+ * The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}.
+ * @param {MapWall} wall
+ * @returns {{key: string, title: string, signed: boolean, values: number[], base: TextBase}[]}
+ */
 export function columnsOf(wall) {
   return wall.all
     .filter((plate) => plate.map && plate.base)
@@ -19,9 +28,20 @@ export function columnsOf(wall) {
 
 const PLACE = "place"; // the order of the text
 
+/**
+ * The words of the text in a table.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @returns {Tool}
+ */
 export const open = (root, bench) => new WordTable(root, bench);
 
-/** Have `update` run when the text is cut in another grain while the drawer of `root` is open. */
+/**
+ * Have `update` run when the text is cut in another grain while the drawer of `root` is open.
+ * @param {HTMLElement} root
+ * @param {Frame} bench
+ * @param {() => void} update
+ */
 export function followGrain(root, bench, update) {
   bench.view.follow((now, before) => now.grain !== before.grain && root.closest("details").open && update());
 }

@@ -24,6 +24,11 @@ import { bringAnswer } from "./narrow.js";
 import { carry, isExample, leave } from "./places.js";
 import { Tools } from "./tools.js";
 
+/**
+ * @import { Wish } from "../core/types.js"
+ * @import { Wall } from "../plates/plate.js"
+ */
+
 const PROMPTS = 3; // with which a picture goes to the Prompt page
 
 const promptFor = ({ label, prompt }) => prompt ?? `a photo of ${/^[aeiou]/i.test(label) ? "an" : "a"} ${label}`;
@@ -33,6 +38,7 @@ const keyOf = (input, id) => input?.sha256 ?? id;
 
 const link = (href, text) => el("a", { href }, text);
 
+/** The frame of a page: its question, its answer and its wall. */
 export class Bench {
   #drawn = Promise.resolve(); // once the input of the explanation is on show
   #taken = null; // the newest question that the server took: the address names it
@@ -50,6 +56,8 @@ export class Bench {
    *           giving(input, model): another input is asked about, by the model of that title;
    *           refused(): what was asked for last is not explained, all stays as it was;
    *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
+   * @param {string} kind
+   * @param {{[step: string]: (...args: any[]) => any}} page
    */
   constructor(kind, page) {
     const asked = readAddress();
@@ -122,12 +130,18 @@ export class Bench {
     addEventListener("popstate", () => this.#go());
   }
 
-  /** The id of the explanation on show. */
+  /**
+   * The id of the explanation on show.
+   * @returns {string | null}
+   */
   get id() {
     return this.shown?.id ?? null;
   }
 
-  /** Fetch what the page needs, then reopen the explanation of the address, or let the page begin with an example. */
+  /**
+   * Fetch what the page needs, then reopen the explanation of the address, or let the page begin with an example.
+   * @returns {Promise<void>}
+   */
   async open() {
     const place = byId("case-problem");
     try {
@@ -251,6 +265,10 @@ export class Bench {
    * {target} or {prompt}, with what is asked of each: {against, read}. `listed` is the name of the model whose classes
    * the targets were picked from: it is asked where the question's own does not know them. Problems are shown at
    * `place`, and then all stays as it was.
+   * @param {{listed?: string | null, input?: Input, model?: string, side?: string, targets?: Wish,
+   *   methods?: string[]}} change
+   * @param {HTMLElement} [place]
+   * @returns {Promise<void>}
    */
   async ask({ listed = null, ...change }, place = byId("case-problem")) {
     const { input, model, side, targets, methods } = { ...this.question, ...change };
@@ -343,7 +361,11 @@ export class Bench {
     location.reload();
   }
 
-  /** Hang on another wall what hangs on this one, the maps too where they are of the same kind. */
+  /**
+   * Hang on another wall what hangs on this one, the maps too where they are of the same kind.
+   * @param {Wall} wall
+   * @param {boolean} [withMaps]
+   */
   hangOn(wall, withMaps = true) {
     const before = this.wall;
     if (wall === before) return;
@@ -354,6 +376,11 @@ export class Bench {
     if (withMaps) for (const map of this.received) wall.receive(map, this.id);
   }
 
+  /**
+   * Show a problem at `place`; what is no Problem of the API is a fault of the page.
+   * @param {unknown} problem
+   * @param {Element} place
+   */
   report(problem, place) {
     if (!(problem instanceof Problem)) console.error(problem);
     showProblem(
@@ -433,7 +460,10 @@ export class Bench {
     showProblem(byId("case-problem"), problem);
   }
 
-  /** Write the state into the address; as a new step of the browser's history where it `isStep`. */
+  /**
+   * Write the state into the address; as a new step of the browser's history where it `isStep`.
+   * @param {boolean} [isStep]
+   */
   write(isStep = false) {
     if (!this.#taken?.id || this.#isLeaving) return;
     const { at, locked } = this.focus.value;

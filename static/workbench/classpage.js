@@ -10,6 +10,12 @@ import { Versus } from "../plates/versus.js";
 import { Bench } from "./bench.js";
 import { Compare } from "./compare.js";
 
+/**
+ * @import { Sample, Started } from "../core/types.js"
+ * @import { Input } from "../inputs/input.js"
+ * @import { PlateMaker } from "../plates/types.js"
+ */
+
 /** What the model says of a class, under its name. */
 const told = ({ logit, probability, against }) =>
   against
@@ -18,6 +24,7 @@ const told = ({ logit, probability, against }) =>
       ? `value ${number(logit)}`
       : `logit ${number(logit)} · ${percent(probability)}`;
 
+/** The page of one input and its classes. */
 export class ClassPage {
   /**
    * kind   "image" or "text"
@@ -26,6 +33,9 @@ export class ClassPage {
    *        openSample(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see Wall; `many`: whether there
    *        may be many classes
+   * @param {"image" | "text"} kind
+   * @param {{[step: string]: (...args: any[]) => any}} page
+   * @param {{baseOf: (id: string, info: Started) => any, makePlate?: PlateMaker, many?: boolean}} more
    */
   constructor(kind, page, { baseOf, makePlate, many = true }) {
     this.bench = new Bench(kind, {
@@ -73,7 +83,10 @@ export class ClassPage {
     this.samples = new Samples(byId("samples"), page.openSample);
   }
 
-  /** The sample that a page begins with. */
+  /**
+   * The sample that a page begins with.
+   * @returns {Sample}
+   */
   get example() {
     const { samples, models, asked } = this.bench;
     return (
@@ -86,6 +99,10 @@ export class ClassPage {
   /**
    * Explain another input for these classes; null: for the model's own top class. `suits` is the name of the model that
    * it was made for, if there is one.
+   * @param {Input} input
+   * @param {string[] | null} labels
+   * @param {string | null} [suits]
+   * @returns {Promise<void>}
    */
   explain(input, labels, suits = null) {
     const { bench } = this;

@@ -9,12 +9,22 @@ import { classOf } from "../core/targets.js";
 import { Pairs } from "../plates/pairs.js";
 import { Job } from "./job.js";
 
+/**
+ * @import { Started } from "../core/types.js"
+ * @import { Wall } from "../plates/plate.js"
+ * @import { Frame, WallOptions } from "../plates/types.js"
+ */
+
 const NONE = "no other model";
 
+/** The choice of another model, and what it answers. */
 export class Compare {
   /**
    * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single`
    * is the wall of one model; `options` are those of a wall.
+   * @param {HTMLElement} root
+   * @param {Frame & {also: object, write: () => void, hangOn: (wall: Wall) => void}} bench
+   * @param {{single: Wall, options: WallOptions, baseOf: (id: string, info: Started) => any}} walls
    */
   constructor(root, bench, { single, options, baseOf }) {
     this.bench = bench;
@@ -46,6 +56,10 @@ export class Compare {
     });
   }
 
+  /**
+   * Whether two models stand side by side.
+   * @returns {boolean}
+   */
   get isOn() {
     return this.name !== null;
   }
@@ -81,7 +95,12 @@ export class Compare {
     this.hint.replaceChildren(...reason);
   }
 
-  /** Get ready to show a stored explanation beside another, which the address names. */
+  /**
+   * Get ready to show a stored explanation beside another, which the address names.
+   * @param {string | null} id
+   * @param {string} first
+   * @returns {Promise<void>}
+   */
   async prepare(id, first) {
     if (!id) return;
     try {
@@ -105,7 +124,10 @@ export class Compare {
     }
   }
 
-  /** The page's own explanation has started: the other model answers the same question. */
+  /**
+   * The page's own explanation has started: the other model answers the same question.
+   * @param {Started} info
+   */
   follow(info) {
     this.info = info;
     this.#enable();
@@ -120,7 +142,10 @@ export class Compare {
     else this.#ask();
   }
 
-  /** The text is cut anew. */
+  /**
+   * The text is cut anew.
+   * @returns {Promise<void>}
+   */
   async cut() {
     const { info } = this.wall.sides[1];
     if (this.isOn && info) this.wall.setSideBase(1, await this.baseOf(this.id, info));

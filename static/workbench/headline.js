@@ -7,6 +7,11 @@ import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
 
 /**
+ * @import { Model, Started } from "../core/types.js"
+ * @import { Frame } from "../plates/types.js"
+ */
+
+/**
  * What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates
  * says it.
  */
@@ -15,9 +20,11 @@ const withheld = ({ abstention, targets }) =>
     judgement ? [judgement.detail] : [],
   );
 
+/** What stands over the plates. */
 export class Headline {
   #page = document.title; // its name
 
+  /** @param {Frame & {told: {model: Model} | undefined}} bench */
   constructor(bench) {
     this.bench = bench;
     const naming = namingField(
@@ -31,7 +38,10 @@ export class Headline {
     byId("question").parentNode.before(this.title);
   }
 
-  /** Another explanation is on show. */
+  /**
+   * Another explanation is on show.
+   * @param {Started} info
+   */
   show(info) {
     const isClip = this.bench.kind === "clip";
     // a new one: the closing mark of the one before would move
@@ -49,7 +59,10 @@ export class Headline {
     byId("overview").replaceChildren();
   }
 
-  /** The sentence over the plates; where methods point is known once all maps are there. */
+  /**
+   * The sentence over the plates; where methods point is known once all maps are there.
+   * @param {boolean} isDone
+   */
   sumUp(isDone) {
     const { subject, received, registry, told } = this.bench;
     const { info } = subject.value;

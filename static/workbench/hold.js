@@ -3,7 +3,12 @@
 const EVENTS = ["pointerdown", "click", "keydown", "change"];
 const LEAVES = ["Tab", "Escape"];
 
-/** Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries. */
+/**
+ * Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries.
+ * @param {HTMLElement} node
+ * @param {() => boolean} held
+ * @param {() => void} tell
+ */
 export function hold(node, held, tell) {
   for (const name of EVENTS) {
     node.addEventListener(

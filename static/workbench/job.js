@@ -4,6 +4,7 @@ import { abandon, createExplanation, explanationPath, follow } from "../core/api
 
 const LAST = ["done", "failed", "cancelled"];
 
+/** The explanation that is followed. */
 export class Job {
   #asked = 0;
   #live = null;
@@ -12,6 +13,7 @@ export class Job {
   /**
    * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
    * lost(problem).
+   * @param {{[event: string]: (data: any, job?: any) => void}} on
    */
   constructor(on) {
     this.on = on;
@@ -21,6 +23,9 @@ export class Job {
    * Ask for an explanation and follow it. `prepare()` resolves to the fields of the form; `job` is what the listeners
    * are given, with the id from then on. Resolves to it once the server took it, or to null when a newer one was asked
    * for in between; rejects with the Problem, and then the one before goes on undisturbed.
+   * @param {() => any} prepare
+   * @param {{[name: string]: any}} [job]
+   * @returns {Promise<any>}
    */
   async start(prepare, job = {}) {
     const ticket = ++this.#asked;
@@ -43,7 +48,10 @@ export class Job {
     }
   }
 
-  /** Follow an explanation from its beginning; `job` is {id, state?}. */
+  /**
+   * Follow an explanation from its beginning; `job` is {id, state?}.
+   * @param {{[name: string]: any}} job
+   */
   follow(job) {
     this.#leave();
     const live = { job };

@@ -4,10 +4,20 @@ import { explanationPath, Problem, sendJSON } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { most } from "../core/limits.js";
 
-/** Give explanation `id` this title, or take it away where it is blank; resolves to the title, or null. */
+/**
+ * Give explanation `id` this title, or take it away where it is blank; resolves to the title, or null.
+ * @param {string} id
+ * @param {string} title
+ * @returns {Promise<string | null>}
+ */
 export const rename = async (id, title) => (await sendJSON(explanationPath(id), { title }, undefined, "PATCH")).title;
 
-/** A button that opens a field for the title; `now()` gives {id, title}, `onNamed(title)` is told the new one. */
+/**
+ * A button that opens a field for the title; `now()` gives {id, title}, `onNamed(title)` is told the new one.
+ * @param {() => {id: string, title?: string}} now
+ * @param {(title: string | null, id: string) => void} onNamed
+ * @returns {{button: HTMLButtonElement, form: HTMLFormElement}}
+ */
 export function namingField(now, onNamed) {
   const field = el("input", {
     type: "text",

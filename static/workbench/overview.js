@@ -6,6 +6,8 @@ import { classOf, spoken } from "../core/targets.js";
 import { NINTHS } from "../maps/summary.js";
 import { unitScore } from "../plates/words.js";
 
+/** @import { Abstention, Grid, ModelInput, PromptInput, ScoreMap, Target } from "../core/types.js" */
+
 const SURE = 0.9;
 const LIKELY = 0.6;
 const TOP = 0.1; // the share of a picture's patches, and of a text's words, that a method points at
@@ -23,7 +25,12 @@ function list(names, most) {
   return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}` : shown.join("");
 }
 
-/** What is asked, before the answer in quotation marks; of prompts that are not in the picture nothing was found. */
+/**
+ * What is asked, before the answer in quotation marks; of prompts that are not in the picture nothing was found.
+ * @param {{abstention?: Abstention, prompts?: PromptInput[], targets: Target[]}} options
+ * @param {boolean} isClip
+ * @returns {string}
+ */
 export function askingLine({ abstention, prompts, targets }, isClip) {
   if (!isClip) return abstention ? "What made it guess" : "What made it say";
   if (prompts) return "Which words counted in";
@@ -33,6 +40,9 @@ export function askingLine({ abstention, prompts, targets }, isClip) {
 /**
  * What the model says and how sure it is. The first argument is {top, targets, abstention?, output} as the API gives
  * it, as `details` of the model are.
+ * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} options
+ * @param {{[name: string]: any}} [details]
+ * @returns {string}
  */
 export function answerLine({ top = [], targets, abstention, output }, details = {}) {
   if (targets[0]?.prompt !== undefined && targets[0]?.prompt !== null) return promptLine(targets, details);
@@ -67,6 +77,9 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
 /**
  * The cosine of picture and prompt: as the server gives it, else the logit over the scale of the model; null where that
  * is not known.
+ * @param {Target} target
+ * @param {{logit_scale?: number, logit_bias?: number}} [options]
+ * @returns {number | null}
  */
 export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
   target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
@@ -91,7 +104,11 @@ function promptLine(targets, details) {
     .join(" ");
 }
 
-/** The target whose maps the sentence is about: of prompts the one that fits best, else the first. */
+/**
+ * The target whose maps the sentence is about: of prompts the one that fits best, else the first.
+ * @param {Target[]} targets
+ * @returns {Target}
+ */
 export const mainTarget = (targets) =>
   targets[0]?.prompt ? [...targets].sort((a, b) => b.probability - a.probability)[0] : targets[0];
 
@@ -119,6 +136,9 @@ function widened(patches, [rows, columns]) {
  * What at least half of the methods point at, and who does and does not. `pointed` is [name, places] of each method,
  * `reach(places)` the places that are near enough. Gives {places, agreeing, others}; no places where they agree on
  * none.
+ * @param {[string, number[]][]} pointed
+ * @param {(places: number[]) => Set<number>} [reach]
+ * @returns {{places: number[], agreeing: string[], others: string[]}}
  */
 export function agreement(pointed, reach = (places) => new Set(places)) {
   const votes = new Map();
@@ -134,7 +154,12 @@ export function agreement(pointed, reach = (places) => new Set(places)) {
   };
 }
 
-/** Where a set of patches lies, in words; null where it is all over the picture. */
+/**
+ * Where a set of patches lies, in words; null where it is all over the picture.
+ * @param {number[]} patches
+ * @param {Grid} grid
+ * @returns {string | null}
+ */
 export function whereabouts(patches, [rows, columns]) {
   if (patches.length > WIDE * rows * columns) return null;
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -148,6 +173,9 @@ const flat = ({ scores }) => scores.every((score) => score === scores[0]);
 /**
  * Where most methods point. `maps` are of one target, [{title, map}] with the map as the API gives it; `input` what the
  * model read.
+ * @param {{title: string, map: ScoreMap}[]} maps
+ * @param {ModelInput} input
+ * @returns {string}
  */
 export function pointLine(maps, input) {
   const able = maps.filter(({ map }) => !flat(map));

@@ -25,7 +25,12 @@ function keep(state) {
   showLinks(state);
 }
 
-/** A page stands at this address, with the picture of this key. */
+/**
+ * A page stands at this address, with the picture of this key.
+ * @param {string} path
+ * @param {string} search
+ * @param {string} picture
+ */
 export function leave(path, search, picture) {
   const state = read();
   keep({ ...state, places: { ...state.places, [path]: { search, picture } } });
@@ -34,6 +39,8 @@ export function leave(path, search, picture) {
 /**
  * A picture is on show: {key, id of an explanation of it, prompts to begin with on the Prompt page}. One that the
  * person gave (`isOwn`) goes along to the other page; the example that a page begins with does not.
+ * @param {{key: string, id: string, prompts: string[]}} picture
+ * @param {boolean} isOwn
  */
 export function carry(picture, isOwn) {
   const state = read();
@@ -42,10 +49,17 @@ export function carry(picture, isOwn) {
   else if (!examples.includes(picture.key)) keep({ ...state, examples: [...examples, picture.key] });
 }
 
-/** Whether this picture was only ever the example of a page. */
+/**
+ * Whether this picture was only ever the example of a page.
+ * @param {string} key
+ * @returns {boolean}
+ */
 export const isExample = (key) => read().examples.includes(key);
 
-/** An explanation was deleted: no link leads there. */
+/**
+ * An explanation was deleted: no link leads there.
+ * @param {string} id
+ */
 export function forget(id) {
   const state = read();
   const places = Object.fromEntries(

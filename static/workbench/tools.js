@@ -5,11 +5,16 @@ import { Store } from "../core/state.js";
 
 const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
 
+/** What is open on a page, and how it stands. */
 export class Tools {
   #asked = new Map();
   #stores = new Map();
 
-  /** `onChange()` is called when any of them changes. */
+  /**
+   * `onChange()` is called when any of them changes.
+   * @param {() => void} onChange
+   * @param {string} [search]
+   */
   constructor(onChange, search = location.search) {
     this.onChange = onChange;
     const ask = (tool, part) => this.#asked.set(tool, { ...this.#asked.get(tool), ...part });
@@ -24,6 +29,8 @@ export class Tools {
   /**
    * The store of a tool: {open: true} where it is open, and texts by name; what is as the tool begins is undefined. It
    * holds at first what the address says, which may be nothing that the tool knows.
+   * @param {string} tool
+   * @returns {Store<{[name: string]: any}>}
    */
   of(tool) {
     if (!this.#stores.has(tool)) {
@@ -34,7 +41,10 @@ export class Tools {
     return this.#stores.get(tool);
   }
 
-  /** What stands in the address for those that are open, [name, value] each. */
+  /**
+   * What stands in the address for those that are open, [name, value] each.
+   * @returns {string[][]}
+   */
   get entries() {
     const open = [...this.#stores].filter(([, { value }]) => value.open);
     const parts = ([tool, { value }]) =>

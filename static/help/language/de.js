@@ -1,5 +1,6 @@
 // Die Worte der Führung auf Deutsch.
 
+/** @type {{[key: string]: string}} */
 export default {
   "offer.title": "Sind Sie zum ersten Mal hier?",
   "offer.text": "Fünf Schritte zeigen, was auf dieser Seite ist. Sie finden sie oben unter ? wieder.",

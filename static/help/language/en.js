@@ -1,6 +1,7 @@
 // The words of the guided visit in English. A translation is a file beside this one, with the same keys, named in
 // ../language.js.
 
+/** @type {{[key: string]: string}} */
 export default {
   "offer.title": "Is this your first visit?",
   "offer.text": "Five steps show what is on this page. You find them again under ? at the top.",

@@ -1,0 +1,79 @@
+// The frame of a page as plates, the dock and the tools see it. Types alone: no page loads this.
+
+/**
+ * @import { Registry } from "../core/registry.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Explanation, Focus, MapPlate, Model, ScoreMap, Started } from "../core/types.js"
+ * @import { Subject, Variant, View, Wish } from "../core/types.js"
+ * @import { Input } from "../inputs/input.js"
+ */
+
+/**
+ * The wall on which plates hang.
+ * @typedef {object} MapWall
+ * @property {HTMLElement} root
+ * @property {any} base what maps lie on
+ * @property {MapPlate[]} all the plates of maps
+ * @property {MapPlate[]} tested those that lose tokens in the deletion test
+ * @property {MapPlate[]} hung all, those that are computed from several maps too
+ * @property {(target: string) => any} [baseOf] what the maps of a column lie on
+ */
+
+/**
+ * The models of a page.
+ * @typedef {object} Models
+ * @property {Model[]} models
+ * @property {Model | null} current the one that answers
+ * @property {(name: string) => string} shownName
+ * @property {(stored: Explanation) => {kind: string, path: string, name: string}} pageOf
+ */
+
+/**
+ * What the frame of Image, Prompt and Text offers to plates, the dock and the tools.
+ * @typedef {object} Frame
+ * @property {string} kind "image", "clip" or "text"
+ * @property {string | null} id of the explanation on show
+ * @property {{id: string | null}} asked what the address asked for
+ * @property {string} side whose tokens get the scores, "image" or "text"
+ * @property {string[]} hung specs on the wall
+ * @property {ScoreMap[]} received
+ * @property {MapWall} wall
+ * @property {Registry} registry
+ * @property {{input: Input | null}} question the newest one
+ * @property {Store<View>} view
+ * @property {Store<Focus>} focus
+ * @property {Store<Subject>} subject the explanation on show
+ * @property {Store<Subject>} rival that of another model beside it
+ * @property {Store<{first: string, gone: number}>} cut what the dock takes away
+ * @property {{of: (tool: string) => Store<{[name: string]: any}>}} tools
+ * @property {Models} models
+ * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask
+ * @property {(problem: unknown, place: Element) => void} report
+ */
+
+/**
+ * The stores that plates share, and who is told what the keyboard reached.
+ * @typedef {{focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void, width?: number}} PlateStores
+ */
+
+/**
+ * Makes a plate; with `target` it is one of a row of maps of the same method.
+ * @typedef {(variant: Variant, stores: PlateStores, target?: string) => any} PlateMaker
+ */
+
+/**
+ * What a wall is made of.
+ * @typedef {PlateStores & {makePlate?: PlateMaker}} WallOptions
+ */
+
+/**
+ * A tool that is open: `show` is called for every finished explanation.
+ * @typedef {{show: (subject: {id: string, model: string, info: Started}) => void | Promise<void>}} Tool
+ */
+
+/**
+ * Shows the problem of a tool; null clears it.
+ * @typedef {(problem: unknown) => void} Report
+ */
+
+export {};
