@@ -173,6 +173,69 @@ def test_lines_of_scripts_are_short() -> None:
     assert not wide
 
 
+EXPORT = re.compile(r"^export (?:default )?(?:async )?(?:(class|function\*?) (\w+)|const (\w+) = (?:async )?(?=\(|\w+ =>))", re.MULTILINE)
+METHOD = re.compile(r"^  (?:static )?(?:async )?(?:[gs]et )?(\w+)\([^\n]*(?:\) |\($|\{$)", re.MULTILINE)
+KEYWORDS = {"if", "for", "while", "switch", "return"}
+
+
+def block_before(script: str, start: int) -> str:
+    """The JSDoc block that ends on the line above ``start``; empty where there is none."""
+    above = script[:start].rstrip(" ")
+    return above[above.rindex("/**") :] if above.endswith("*/\n") and "/**" in above else ""
+
+
+def parameters(script: str, start: int) -> list[str]:
+    """The parameters in the parentheses that open at or after ``start``, as they are written, or the single bare one of an arrow."""
+    if bare := re.match(r"\w+(?= =>)", script[start:]):
+        return [bare.group()]
+    at = first = script.index("(", start) + 1
+    depth, names, quote = 1, [], ""
+    while depth:
+        sign = script[at]
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'`":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        if (sign == "," and depth == 1 and not quote) or not depth:
+            names.append(script[first:at])
+            first = at + 1
+        at += 1
+    return [name.strip() for name in names if name.strip()]
+
+
+def lacking(block: str, given: list[str]) -> bool:
+    """Whether a block has no ``@param`` with a type for some parameter; one that is taken apart may have any name there."""
+    named = re.findall(r"@param \{.+?\}\s+(?:\* )?\[?(\w+)\]?\s*(?:\*/)?$", block, re.MULTILINE | re.DOTALL)
+    plain = [re.match(r"(?:\.\.\.)?(\w+)", name) for name in given]
+    return len(named) != len(given) or any(match and match.group(1) != name for match, name in zip(plain, named, strict=True))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.relative_to(STATIC).as_posix())
+def test_exports_of_scripts_say_their_types(script: Path) -> None:
+    """Every exported function and class has a JSDoc block, and each parameter of these functions, and of methods, a type."""
+    text, wrong = SCRIPTS[script], []
+    for export in EXPORT.finditer(text):
+        kind, name = export[1], export[2] or export[3]
+        block = block_before(text, export.start())
+        if not block or (kind != "class" and lacking(block, parameters(text, export.end()))):
+            wrong.append(name)
+        if kind != "class":
+            continue
+        body = text[export.end() : text.index("\n}\n", export.end())]
+        wrong += [
+            f"{name}.{method[1]}"
+            for method in METHOD.finditer(body)
+            if method[1] not in KEYWORDS
+            and (given := parameters(body, method.start(1)))
+            and lacking(block_before(body, method.start()), given)
+        ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("package", ["explainers", "server"])
 def test_names_say_what_things_are(package: str) -> None:
     """A variable, parameter or function is called method, target, entry, ...: not by a word that fits anything."""
