@@ -2,7 +2,7 @@
 // type-ahead over all labels, why it was not another one, and which number of a class is explained.
 
 import { more } from "../core/controls.js";
-import { answered, el } from "../core/dom.js";
+import { answered, el, whole } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
@@ -131,7 +131,7 @@ export class Classes {
     this.groupOf = new Map(classes.map(({ label, group }) => [label, group]));
     this.other.node.hidden = labels.length <= 2;
     this.whyNot.setClasses(classes);
-    this.other.input.placeholder = `type to find one of ${labels.length.toLocaleString("en")}`;
+    this.other.input.placeholder = `type to find one of ${whole(labels.length)}`;
   }
 
   #row(answer, pressed) {

@@ -1,7 +1,7 @@
 // Which model answers, and why that one, beside the input.
 
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
-import { byId, el, showProblem } from "../core/dom.js";
+import { byId, el, showProblem, whole } from "../core/dom.js";
 
 /** @import { Model, ModelInput, Target } from "../core/types.js" */
 
@@ -23,9 +23,7 @@ const facts = ({ details = {}, device }) =>
 /** What a model knows, in words, from the names of its classes. */
 function knows(labels) {
   if (!labels.length) return "any words will do";
-  return labels.length <= 3
-    ? `it says ${labels.join(" or ")}`
-    : `it knows ${labels.length.toLocaleString("en")} things`;
+  return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 
 /** The models of a page, and which of them answers. */

@@ -2,7 +2,7 @@
 // by search.
 
 import { sheet } from "../core/menu.js";
-import { answered, byId, el } from "../core/dom.js";
+import { answered, byId, el, whole } from "../core/dom.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
 import { typeAhead } from "./typeahead.js";
@@ -50,7 +50,7 @@ export class WhyNot {
   setClasses(classes) {
     this.#classes = classes;
     this.node.hidden = classes.length < 2;
-    this.field.input.placeholder = `one of ${classes.length.toLocaleString("en")} classes`;
+    this.field.input.placeholder = `one of ${whole(classes.length)} classes`;
     this.field.input.hidden = this.field.label.hidden = classes.length <= FEW && !groupsOf(classes).size;
   }
 

@@ -53,6 +53,13 @@ export function number(value, digits = 3) {
 }
 
 /**
+ * A whole number that is not negative, with commas: "1,000". `toLocaleString` would first load tables of languages.
+ * @param {number} n
+ * @returns {string}
+ */
+export const whole = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
+
+/**
  * @param {number} value
  * @param {number} [digits]
  * @returns {string}

@@ -1,7 +1,7 @@
 // The figure under the plates: the model's answer as tokens are taken away, one line a method, and the methods ranked
 // against the random baseline.
 
-import { el, number, percent } from "../core/dom.js";
+import { el, number, percent, whole } from "../core/dom.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -257,7 +257,7 @@ export class Curves {
   progress(progress, things) {
     this.bar.hidden = !progress;
     if (!progress) return "";
-    const [asked, total] = [progress.asked, progress.total].map((n) => n.toLocaleString("en"));
+    const [asked, total] = [progress.asked, progress.total].map(whole);
     const told = `asked ${asked} of ${total} ${things}`;
     const [text, done] = this.bar.children;
     text.textContent = told;

@@ -19,10 +19,9 @@ export function greyBase(image, width, height) {
   context.imageSmoothingQuality = "high";
   context.drawImage(image, 0, 0, width, height);
   const pixels = context.getImageData(0, 0, width, height);
-  for (let i = 0; i < pixels.data.length; i += 4) {
-    const [red, green, blue] = pixels.data.subarray(i, i + 3);
-    const grey = 46 + 0.74 * (0.2126 * red + 0.7152 * green + 0.0722 * blue);
-    pixels.data.fill(grey, i, i + 3);
+  const { data } = pixels;
+  for (let i = 0; i < data.length; i += 4) {
+    data[i] = data[i + 1] = data[i + 2] = 46 + 0.74 * (0.2126 * data[i] + 0.7152 * data[i + 1] + 0.0722 * data[i + 2]);
   }
   context.putImageData(pixels, 0, 0);
   return canvas;
@@ -42,18 +41,33 @@ const KERNELS = {
   ],
 };
 
-/**
- * Put `fine` values in place of each along one axis; `at(k)` reads the values along it. What no neighbour has is never
- * made up.
- */
-function refine(count, fine, kernel, at, put) {
+/** For each of the `fine` places in each of `count` along one axis: which four values are near, and their weights. */
+function stencil(count, fine, kernel) {
+  const near = [];
+  const weights = [];
   for (let i = 0; i < count * fine; i++) {
     const place = (i + 0.5) / fine - 0.5;
     const first = Math.floor(place);
-    const weights = kernel(place - first);
-    const near = weights.map((_, k) => at(Math.min(count - 1, Math.max(0, first - 1 + k))));
-    const value = near.reduce((sum, one, k) => sum + one * weights[k], 0);
-    put(i, Math.min(Math.max(...near), Math.max(Math.min(...near), value)));
+    weights.push(...kernel(place - first));
+    for (let k = -1; k < 3; k++) near.push(Math.min(count - 1, Math.max(0, first + k)));
+  }
+  return { near, weights };
+}
+
+/**
+ * Put a value at each place of a stencil along one axis: from `from` in `values` to `to` in `put`, `step` apart. What
+ * no neighbour has is never made up.
+ */
+function refine(values, from, put, to, step, { near, weights }) {
+  for (let i = 0; i < near.length; i += 4) {
+    let [value, least, most] = [0, Infinity, -Infinity];
+    for (let k = i; k < i + 4; k++) {
+      const score = values[from + near[k] * step];
+      value += score * weights[k];
+      if (score < least) least = score;
+      if (score > most) most = score;
+    }
+    put[to + (i / 4) * step] = Math.min(most, Math.max(least, value));
   }
 }
 
@@ -61,25 +75,13 @@ function refine(count, fine, kernel, at, put) {
  * Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge.
  */
 function refined(scores, [rows, columns], fine, kernel) {
-  const wide = new Float64Array(rows * columns * fine);
-  const whole = new Float64Array(rows * fine * columns * fine);
   const width = columns * fine;
-  for (let row = 0; row < rows; row++)
-    refine(
-      columns,
-      fine,
-      kernel,
-      (k) => scores[row * columns + k],
-      (i, value) => (wide[row * width + i] = value),
-    );
-  for (let column = 0; column < width; column++)
-    refine(
-      rows,
-      fine,
-      kernel,
-      (k) => wide[k * width + column],
-      (i, value) => (whole[i * width + column] = value),
-    );
+  const wide = new Float64Array(rows * width);
+  const whole = new Float64Array(rows * fine * width);
+  const across = stencil(columns, fine, kernel);
+  const down = stencil(rows, fine, kernel);
+  for (let row = 0; row < rows; row++) refine(scores, row * columns, wide, row * width, 1, across);
+  for (let column = 0; column < width; column++) refine(wide, column, whole, column, width, down);
   return whole;
 }
 
@@ -121,10 +123,9 @@ export function paint(canvas, base, map, ends, view) {
   const width = columns * fine;
   const layer = new OffscreenCanvas(width, height);
   const pixels = new ImageData(width, height);
-  for (let i = 0; i < scores.length; i++) {
-    const from = entry(place(scores[i], ends, map.signed), map.signed);
-    pixels.data.set(colours.subarray(from, from + 4), 4 * i);
-  }
+  const inks = new Uint32Array(colours.buffer); // the four bytes of a colour at once
+  const painted = new Uint32Array(pixels.data.buffer);
+  for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, map.signed), map.signed) / 4];
   layer.getContext("2d").putImageData(pixels, 0, 0);
   context.globalAlpha = view.opacity / 100;
   context.imageSmoothingEnabled = fine > 1;
