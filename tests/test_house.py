@@ -209,7 +209,7 @@ def parameters(script: str, start: int) -> list[str]:
 
 def lacking(block: str, given: list[str]) -> bool:
     """Whether a block has no ``@param`` with a type for some parameter; one that is taken apart may have any name there."""
-    named = re.findall(r"@param \{.+?\}\s+(?:\* )?\[?(\w+)\]?\s*(?:\*/)?$", block, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"@param \{.+?\}\s+(?:\* )?\[?(\w+)\]?(?: [^\n]*)?$", block, re.MULTILINE | re.DOTALL)
     plain = [re.match(r"(?:\.\.\.)?(\w+)", name) for name in given]
     return len(named) != len(given) or any(match and match.group(1) != name for match, name in zip(plain, named, strict=True))
 

@@ -111,6 +111,18 @@ export const seconds = (s) =>
 export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
 
 /**
+ * Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there.
+ * @param {HTMLSelectElement} select
+ * @param {string[][]} options
+ * @param {...(string | undefined)} others
+ */
+export function refill(select, options, ...others) {
+  const wanted = [select.value, ...others].find((value) => options.some(([name]) => name === value));
+  select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+  if (wanted !== undefined) select.value = wanted;
+}
+
+/**
  * Say something in a live region, once.
  * @param {string} id
  * @param {string} text

@@ -3,8 +3,9 @@
 
 import { number, percent } from "../core/dom.js";
 import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curves.js";
-import { GAP, heading, INK, line, MARGIN, paragraph, round, RULE, sheet, SOFT, tag } from "./drawing.js";
 import { loaded, MONO, SERIF } from "./faces.js";
+import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
+import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 
 /** @import { DeletionTest, Explanation } from "../core/types.js" */
 

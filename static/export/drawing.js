@@ -3,130 +3,21 @@
 
 import { explanationPath, getBlob } from "../core/api.js";
 import { chosen, colourAt, coloursOf, place, ramp } from "../core/colour.js";
-import { el, number, percent } from "../core/dom.js";
+import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
-import { spoken } from "../core/targets.js";
 import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf } from "../maps/label.js";
-import { dataURL, embedded, loaded, MONO, SANS, SERIF } from "./faces.js";
+import { dataURL, loaded, MONO, SERIF } from "./faces.js";
+import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
+import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 
 /** @import { Explanation, MapPlate, View } from "../core/types.js" */
 
-/** @type {string[]} */
-export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
-/** @type {number[]} */
-export const [MARGIN, GAP] = [28, 22];
 const LINE = 27;
-const NARROW = 760; // a figure that has no room for long lines
 const WIDTH = { picture: 220, alone: 448, text: 440 };
 const MIX = 0.48; // of a word's ground at full score, as on the page
-const SHARP = 2; // pixels of a picture a unit of the figure
-const MOST = 60_000_000; // pixels of a PNG
 
-const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-/**
- * An element of SVG as markup.
- * @param {string} name
- * @param {{[name: string]: any}} attributes
- * @param {string} [inner]
- * @returns {string}
- */
-export const tag = (name, attributes, inner = "") =>
-  `<${name} ${Object.entries(attributes)
-    .map(([key, value]) => `${key}="${escaped(value)}"`)
-    .join(" ")}>${inner}</${name}>`;
-/**
- * A number with two decimals.
- * @param {number} value
- * @returns {number}
- */
-export const round = (value) => Math.round(100 * value) / 100;
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
-
-const ruler = el("canvas").getContext("2d");
-const widthOf = (text, font) => ((ruler.font = font), ruler.measureText(text).width);
-
-/** The beginning of a word that fits into `most`; at least a letter. */
-function fitting(word, font, most) {
-  let end = word.length;
-  while (end > 1 && widthOf(word.slice(0, end), font) > most) end--;
-  return word.slice(0, end);
-}
-
-/** A text in lines no wider than `most`, parted between words; a word that is wider is parted where the line ends. */
-function wrapped(text, font, most) {
-  const lines = [""];
-  for (const word of String(text).split(/(?<= )/)) {
-    const tried = lines.at(-1) + word;
-    if (widthOf(tried.trimEnd(), font) <= most) {
-      lines[lines.length - 1] = tried;
-      continue;
-    }
-    let rest = word;
-    if (lines.at(-1)) lines.push("");
-    while (widthOf(rest.trimEnd(), font) > most && rest.length > 1) {
-      lines[lines.length - 1] = fitting(rest, font, most);
-      rest = rest.slice(lines.at(-1).length);
-      lines.push("");
-    }
-    lines[lines.length - 1] = rest;
-  }
-  return lines;
-}
-
-/**
- * A text that begins at a baseline, in as many lines as it needs where it may be `most` wide: {markup, more}, `more`
- * the room of all lines but the first.
- * @param {number} x
- * @param {number} y
- * @param {string} text
- * @param {{[name: string]: any}} [style]
- * @returns {{markup: string, more: number}}
- */
-export function paragraph(x, y, text, { size = 12, family = SANS, fill = INK, most = Infinity, ...style } = {}) {
-  const font = `${style["font-style"] ?? ""} ${style["font-weight"] ?? ""} ${size}px ${family}`;
-  const lines = wrapped(text, font, most);
-  const leading = Math.round(1.3 * size);
-  const inner =
-    lines.length > 1
-      ? lines.map((part, i) => tag("tspan", { x: round(x), y: round(y + i * leading) }, escaped(part))).join("")
-      : escaped(text);
-  return {
-    markup: tag(
-      "text",
-      { x: round(x), y: round(y), "font-size": size, "font-family": family, fill, "xml:space": "preserve", ...style },
-      inner,
-    ),
-    more: (lines.length - 1) * leading,
-  };
-}
-
-/**
- * A text in one line.
- * @param {number} x
- * @param {number} y
- * @param {string} text
- * @param {{[name: string]: any}} style
- * @returns {string}
- */
-export const line = (x, y, text, style) => paragraph(x, y, text, style).markup;
-
-/**
- * Paragraphs below each other from `y` on, `width` wide, each [step, text, style]: {markup, y}, the last baseline.
- * @param {number} x
- * @param {number} y
- * @param {number} width
- * @param {any[][]} paragraphs
- * @returns {{markup: string, y: number}}
- */
-export function below(x, y, width, paragraphs) {
-  const parts = paragraphs.map(([step, text, style]) => {
-    const { markup, more } = paragraph(x, (y += step), text, { most: width, ...style });
-    y += more;
-    return markup;
-  });
-  return { markup: parts.join(""), y };
-}
 
 const image = (href, width, height, more = {}) =>
   tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
@@ -372,46 +263,6 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
-
-/**
- * The lines over a figure `width` wide, about one or several explanations: {markup, height}. `choices` says how it is
- * drawn, `more` is a line of its own.
- * @param {Explanation[]} explanations
- * @param {string} choices
- * @param {number} width
- * @param {string} [more]
- * @returns {{markup: string, height: number}}
- */
-export function heading(explanations, choices, width, more = "") {
-  const about = (target) =>
-    `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
-  const [{ created, versions }] = explanations;
-  const digests = explanations.map((one) => one.weights_digest.slice(0, 12)).join(", ");
-  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
-  const how = `Vitrine ${versions.vitrine} · ${choices}`;
-  const asked = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
-  const fine = { size: 11, family: MONO, fill: SOFT };
-  const titles = [...new Set(explanations.map(({ title }) => title).filter(Boolean))];
-  const paragraphs = [
-    ...(titles.length ? [[20, titles.join(" · "), { size: 15, family: SERIF }]] : []),
-    [26, `“${asked.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
-    ...explanations.map(({ model, targets }, i) => [
-      i ? 18 : 24,
-      `${model} · ${targets.map(about).join(" · ")}`,
-      { size: 13 },
-    ]),
-    ...(width < NARROW
-      ? [
-          [18, made, fine],
-          [16, how, fine],
-        ]
-      : [[18, `${made} · ${how}`, fine]]),
-    ...(more ? [[19, more, { size: 13 }]] : []),
-  ];
-  const { markup, y } = below(MARGIN, MARGIN, width - 2 * MARGIN, paragraphs);
-  return { markup, height: y };
-}
-
 /** What the dock has taken away from the plates; empty where it is nothing. */
 function takenAway(plates, explanations) {
   const cuts = explanations.map(({ id, model }) => ({
@@ -423,45 +274,4 @@ function takenAway(plates, explanations) {
     ({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
   );
   return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
-}
-
-/**
- * A drawing on its paper, with its fonts: {svg, width, height}.
- * @param {string} markup
- * @param {number} width
- * @param {number} tall
- * @returns {Promise<{svg: string, width: number, height: number}>}
- */
-export async function sheet(markup, width, tall) {
-  const height = Math.ceil(tall);
-  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  return {
-    svg: tag(
-      "svg",
-      { xmlns: "http://www.w3.org/2000/svg", ...size },
-      tag("style", {}, await embedded(markup)) + tag("rect", { width, height, fill: PAPER }) + markup,
-    ),
-    width,
-    height,
-  };
-}
-
-/**
- * A figure as a PNG file, twice as many pixels as units where that is not too many.
- * @param {{svg: string, width: number, height: number}} options
- * @returns {Promise<Blob | null>}
- */
-export async function raster({ svg, width, height }) {
-  const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-  try {
-    const picture = new Image();
-    picture.src = href;
-    await picture.decode();
-    const scale = SHARP ** 2 * width * height > MOST ? 1 : SHARP;
-    const canvas = el("canvas", { width: scale * width, height: scale * height });
-    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
-    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-  } finally {
-    URL.revokeObjectURL(href);
-  }
 }

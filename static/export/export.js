@@ -47,7 +47,7 @@ async function saveCurves({ id, ...curves }, format) {
 }
 
 async function saveDrawn(drawn, format, name) {
-  const { raster } = await import("./drawing.js");
+  const { raster } = await import("./sheet.js");
   save(format === "svg" ? new Blob([drawn.svg], { type: "image/svg+xml" }) : await raster(drawn), `${name}.${format}`);
 }
 

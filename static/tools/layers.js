@@ -3,8 +3,9 @@
 import { explanationPath, getJSON, sendJSON } from "../core/api.js";
 import { limits } from "../core/colour.js";
 import { segment } from "../core/controls.js";
-import { el, number, percent, signedNumber } from "../core/dom.js";
+import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
+import { BlockSums } from "../maps/blocksums.js";
 import { patchName, strongest } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
@@ -37,7 +38,6 @@ class Layers {
     this.report = report;
     this.subject = null;
     this.heads = null;
-    this.parts = null;
     this.strip = null;
     this.inView = new Set();
     this.figures = new Figures(bench);
@@ -49,8 +49,19 @@ class Layers {
       from: asked.from === "held" ? "held" : "answer",
     });
     this.chosen = new Store(readChosen(asked));
+    this.sums = new BlockSums({
+      now: () => ({ target: this.target.value, id: this.subject.id }),
+      ask: (asked) => this.#ask("contributions", asked),
+      choose: (block) => this.chosen.set({ part: true, block }),
+      onAsk: () => this.#note(),
+      onParts: () => this.chosen.value.part && this.#enlarge(),
+      report,
+    });
     const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
-    this.target = el("select", { id: "layers-target", on: { change: () => Promise.all([this.#run(), this.#sum()]) } });
+    this.target = el("select", {
+      id: "layers-target",
+      on: { change: () => Promise.all([this.#run(), this.sums.show()]) },
+    });
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
     this.origin = el("p", { class: "origin", role: "status" });
@@ -62,9 +73,6 @@ class Layers {
     });
     this.large = el("div", { class: "large" });
     this.outside = el("p", { class: "quiet outside" });
-    this.method = el("select", { id: "layers-method", on: { change: () => this.#sum() } });
-    this.sums = el("div", { class: "sums" });
-    this.adds = el("section", { class: "adds", hidden: true });
     root.append(
       el("p", { class: "about" }, ABOUT),
       el(
@@ -82,17 +90,7 @@ class Layers {
         el("div", { class: "scroll" }, this.grid),
         el("div", { class: "beside" }, this.large, this.outside),
       ),
-      this.adds,
-    );
-    this.adds.append(
-      el("h3", {}, "What each block adds"),
-      el(
-        "p",
-        { class: "quiet" },
-        "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part.",
-      ),
-      el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method),
-      this.sums,
+      this.sums.node,
     );
     this.look.follow((now, before) => {
       if (now.quantity !== before.quantity) this.chosen.set({ part: false });
@@ -121,18 +119,9 @@ class Layers {
       asked.target,
     );
     this.targetField.hidden = labels.length < 2;
-    const { registry } = this.bench;
-    const summed = registry.methods
-      .filter((method) => method.summed)
-      .flatMap((method) => method.pairs.filter((pair) => !pair.reason));
-    refill(
-      this.method,
-      summed.map((pair) => [pair.spec, pair.title]),
-      asked.method,
-      "fullgrad_plus:libra",
-    );
+    this.sums.offer(this.bench.registry.methods, asked.method);
     await this.#run();
-    await this.#sum();
+    await this.sums.show();
   }
 
   /** The token that is held, counted as the scores are; null where none is. */
@@ -151,7 +140,7 @@ class Layers {
       show: quantity,
       from: from === "held" ? "held" : undefined,
       target,
-      method: this.method.value || undefined,
+      method: this.sums.method.value || undefined,
       ...writeChosen(this.chosen.value),
     });
   }
@@ -185,7 +174,7 @@ class Layers {
     } catch (problem) {
       if (ticket === this.#ticket) this.report(problem);
     } finally {
-      this.adds.hidden = false; // its place is known now
+      this.sums.node.hidden = false; // its place is known now
       if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
     }
   }
@@ -348,9 +337,9 @@ class Layers {
   }
 
   #enlarge() {
-    const part = Boolean(this.chosen.value.part && this.parts && this.#term(this.chosen.value.block));
-    for (const button of this.sums.querySelectorAll("button"))
-      button.setAttribute("aria-pressed", String(part && button.dataset.block === String(this.chosen.value.block)));
+    const { parts } = this.sums;
+    const part = Boolean(this.chosen.value.part && parts && this.sums.term(this.chosen.value.block));
+    this.sums.mark(part, this.chosen.value.block);
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
     for (const button of this.grid.querySelectorAll("button")) {
@@ -361,9 +350,9 @@ class Layers {
     this.large.setAttribute("aria-busy", String(!part && this.#cell(block, head) === undefined));
     if (part)
       this.#draw(
-        this.parts,
-        this.#term(block),
-        `${this.parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`,
+        parts,
+        this.sums.term(block),
+        `${parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`,
         "",
       );
     else if (this.strip.blocks.has(block))
@@ -433,54 +422,6 @@ class Layers {
     this.chosen.set({ part: false, ...next });
     this.grid.querySelector("[aria-pressed=true]")?.focus();
   }
-
-  #term(block) {
-    return block === null ? this.parts.rest : this.parts.blocks.find((one) => one.block === block);
-  }
-
-  async #sum() {
-    const asked = { method: this.method.value, target: this.target.value };
-    if (!asked.method) return;
-    const { subject } = this;
-    this.#note();
-    try {
-      const parts = await this.#ask("contributions", asked);
-      if (subject.id !== this.subject.id || asked.method !== this.method.value || asked.target !== this.target.value)
-        return;
-      this.parts = parts;
-    } catch (problem) {
-      if (subject.id === this.subject.id) this.report(problem);
-      return;
-    }
-    const { blocks, rest, signed } = this.parts;
-    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
-    const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
-    this.sums.classList.toggle("two", signed && rows.some((row) => row.total < 0));
-    const together = rows.reduce((sum, row) => sum + row.total, 0);
-    this.sums.replaceChildren(
-      ...rows.map(({ block, total }) => this.#bar(block, total, most, signed)),
-      el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`),
-    );
-    if (this.chosen.value.part) this.#enlarge();
-  }
-
-  #bar(block, total, most, signed) {
-    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
-    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
-    const name = block === null ? "no block (biases)" : `block ${block + 1}`;
-    return el(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        data: { block: String(block) },
-        on: { click: () => this.chosen.set({ part: true, block }) },
-      },
-      el("span", {}, name),
-      el("span", { class: "track" }, bar),
-      el("span", { class: "num" }, (signed ? signedNumber : number)(total)),
-    );
-  }
 }
 
 const spot = ({ block, head }) =>
@@ -503,13 +444,6 @@ function writeChosen({ part, block, head }) {
     block: block < 0 ? undefined : String(block + 1),
     head: head === "mean" ? undefined : String(head + 1),
   };
-}
-
-/** Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there. */
-function refill(select, options, ...others) {
-  const wanted = [select.value, ...others].find((value) => options.some(([name]) => name === value));
-  select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
-  if (wanted !== undefined) select.value = wanted;
 }
 
 /** A ground without a picture, in the colour of the page. */

@@ -1,0 +1,126 @@
+// What each block adds to a map, of methods that are a sum over the blocks: a bar each.
+
+import { el, number, refill, signedNumber } from "../core/dom.js";
+
+/** @import { Method } from "../core/types.js" */
+
+const USUAL = "fullgrad_plus:libra";
+
+/** The bars, and the choice of the method that they are of. */
+export class BlockSums {
+  parts = null; // as the API gives them: {title, grid, signed, target, blocks, rest}
+
+  /**
+   * `now()` gives the target and the explanation on show; `ask({method, target})` resolves to the parts; `choose(block)`
+   * is called with the block whose part is wanted, null for what belongs to no block; `onAsk()` is called before parts
+   * are asked for, `onParts()` once they are there.
+   * @param {{now: () => {target: string, id: string}, ask: (asked: {method: string, target: string}) => Promise<any>,
+   *   choose: (block: number | null) => void, onAsk: () => void, onParts: () => void,
+   *   report: (problem: unknown) => void}} callbacks
+   */
+  constructor({ now, ask, choose, onAsk, onParts, report }) {
+    this.now = now;
+    this.ask = ask;
+    this.choose = choose;
+    this.onAsk = onAsk;
+    this.onParts = onParts;
+    this.report = report;
+    this.method = el("select", { id: "layers-method", on: { change: () => this.show() } });
+    this.bars = el("div", { class: "sums" });
+    this.node = el(
+      "section",
+      { class: "adds", hidden: true },
+      el("h3", {}, "What each block adds"),
+      el(
+        "p",
+        { class: "quiet" },
+        "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part.",
+      ),
+      el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method),
+      this.bars,
+    );
+  }
+
+  /**
+   * The methods to choose from; `asked` is the spec that the address names.
+   * @param {Method[]} methods
+   * @param {string} [asked]
+   */
+  offer(methods, asked) {
+    const summed = methods
+      .filter((method) => method.summed)
+      .flatMap((method) => method.pairs.filter((pair) => !pair.reason));
+    refill(
+      this.method,
+      summed.map((pair) => [pair.spec, pair.title]),
+      asked,
+      USUAL,
+    );
+  }
+
+  /**
+   * Ask for the parts of what is on show, and show them unless another is asked for meanwhile.
+   * @returns {Promise<void>}
+   */
+  async show() {
+    const method = this.method.value;
+    if (!method) return;
+    const { target, id } = this.now();
+    this.onAsk();
+    try {
+      const parts = await this.ask({ method, target });
+      if (id !== this.now().id || method !== this.method.value || target !== this.now().target) return;
+      this.parts = parts;
+    } catch (problem) {
+      if (id === this.now().id) this.report(problem);
+      return;
+    }
+    const { blocks, rest, signed } = this.parts;
+    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
+    const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
+    this.bars.classList.toggle("two", signed && rows.some((row) => row.total < 0));
+    const together = rows.reduce((sum, row) => sum + row.total, 0);
+    this.bars.replaceChildren(
+      ...rows.map(({ block, total }) => this.#bar(block, total, most, signed)),
+      el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`),
+    );
+    this.onParts();
+  }
+
+  /**
+   * The part of a block, null for what belongs to none.
+   * @param {number | null} block
+   * @returns {{block?: number, scores: number[], total: number} | null | undefined}
+   */
+  term(block) {
+    return block === null ? this.parts.rest : this.parts.blocks.find((one) => one.block === block);
+  }
+
+  /**
+   * Mark the bar of the part that is on show.
+   * @param {boolean} isShown whether one is
+   * @param {number | null} block
+   */
+  mark(isShown, block) {
+    for (const button of this.bars.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(isShown && button.dataset.block === String(block)));
+  }
+
+  #bar(block, total, most, signed) {
+    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
+    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
+    const name = block === null ? "no block (biases)" : `block ${block + 1}`;
+    return el(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        data: { block: String(block) },
+        on: { click: () => this.choose(block) },
+      },
+      el("span", {}, name),
+      el("span", { class: "track" }, bar),
+      el("span", { class: "num" }, (signed ? signedNumber : number)(total)),
+    );
+  }
+}
