@@ -152,11 +152,11 @@ def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
     limit = f"{line.line:.1%}" if _is_share(line.score) else f"{line.line:.2f}"
     measured = f"{SCORES[line.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
     if line.kind == "something_else":
-        return f"This is probably none of the {len(evidence.labels):,} things that the model knows: {measured}."
+        return f"This may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
     if line.kind == "no_opinion":
         return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
     if line.kind == "unreadable_language":
-        return f"The model was not trained on this language: {measured}."
+        return f"The model was not trained on this language; few words of the text are English: {measured}."
     if line.kind == "unreadable_words":
         return f"{subject} has words that the model does not know: {measured}."
     return f"{subject} matches nothing in this picture: {measured}."

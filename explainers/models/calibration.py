@@ -35,7 +35,7 @@ SCORES = {
     "neutral_probability": "the probability of the class called neutral",
     "probability_gap": "the largest probability minus the second largest",
     "share_unknown": "the share of the words that hold an unknown token",
-    "strange_words": "the share of words that are strange to English, less that of its own small words",
+    "strange_words": "the share of words that are strange to English less that of English small words",
     "pieces_per_word": "the mean number of word pieces in a word",
     "cosine": "the cosine of the image and the prompt",
 }

@@ -42,7 +42,7 @@ export function standingLine({ standing, family }) {
     return el(
       "p",
       { class: "standing" },
-      family === "control" ? "a random baseline: it knows nothing" : "not tested yet",
+      family === "control" ? "a random baseline: it knows nothing" : "not in the test of all methods",
     );
   const { rank, of, area, measured, model, random } = standing;
   const inputs = measured.replace(/ of .*|,.*/, ""); // "30 photos of ..., with ..."
@@ -51,7 +51,7 @@ export function standingLine({ standing, family }) {
     "p",
     { class: "standing", title },
     el("b", {}, ordinal(rank)),
-    ` of ${of}, tested on ${inputs}`,
+    ` of ${of} with ${model}, tested on ${inputs}`,
     el("span", { class: "hidden" }, `. ${title}`),
   );
 }

@@ -70,6 +70,9 @@ byId("ask-text").addEventListener("submit", (event) => {
   return ask("/text", "text", { text: field.value.trim() || field.placeholder });
 });
 
+// before this script the browser would send the form itself, and lose what was written
+for (const button of document.querySelectorAll(".way [type=submit]")) button.disabled = false;
+
 /** Two maps of one picture, one over the other; the slider says how much of the upper one is seen. */
 async function hang(sample, models) {
   const model = models.find(({ name }) => name === sample.model) ?? modelFor(models, "image");

@@ -53,6 +53,7 @@ const own = {
   },
   started(info, job, isNew) {
     read = info;
+    if (!field.value) fill(info.input.text); // it was not known yet when the page opened
     tellWindows(info);
     if (isNew) cut();
   },

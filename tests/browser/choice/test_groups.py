@@ -25,7 +25,7 @@ CLASSES = (
     ClassEntry("7", "number", ("number",)),
 )
 LINE = Line("something_else", "max_probability", 0.5, True, "On 40 made-up photos, 30 of them known.")
-DETAIL = "This is probably none of the 4 things that scenes-vit knows."
+DETAIL = "This may be none of the 4 things that scenes-vit knows, or several of them."
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,9 @@ def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) ->
         expect(desk.plate(spec).locator(".plainly p")).to_have_text(line)
         standing = desk.plate(spec).locator(".standing")
         measured = listed["standing"]["measured"]
-        expect(standing).to_contain_text(f"of {listed['standing']['ranks'][spec]['of']}, tested on {re.split(' of |,', measured)[0]}")
+        ranked = listed["standing"]["ranks"][spec]
+        among = f"of {ranked['of']} with {listed['standing']['model']}"
+        expect(standing).to_contain_text(f"{among}, tested on {re.split(' of |,', measured)[0]}")
         assert f"Not measured on your input: {standing.locator('b').inner_text()} of" in (standing.get_attribute("title") or "")
         assert measured in (standing.get_attribute("title") or "")
         expect(standing.locator(".hidden")).to_have_text(f". {standing.get_attribute('title')}")
