@@ -1,4 +1,4 @@
-"""One server and one Chromium for all these tests; each begins as a new visitor; no error on the console goes unseen."""
+"""One server and one Chromium for all these tests; a fresh profile a test; no error on the console goes unseen."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.profiles import give_back, take
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.standin import Standin
@@ -77,7 +76,7 @@ def browser(browsers: Callable[[str], Browser]) -> Browser:
 
 @dataclass
 class Visit:
-    """A page of the server, and the API beside it."""
+    """A page of the server in a profile of its own, and the API beside it."""
 
     page: Page
     address: str
@@ -160,37 +159,21 @@ def methods(page: Page) -> None:
     page.locator(".experts summary").click()
 
 
-def visit(
-    browser: Browser, address: str, width: int = 1440, scheme: str = "light", first: bool = False, cold: bool = False
-) -> Iterator[Visit]:
-    """A page of a visitor who was never here. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner.
-
-    The files of the pages may be there from tests before, unless the visitor comes ``cold``.
-    """
-
-    def make() -> BrowserContext:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
-        for script in (SHIFTS, SCRIPT, *(() if first else (VISITED,))):
-            context.add_init_script(script)
-        context.set_default_timeout(2 * PATIENCE)
-        return context
-
-    profile = None if cold else take(browser, address, (width, scheme, first), make)
-    context = profile.context if profile else make()
+def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "light", first: bool = False) -> Iterator[Visit]:
+    """A page in a profile of its own. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
+    context.add_init_script(SHIFTS)
+    context.add_init_script(SCRIPT)
+    if not first:
+        context.add_init_script(VISITED)
+    context.set_default_timeout(2 * PATIENCE)
     page = context.new_page()
     one = Visit(page, address)
     page.on("console", lambda message: one.complaints.append(message.text) if message.type in {"error", "warning"} else None)
     page.on("pageerror", lambda error: one.complaints.append(str(error)))
     yield one
-    if profile:
-        give_back(browser, profile)
-    else:
-        context.close()
+    context.close()
     assert not one.complaints, one.complaints
-
-
-def is_cold(request: pytest.FixtureRequest) -> bool:
-    return request.node.get_closest_marker("cold") is not None
 
 
 def typeface_of(request: pytest.FixtureRequest) -> str:
@@ -204,13 +187,13 @@ def typeface_of(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def desk(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A desktop, 1440 pixels wide; ``parametrize("desk", TYPEFACES, indirect=True)`` runs a test with each of the system's typefaces."""
-    yield from visit(browsers(typeface_of(request)), address, cold=is_cold(request))
+    yield from visit(browsers(typeface_of(request)), address)
 
 
 @pytest.fixture
 def phone(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A phone, 390 pixels wide; see ``desk`` for typefaces."""
-    yield from visit(browsers(typeface_of(request)), address, 390, cold=is_cold(request))
+    yield from visit(browsers(typeface_of(request)), address, 390)
 
 
 def model_path(name: str) -> str:

@@ -32,7 +32,6 @@ def test_browsers_keep_fonts_and_ask_again_about_the_rest(address: str) -> None:
     assert HTTP.get(f"{address}/static/styles/fonts.css").headers["cache-control"] == "no-cache"
 
 
-@pytest.mark.cold
 def test_a_page_fetches_each_file_once(desk: Visit) -> None:
     """What is asked for ahead is what scripts and style sheets use; the page after it takes them from the browser's own store."""
     desk.open("/image")
@@ -43,7 +42,6 @@ def test_a_page_fetches_each_file_once(desk: Visit) -> None:
     assert not desk.fetched()
 
 
-@pytest.mark.cold
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_pages_are_drawn_with_their_own_fonts(desk: Visit) -> None:
     """Chromium names the font files that it drew each text with."""
@@ -63,7 +61,6 @@ def test_pages_are_drawn_with_their_own_fonts(desk: Visit) -> None:
         assert all(font["isCustomFont"] for font in fonts)
 
 
-@pytest.mark.cold
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_until_the_fonts_are_there_texts_are_as_wide(desk: Visit) -> None:
     """What stands in for a font is scaled to it, so that hardly a line breaks elsewhere when the font arrives."""

@@ -13,7 +13,6 @@ from tests.browser.image_plates import check_plates, colours, shown_class
 from tests.browser.numbers import percent, shown_score
 
 
-@pytest.mark.cold
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/image")
     document = desk.document()

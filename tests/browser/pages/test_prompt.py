@@ -34,7 +34,6 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
         assert shown_range(one) in plate.locator(".facts").inner_text()
 
 
-@pytest.mark.cold
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/prompt")

@@ -54,7 +54,6 @@ def check_words(desk: Visit, document: dict[str, Any]) -> None:
         assert shown_range(one) in plate.locator(".facts").inner_text()
 
 
-@pytest.mark.cold
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()

@@ -134,7 +134,6 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     assert said == pytest.approx(scores[int(desk.query["focus"][0])], rel=2e-2)
 
 
-@pytest.mark.cold
 def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
     labels = [one["label"] for one in desk.document()["top"][:3]]

@@ -65,7 +65,6 @@ def check_large(found: Locator, scores: list[float], signed: bool) -> None:
     expect(found.locator(".large .ends span").last).to_have_text(ends[1])
 
 
-@pytest.mark.cold
 def test_every_quantity_of_every_head(desk: Visit) -> None:
     desk.open("/image?methods=random")
     before, _ = desk.shift()
@@ -200,7 +199,6 @@ def many_heads(desk: Visit) -> None:
     desk.page.route("**/api/models", lambda route: route.fulfill(json=listed))
 
 
-@pytest.mark.cold
 def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit) -> None:
     many_heads(desk)
     desk.page.set_viewport_size({"width": 1440, "height": 400})

@@ -75,7 +75,6 @@ def check(found: Locator, start: Any, mix: Any, desk: Visit | None = None) -> No
     expect(found.locator(".numbers thead")).to_contain_text(f"Score {shown(mix['value'], 4)}")
 
 
-@pytest.mark.cold
 def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
     asked: list[str] = []
     desk.page.on("request", lambda request: asked.append(request.url))
@@ -171,7 +170,6 @@ def test_the_words_of_a_prompt(desk: Visit) -> None:
     expect(found.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
 
 
-@pytest.mark.cold
 def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
     desk.open("/image?methods=random")
     held: list[Route] = []

@@ -71,7 +71,6 @@ def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
     desk.page.keyboard.press("Escape")
 
 
-@pytest.mark.cold
 def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) -> None:
     desk.open(f"/prompt?grid=patches&{FEW}&{ASKED}")
     expect(desk.page.locator(".painting")).to_have_count(0)  # nothing is drawn before it is opened

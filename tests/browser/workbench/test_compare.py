@@ -30,7 +30,7 @@ def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def stage(browser: Browser, playing: str) -> Iterator[Visit]:
-    yield from visit(browser, playing, cold=True)
+    yield from visit(browser, playing)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Visit
 from tests.browser.typefaces import TYPEFACES
 
-pytestmark = pytest.mark.cold  # what arrives late may move what is there
 MOST = 0.01  # cumulative layout shift; a page is called good below 0.1
 DRAWERS = {"image": ("mixer", "layers"), "prompt": (), "text": ("wordtable", "disagree", "probe")}
 
