@@ -28,7 +28,8 @@ function record(told) {
   const name = told.title ?? answer(told);
   const first = told.targets?.[0];
   const isAlone = told.page === "/prompt" && told.targets?.length === 1; // shares need two prompts
-  const sure = first?.probability === undefined || isAlone ? null : el("span", { class: "num" }, percent(first.probability));
+  const sure =
+    first?.probability === undefined || isAlone ? null : el("span", { class: "num" }, percent(first.probability));
   const view = told.thumbnail
     ? el("img", { src: told.thumbnail, alt: "", loading: "lazy" })
     : el("span", { class: "excerpt" }, told.excerpt ?? "");
