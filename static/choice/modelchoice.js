@@ -235,7 +235,9 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(what, labels) {
-    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}`;
+    const { kind, embedded, photos, description } = this.current;
+    const made = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
+    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${made}`;
   }
 
   #loaded(name) {

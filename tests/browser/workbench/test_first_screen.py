@@ -143,10 +143,11 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
     expect(choice).to_have_value(desk.document()["model"])
     before = desk.id
     other = "photos-vit" if desk.document()["model"] != "photos-vit" else "scenes-vit"
-    labels = desk.get(f"/api/models/{other}")["labels"]
+    model = desk.get(f"/api/models/{other}")
     choice.select_option(other)
     desk.next_maps(before)
-    expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(labels):,} things")
+    made = "" if model["photos"] else f". {model['description']}"
+    expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(model['labels']):,} things{made}")
 
 
 def test_sets_families_and_search_choose_methods(phone: Visit) -> None:

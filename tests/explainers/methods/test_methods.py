@@ -360,7 +360,8 @@ def test_class_specific_says_the_truth() -> None:
     first, second = (t.label for t in result.targets)
     for spec in specs:
         a, b = result[spec, first], result[spec, second]
-        assert a.class_specific == (not torch.equal(a.scores, b.scores)), spec
+        declared = f"{spec}: declare class_specific={not a.class_specific} where the method is declared"
+        assert a.class_specific == (not torch.equal(a.scores, b.scores)), declared
 
 
 def test_unsigned_methods_give_no_negative_score() -> None:
