@@ -98,6 +98,8 @@ def _few_rows(signal: Tensor) -> Tensor | None:
     if all(bool(arrived[0][:, token].any()) for token in (signal.shape[1] // 2, -1)):  # two tokens tell it of nearly every signal
         return None
     rows = torch.stack([t.detach().flatten(0, 1).any(-1) for t in arrived]).any(0).nonzero()[:, 0]
+    if not len(rows):  # no signal at all: a row of zeros tells the shape and the type
+        return rows.new_zeros(1)
     return rows if 2 * len(rows) < signal.shape[0] * signal.shape[1] else None
 
 

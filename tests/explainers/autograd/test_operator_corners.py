@@ -87,7 +87,7 @@ def test_relevance_of_attention_is_a_quarter_a_quarter_and_a_half() -> None:
         assert_close(parts[name], share * total, 1e-5)
 
 
-@pytest.mark.parametrize(("live", "taken"), [((0,), 2), ((0, 3), 4), (tuple(range(6)), 12)])
+@pytest.mark.parametrize(("live", "taken"), [((), 1), ((0,), 2), ((0, 3), 4), (tuple(range(6)), 12)])
 def test_rows_without_a_signal_are_left_out(live: tuple[int, ...], taken: int) -> None:
     """Of two samples of six tokens the ``live`` ones have a signal; with that of the others left out, numbers are the same."""
     generator = torch.Generator().manual_seed(0)
