@@ -123,7 +123,7 @@ endef
 
 # What needs no download.
 results: $(VENV)/installed-test
-	$(call measure,scenes-vit-on-scenes,--model scenes-vit --dataset scenes --limit 500 --methods $(METHODS) --metrics $(SCENES_METRICS))
+	$(call measure,scenes-vit-on-scenes,--model scenes-vit --dataset scenes --limit 60 --methods $(METHODS) --metrics $(SCENES_METRICS))
 	$(call measure,scenes-vit-ablations,--model scenes-vit --dataset scenes --limit 60 --methods $(ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations-black,--model scenes-vit --dataset scenes --limit 30 --how black --methods $(ABLATIONS) --metrics $(BLACK_METRICS) --no-examples)
 	$(call measure,clip-on-scenes-pairs,--model clip --dataset scenes-pairs --limit 120 --target each --methods $(METHODS) --metrics $(PROMPT_METRICS))
@@ -138,7 +138,7 @@ results-data: $(VENV)/installed-test
 	$(call measure,photos-vit-on-coco,--model photos-vit --dataset coco --data $(DATA)/coco --limit 126 --methods $(METHODS) --metrics $(PHOTO_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-sst-2,--model reviews-bert --dataset sst-2 --data $(DATA)/sst2 --limit 100 --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-imdb,--model reviews-bert --dataset imdb --data $(DATA)/imdb --limit 50 --long-texts cut --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
-	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 60 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)
+	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 20 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)
 
 wheel: $(VENV)/installed-test
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
