@@ -132,12 +132,11 @@ results: $(VENV)/installed-test
 	$(call measure,reviews-bert-sanity,--model reviews-bert --dataset sample-reviews --methods quick --metrics $(TEXT_SANITY_METRICS) --no-examples)
 	$(call measure,clip-sanity,--model clip --dataset scenes-pairs --limit 10 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 
-# What needs data: DATA is a folder with coco, sst2, imdb and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
+# What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
-	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2, imdb and eraser in it" >&2; exit 2; }
+	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2 and eraser in it" >&2; exit 2; }
 	$(call measure,photos-vit-on-coco,--model photos-vit --dataset coco --data $(DATA)/coco --limit 60 --methods $(METHODS) --metrics $(PHOTO_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-sst-2,--model reviews-bert --dataset sst-2 --data $(DATA)/sst2 --limit 100 --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
-	$(call measure,reviews-bert-on-imdb,--model reviews-bert --dataset imdb --data $(DATA)/imdb --limit 50 --long-texts cut --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 20 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)
 
 wheel: $(VENV)/installed-test
