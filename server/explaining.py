@@ -21,7 +21,6 @@ from explainers.methods import NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
 from explainers.methods.families import FAMILIES
 from explainers.methods.presets import PRESETS
-from explainers.methods.standing import standing_for
 from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import card, device_named, fetch
@@ -29,6 +28,7 @@ from explainers.models.threads import Threads
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
 from server.engine import Engine, Progress
+from server.standing import standing_for
 
 
 def engine() -> Engine:
@@ -127,11 +127,10 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     """
     listed = [Variant(**variant) for variant in variants]
     standing = None if kind is None else standing_for(kind, model)
-    ranks = {} if standing is None else {variant.spec: standing.to_json(variant.spec) for variant in listed}
     return {
         "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
-        "standing": None if standing is None else {**standing.about(), "ranks": {spec: rank for spec, rank in ranks.items() if rank}},
+        "standing": None if standing is None else standing.to_json(),
     }
 
 

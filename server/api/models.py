@@ -69,8 +69,8 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
-    choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each in the deletion test, with what it
-    was measured on.
+    choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each: its rank in a run that
+    ships, with what it was measured on.
     """
     rules = services.engine.rules()
     if model is None:

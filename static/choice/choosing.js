@@ -132,7 +132,7 @@ export class Choosing {
     });
     const first = pairs.find(({ readout, reason }) => readout === pair.readout && !reason) ?? pair;
     const rank = pair.standing
-      ? el("span", { class: "num", title: "rank in the deletion test" }, pair.standing.rank)
+      ? el("span", { class: "num", title: `rank by “${pair.standing.metric.title}”` }, pair.standing.rank)
       : null;
     const by = pair.reason ?? [byLine(pair).trim(), pair.slow && "slow"].filter(Boolean).join(" · ");
     const node = el(

@@ -226,14 +226,19 @@
  */
 
 /**
- * How a method did in the deletion test.
+ * The place of a method in a run that ships.
  * @typedef {object} Standing
  * @property {number} rank
  * @property {number} of how many methods
- * @property {number} area
+ * @property {number} value by the metric
+ * @property {number} low end of the interval
+ * @property {number} high end of the interval
+ * @property {boolean} tied with the best: cannot be told from it
+ * @property {string} run that ships, its id on the leaderboard
  * @property {string} model on which it was measured
  * @property {string} measured on what
- * @property {number} random the area of the random baseline
+ * @property {{name: string, title: string, unit: string, direction: string}} metric
+ * @property {number} random what the random baseline has
  */
 
 /**
@@ -280,7 +285,7 @@
  * @property {{spec: string, default: boolean, reason: string | null}[]} [variants]
  * @property {{name: string, title: string, line: string}[]} [families]
  * @property {{name: string, title: string, says: string, specs: string[]}[]} [presets] sets to begin with
- * @property {{ranks: {[spec: string]: object}, model: string, measured: string, random: number} | null} [standing]
+ * @property {(Standing & {ranks: {[spec: string]: object}}) | null} [standing] of all methods
  * @property {Rule[]} [rules]
  */
 
@@ -353,6 +358,7 @@
  * @property {string} title
  * @property {string} [note]
  * @property {string} [image] its address
+ * @property {string} [thumbnail] a data URI
  * @property {string} [text]
  * @property {string} [target]
  * @property {string[]} [prompts]

@@ -32,8 +32,8 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
- * How a method did in the deletion test, in a line that says on what; of those that were not measured, that. The whole
- * sentence is its tooltip, and is read out.
+ * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it,
+ * that. The whole sentence is its tooltip, and is read out.
  * @param {{standing?: Standing | null, family?: string}} options
  * @returns {HTMLParagraphElement}
  */
@@ -44,9 +44,14 @@ export function standingLine({ standing, family }) {
       { class: "standing" },
       family === "control" ? "a random baseline: it knows nothing" : "not in the test of all methods",
     );
-  const { rank, of, area, measured, model, random } = standing;
-  const inputs = measured.replace(/ of .*|,.*/, ""); // "30 photos of ..., with ..."
-  const title = `Not measured on your input: ${ordinal(rank)} of ${of} methods in the deletion test on ${measured}, with ${model}. The mean probability while the most relevant goes first is ${number(area)} with it and ${number(random)} with the random baseline. Smaller is better.`;
+  const { rank, of, value, low, high, tied, measured, model, metric, random } = standing;
+  const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);
+  const unit = metric.unit === "share" ? " %" : "";
+  const inputs = measured.replace(/ of .*/, ""); // "60 pictures of ..."
+  const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}” on ${measured}, with ${model}`;
+  const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
+  const better = metric.direction === "lower" ? "Less is better." : "More is better.";
+  const title = `${place}: ${figures}. ${better}${tied ? " It cannot be told from the best." : ""}`;
   return el(
     "p",
     { class: "standing", title },

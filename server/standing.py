@@ -1,0 +1,78 @@
+"""How far each method can be trusted on a model: its place in a run of ``vitrine evaluate`` that ships with Vitrine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from explainers.evaluation.html import ranked
+from server.results import Result, read_results
+
+#: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
+RANKED_BY = ("srg", "own_object")
+#: The spec whose map is drawn at random: what does not beat it says nothing.
+CONTROL = "random"
+#: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
+STAND_IN = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The places of methods in one run, by one metric."""
+
+    result: Result
+    metric: dict[str, Any]
+
+    def rank(self, spec: str) -> int | None:
+        """The place of a method, 1 for the best; None where it was not measured, and for the control."""
+        if spec not in self._order:
+            return None
+        sign = -1 if self.metric["direction"] == "lower" else 1
+        values = [sign * float(self._figures[other]["value"]) for other in self._order]
+        return 1 + len([value for value in values if value > sign * self._figures[spec]["value"]])
+
+    def to_json(self) -> dict[str, Any]:
+        """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
+        whether it is ``tied``: cannot be told from the best.
+        """
+        report = self.result.report
+        return {
+            "run": self.result.id,
+            "model": report["plan"]["model"],
+            "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
+            "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
+            "random": self._figures[CONTROL]["value"],
+            "ranks": {
+                spec: {"rank": self.rank(spec), "of": len(self._order)}
+                | {name: self._figures[spec][name] for name in ("value", "low", "high", "tied")}
+                for spec in self._order
+            },
+        }
+
+    @property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        figures: dict[str, dict[str, Any]] = self.result.report["results"][self.metric["name"]]
+        return figures
+
+    @property
+    def _order(self) -> list[str]:
+        return [spec for spec in ranked(self.result.report, self.metric) if spec != CONTROL]
+
+
+@cache
+def standings() -> dict[str, Standing]:
+    """Of each model that was measured, its run with most methods, then inputs, of those that have the control and one of these metrics."""
+    best: dict[str, Standing] = {}
+    for result in sorted(read_results([])[0], key=lambda result: (len(result.report["methods"]), result.report["inputs"])):
+        metrics = {metric["name"]: metric for metric in result.report["metrics"]}
+        name = next((name for name in RANKED_BY if name in metrics and CONTROL in result.report["results"][name]), None)
+        if name is not None:
+            best[result.report["plan"]["model"]] = Standing(result, metrics[name])
+    return best
+
+
+def standing_for(kind: str, model: str | None = None) -> Standing | None:
+    """What holds for a model of a ``kind``: its own run, else that of the embedded model that reads such inputs, else None."""
+    measured = standings()
+    return measured.get(model or "") or measured.get(STAND_IN[kind])
