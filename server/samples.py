@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from PIL import Image, ImageOps
+
+THUMBNAIL = (64, 64)  # pixels: twice what the pages show, for dense screens
 
 @dataclass(frozen=True)
 class Sample:
@@ -20,7 +26,19 @@ class Sample:
     def to_json(self) -> dict[str, Any]:
         """The sample as the pages read it."""
         document = {name: value for name, value in self.entry.items() if name not in ("image", "mask")}
-        return document if self.image is None else {**document, "image": f"/api/samples/{self.id}/image"}
+        if self.image is None:
+            return document
+        return {**document, "image": f"/api/samples/{self.id}/image", "thumbnail": self._thumbnail}
+
+    @cached_property
+    def _thumbnail(self) -> str:
+        """The middle of the image, as a data URI: a page with all samples asks for no file of each."""
+        assert self.image is not None
+        with Image.open(self.image) as image:
+            image.draft("RGB", (2 * THUMBNAIL[0], 2 * THUMBNAIL[1]))  # decodes a JPEG no larger than is needed
+            buffer = io.BytesIO()
+            ImageOps.fit(image.convert("RGB"), THUMBNAIL).save(buffer, "WEBP", quality=70)
+        return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def read_samples(folders: Iterable[Path]) -> dict[str, Sample]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
+from functools import cached_property
+from mimetypes import guess_type
 from pathlib import Path
 
 import anyio
@@ -30,7 +33,8 @@ class StaticFolder(StaticFiles):
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder)
         self._folder = folder
-        self._read: dict[str, tuple[tuple[int, int], bytes]] = {}  # file -> its size and time, the digest of what is in it
+        self._read: dict[str, _File] = {}  # by the path below the folder
+        self._digest: str | None = None  # of these
 
     @property
     def path(self) -> str:
@@ -41,17 +45,18 @@ class StaticFolder(StaticFiles):
         """Of the names and contents of all files, 16 hexadecimal digits. A file is read again where its size or its time changed."""
         read = {}
         whole = hashlib.sha256()
-        for entry in sorted(_files(str(self._folder)), key=lambda entry: entry.path):
-            file = entry.path
+        folder = str(self._folder)
+        for entry in sorted(_files(folder), key=lambda entry: entry.path):
+            name = entry.path[len(folder) + 1 :]
             try:
-                state = (entry.stat().st_size, entry.stat().st_mtime_ns)
-                known = self._read.get(file)
-                read[file] = known if known and known[0] == state else (state, hashlib.sha256(Path(file).read_bytes()).digest())
+                state = _state(entry.stat())
+                known = self._read.get(name)
+                read[name] = known if known and known.state == state else _File(state, Path(entry.path).read_bytes())
             except FileNotFoundError:  # an editor put it away meanwhile
                 continue
-            whole.update(file.removeprefix(str(self._folder)).encode() + b"\0" + read[file][1])
-        self._read = read
-        return whole.hexdigest()[:16]
+            whole.update(name.encode() + b"\0" + read[name].digest)
+        self._read, self._digest = read, whole.hexdigest()[:16]
+        return self._digest
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at ``path``, which may begin with a digest."""
@@ -59,10 +64,38 @@ class StaticFolder(StaticFiles):
         keeps = path.endswith(".woff2")
         if _DIGEST.fullmatch(first):
             path = rest
-            keeps = keeps or first == await anyio.to_thread.run_sync(self.digest)
+            if (content := await self._kept(first, rest)) is not None and scope["method"] == "GET":
+                return Response(content, media_type=guess_type(path)[0] or "text/plain", headers={"Cache-Control": FOREVER})
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = FOREVER if keeps else "no-cache"
         return response
+
+    async def _kept(self, digest: str, name: str) -> bytes | None:
+        """What is in a file, if ``digest`` is that of the files that were read last and this one is as it was then."""
+        if self._digest is None:
+            await anyio.to_thread.run_sync(self.digest)
+        file = self._read.get(name)
+        try:
+            same = file is not None and digest == self._digest and _state((self._folder / name).stat()) == file.state
+        except FileNotFoundError:
+            return None
+        return file.content if file is not None and same else None
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file as it was read: size and time of change, and what is in it."""
+
+    state: tuple[int, int]
+    content: bytes
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.content).digest()
+
+
+def _state(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _files(folder: str) -> list[os.DirEntry[str]]:

@@ -70,7 +70,7 @@ export class Samples {
 
   #button(sample) {
     const face = sample.image
-      ? el("img", { src: sample.image, alt: sample.title, width: 48, height: 48 })
+      ? el("img", { src: sample.thumbnail, alt: sample.title, width: 48, height: 48 })
       : sample.title;
     return el(
       "button",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from explainers import METHODS, RULES, ExplainerError
 from server.app import create_app
+from server.samples import THUMBNAIL
 from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.standin import LABELS, Standin
@@ -208,6 +212,8 @@ def test_samples(sites: Sites, folder: Path, refused: Check) -> None:
     sites.samples = [folder]
     with sites(loaded=False) as site:
         pair, review = site.get("/api/samples")["samples"]
+        with Image.open(io.BytesIO(base64.b64decode(pair.pop("thumbnail").removeprefix("data:image/webp;base64,")))) as image:
+            assert image.size == THUMBNAIL
         assert pair == {
             "id": "pair", "kind": "image", "model": "scenes-vit", "title": "A pair", "target": "dog", "image": "/api/samples/pair/image"
         }  # fmt: skip
