@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 
 THUMBNAIL = (64, 64)  # pixels: twice what the pages show, for dense screens
 
+
 @dataclass(frozen=True)
 class Sample:
     """One input: ``entry`` as the index has it, and the file of its image."""
