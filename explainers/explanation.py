@@ -86,7 +86,8 @@ def explain(
     observer  told of the prediction and of each map as it is done
     cancelled asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
-              is over a thousandth of the largest score; ``double``: all of them in float64. Each says which it was, and why
+              is too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each says which
+              it was, and why
 
     The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
     relevance needs it.

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from explainers.autograd.gathered import gathered_by
 from explainers.autograd.rounding import GATHERED
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
@@ -26,11 +27,15 @@ from explainers.trace import Trace
 
 #: An estimate over this share of the largest score sends a map to float64.
 BAR = 1e-3
-#: A map that rounding would have changed by more than this share of its largest score says so.
+#: A map whose patches or words rounding would have changed by more than this share of the largest of their scores says so.
 ILL_CONDITIONED = 0.01
+#: Parameters times tokens of a model whose maps are computed in float64 for the sake of patches and words alone: it costs a second.
+LIGHT = 5e9
 #: The estimate is of first order and drawn at random: what it is multiplied by, so that it bounds what rounding does.
 MARGIN = 6.0
 DRAWS = 2
+#: What reading a map off rounds by itself, in units of the last place of its largest score.
+READING = 4.0
 
 Read = Callable[[Trace], Tensor]
 ReadMaps = Callable[[Trace, Tensor | None], list[Attribution]]
@@ -48,18 +53,17 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
     started, exact = time.perf_counter(), None
     dtype, reason = _name(session.recording.logits.dtype), _decided(session)
     if reason is None:
-        scores, shares = estimated(session, trace, read)
-        short = shares > BAR
+        estimate = estimated(session, trace, read)
+        scores, short = estimate.scores, _short(session, estimate)
         rough = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
+        shares = list(zip(estimate.share.tolist(), estimate.shown.tolist(), strict=True))
         maps: list[Attribution] = []
-        if not bool(short.any()) or not has_double(scores.device):
-            maps = read_maps(trace, scores)
-        elif not bool(short.all()):
-            maps = read_maps(trace, scores.masked_fill(short.to(scores.device)[:, None], 0.0))
-        maps = [_in_own(attribution, dtype, share) for attribution, share in zip(maps, shares.tolist(), strict=False)]
+        if not bool(short.all()) or not has_double(scores.device):
+            kept = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
+            maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, kept), shares, strict=True)]
         if bool(short.any()) and has_double(scores.device):
             exact = session.trace(target, rule, session.double)
-            ours = [_in_double(*each, dtype) for each in zip(read_maps(exact, None), rough, shares.tolist(), strict=True)]
+            ours = [_in_double(*each, dtype) for each in zip(read_maps(exact, None), rough, shares, strict=True)]
             maps = [ours[i] if over else maps[i] for i, over in enumerate(short.tolist())]
     else:
         exact = session.trace(target, rule, session.double)
@@ -74,28 +78,60 @@ def trusted(session: Session, target: ResolvedTarget, rule: Rule | None, read: R
     if rule is None or not rule.is_relevance:
         return trace
     if _decided(session) is None:
-        _, shares = estimated(session, trace, read)
-        if not bool((shares > BAR).any()) or not has_double(trace.recording.logits.device):
+        over = _short(session, estimated(session, trace, read))
+        if not bool(over.any()) or not has_double(trace.recording.logits.device):
             return session.trace(target, rule)
     return session.trace(target, rule, session.double)
 
 
-def estimated(session: Session, trace: Trace, read: Read) -> tuple[Tensor, Tensor]:
-    """What ``read`` gives of a trace, and (B,) how far rounding may have moved it, as a share of the largest number of each sample.
+@dataclass(frozen=True)
+class Estimate:
+    """What a read-out gives in the model's own precision, and how far rounding may have moved it.
+
+    scores  (B, N)
+    share   (B,), of the largest number of each sample
+    shown   (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a classification token
+    """
+
+    scores: Tensor
+    share: Tensor
+    shown: Tensor
+
+
+def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
+    """What ``read`` gives of a trace (B, N), and how far rounding may have moved it.
 
     It is read again with the relevance moved by its errors, their signs drawn at random.
     """
+    if has_double(trace.recording.logits.device):
+        trace.recording.rounding = gathered_by(session.model)
     scores = read(trace).detach()
-    mask = trace.mask if scores.shape == trace.mask.shape else torch.ones_like(scores, dtype=torch.bool)
-    size = (scores.abs() * mask).flatten(1).amax(1)
+    of_tokens = scores.shape == trace.mask.shape
+    mask = trace.mask if of_tokens else torch.ones_like(scores, dtype=torch.bool)
+    content = trace.content.to(mask.device) & mask if of_tokens else mask
     moved = []
     for draw in range(DRAWS):
         other = session.trace(trace.chosen, trace.rule, trace.recording)
         other.draw = draw
-        moved.append(((read(other).detach() - scores).abs() * mask).flatten(1).amax(1))
+        moved.append((read(other).detach() - scores).abs())
     worst = torch.stack(moved).amax(0)
-    share = torch.where(worst == 0, 0.0, MARGIN * worst / size)
-    return scores, share.nan_to_num(math.inf, math.inf).double().cpu()
+    return Estimate(scores, *(_share(MARGIN * worst * part, scores * part) for part in (mask, content)))
+
+
+def _share(change: Tensor, scores: Tensor) -> Tensor:
+    """(B,): the largest change over the largest score, and what reading it rounds; 0 of a map that is zero everywhere."""
+    largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
+    share = largest / size + READING * torch.finfo(scores.dtype).eps
+    return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf).double().cpu()
+
+
+def _short(session: Session, estimate: Estimate) -> Tensor:
+    """bool (B,): whose map needs float64. Of light models also where patches and words alone may be off, though their scores are small."""
+    over = estimate.share > BAR
+    parameters = sum(p.numel() for p in session.model.module.parameters())
+    if parameters * session.recording.block_inputs[0].shape[1] > LIGHT:
+        return over
+    return over | (estimate.shown > ILL_CONDITIONED)
 
 
 def has_double(device: torch.device) -> bool:
@@ -119,29 +155,41 @@ def _decided(session: Session) -> str | None:
     return None
 
 
-def _in_own(attribution: Attribution, dtype: str, share: float) -> Attribution:
+def _in_own(attribution: Attribution, dtype: str, share: float, shown: float) -> Attribution:
     by = _percent(share)
-    if share <= BAR:
+    if share <= BAR and shown <= ILL_CONDITIONED:
         return replace(attribution, precision=MapPrecision(dtype, f"Rounding changes it by at most {by} of its largest score.", share))
-    reason = f"Rounding may change it by {by} of its largest score, and this device has no float64."
-    note = f"{reason} On the CPU it is computed in float64."
-    return replace(attribution, precision=MapPrecision(dtype, reason, share), notes=(*attribution.notes, note))
+    reason = f"Rounding may change it by {by} of its largest score" + (
+        "." if share > BAR else f", and {_kind(attribution)} by {_percent(shown)} of the largest of theirs."
+    )
+    if share > BAR:  # it would have been computed in float64
+        reason = f"{reason.removesuffix('.')}, and this device has no float64."
+    remedy = "On the CPU it is computed in float64." if share > BAR else "precision=double computes it in float64."
+    return replace(attribution, precision=MapPrecision(dtype, reason, share), notes=(*attribution.notes, f"{reason} {remedy}"))
 
 
-def _in_double(attribution: Attribution, rough: Tensor, share: float, dtype: str) -> Attribution:
+def _in_double(attribution: Attribution, rough: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
     """A map of float64, which says how far the same rule in the model's own precision, ``rough`` (S,), is from it, if that is far."""
+    share, shown = shares
     reason = f"In {dtype} rounding may change it by {_percent(share)} of its largest score."
+    if share <= BAR:
+        reason = f"In {dtype} rounding may change {_kind(attribution)} by {_percent(shown)} of the largest of their scores."
     in_double = replace(attribution, precision=MapPrecision("float64", reason, share))
-    size = attribution.scores.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    change = float((rough - attribution.scores).abs().max() / size)
+    content = attribution.content if bool(attribution.content.any()) else torch.ones_like(attribution.content)
+    size = attribution.scores[content].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    change = float((rough - attribution.scores)[content].abs().max() / size)
     if change <= ILL_CONDITIONED:
         return in_double
-    by = f"changes its scores by up to {change:.0%} of the largest" if math.isfinite(change) else "loses it altogether"
+    by = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
     note = (
         f"Close to a division by zero: rounding to {dtype} alone {by}. This map was computed in float64; "
         "small changes of the input may change it as much."
     )
     return replace(in_double, notes=(*in_double.notes, note))
+
+
+def _kind(attribution: Attribution) -> str:
+    return "its words" if attribution.patches is None else "its patches"
 
 
 def _percent(share: float) -> str:

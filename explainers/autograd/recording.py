@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers, projections  # noqa: F401  handlers: registers what dispatch knows
 from explainers.autograd.dispatch import call_through, give_role, handler_of
-from explainers.autograd.rounding import error_of, seeded, value_of
+from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
@@ -124,6 +124,8 @@ class Recording:
         self._exit = (exit_block, exit_through)
         self._single_head = single_head
         self._inside = False
+        self.place = 0  # how many operators were applied: up to x^1 counted downwards, from there upwards
+        self.rounding: Mapping[int, float] = {}  # by place, the rounding that a value has gathered, where it was measured
         self.class_tokens: Tensor | None = None
         self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
         self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
@@ -188,7 +190,7 @@ class Recording:
             x = self._entry(x)
         if not x.requires_grad:
             x = x.requires_grad_()
-        self.entered = True
+        self.entered, self.place = True, 0
         self._x1: Tensor = x
         return self._with_tokens(args, kwargs, x)
 
@@ -289,9 +291,15 @@ class Recording:
 
     def run(self, operator: type[Function], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
+        self.place += 1 if self.entered else -1
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*arguments, weakref.proxy(self))
         return out
+
+    def gathered(self, place: int) -> float:
+        """The rounding that what the operator at ``place`` gives has gathered, in units of the last place."""
+        known = self.rounding.get(place)
+        return known if known is not None else max(self.rounding.values(), default=GATHERED)
 
     # --- backward -----------------------------------------------------------------------------------------------------
 

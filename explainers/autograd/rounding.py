@@ -20,8 +20,11 @@ from explainers.autograd import relevance as splits
 
 Map = Callable[[Tensor, Tensor], Tensor]
 
-#: Rounding of an activation, in units of the last place: what its own sum and all before it have gathered. Measured on ViTs, BERT and CLIP.
-GATHERED = 8.0
+#: Rounding of an activation, in units of the last place, where it was not measured: what its own sum and all before it have gathered.
+GATHERED = 16.0
+
+#: How many times its rounding a number may be off.
+FARTHEST = 4.0
 
 #: A sum of the positive pairs that is less than this part of that of all pairs is added up by itself.
 LEAST_PART = 0.02
@@ -83,21 +86,21 @@ def error_of(signal: Tensor) -> Tensor:
     return signal.error if isinstance(signal, Carried) else torch.zeros_like(signal)
 
 
-def _unit(x: Tensor) -> float:
+def _unit(x: Tensor, gathered: float = GATHERED) -> float:
     """The rounding of an activation, relative to it."""
-    return GATHERED * torch.finfo(x.dtype).eps / 2
+    return gathered * torch.finfo(x.dtype).eps / 2
 
 
-def _rounding(x: Tensor) -> Tensor:
-    """How far rounding may have moved each number of an activation: its row sets the scale, for it was a sum of such numbers."""
+def scale_of(x: Tensor) -> Tensor:
+    """The size that rounding of each number of an activation is relative to: its row counts too, for it was a sum of such numbers."""
     size = x.abs()
-    return _unit(x) * (size + size.mean(-1, keepdim=True))
+    return size + size.mean(-1, keepdim=True)
 
 
 def _distance(divisor: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
     """How far from zero a divisor is, and how far it is at least once rounding has moved it: that is not known below a tenth of it."""
     size = divisor.abs()
-    near = torch.maximum(size - rounding, rounding / 10)
+    near = torch.maximum(size - FARTHEST * rounding, rounding / 10)
     size = torch.maximum(size, near)
     return torch.where(size == 0, 1.0, size), torch.where(near == 0, 1.0, near)
 
@@ -150,13 +153,14 @@ def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
     return error.flatten(1).sum(1).view(-1, *[1] * (like.dim() - 1)) if len(error) == len(like) else error.sum()
 
 
-def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
+def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, gathered: float = GATHERED) -> tuple[Tensor, Tensor]:
     """:func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2."""
     if not isinstance(relevance, Carried):
         return splits.split_sum(a, b, relevance, normalise)
     r = relevance.value
     r_a, r_b = splits.split_sum(a, b, r, normalise)
-    e_a, e_b, size_a, size_b = _rounding(a), _rounding(b), a.abs(), b.abs()
+    unit, size_a, size_b = _unit(a, gathered), a.abs(), b.abs()
+    e_a, e_b = unit * scale_of(a), unit * scale_of(b)
     total = a + b
     least, doubt = _distance(total, e_a + e_b)
     moved = r.abs() * (size_b * e_a + size_a * e_b) / (least * doubt)
@@ -195,13 +199,13 @@ def _normalised(share_a: Tensor, share_b: Tensor, r: Tensor, moved: Tensor, erro
     return of(share_a, share_b, r_a, sum_a), of(share_b, share_a, r_b, sum_b)
 
 
-def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
+def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, gathered: float = GATHERED) -> tuple[Tensor, Tensor]:
     """:func:`explainers.autograd.relevance.split_product`. What is divided by a product that all but cancels is as uncertain as that."""
     if not isinstance(relevance, Carried):
         return splits.split_product(a, b, product, relevance)
     r = relevance.value
     r_a, r_b = splits.split_product(a, b, product, r)
-    rounding = _rounding(product)
+    rounding = _unit(product, gathered) * scale_of(product)
     size, doubt = _distance(product, rounding)
     error = (relevance.error + r.abs() * rounding / doubt) / size
     size_a, size_b = a.abs(), b.abs()

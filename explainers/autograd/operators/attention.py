@@ -21,7 +21,7 @@ class MatMul(Function):
         ctx.set_materialize_grads(False)
         y = a @ b
         ctx.save_for_backward(a, b, y)
-        ctx.rec = rec
+        ctx.rec, ctx.place = rec, rec.place
         return y
 
     @staticmethod
@@ -34,7 +34,7 @@ class MatMul(Function):
         g_a: Tensor | None
         g_b: Tensor | None
         if choice == "relevance":
-            g_a, g_b = rounding.split_product(a, b, y, g)
+            g_a, g_b = rounding.split_product(a, b, y, g, ctx.rec.gathered(ctx.place))
             if not all(ctx.needs_input_grad[:2]):  # the other factor is a constant and takes no share
                 g_a, g_b = g_a * 2, g_b * 2
         else:

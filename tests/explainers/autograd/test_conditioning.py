@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from typing import Any
 
@@ -12,11 +13,12 @@ import torch
 import explainers
 import explainers.precision
 from explainers import ExplainerError
+from explainers.autograd.gathered import Comparison, gathered_by
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.precision import BAR, ILL_CONDITIONED, estimated
 from explainers.session import Session
-from tests.conditioning import SHAPES, SPECS, difference, random_image, random_vit, scores, tallied
+from tests.conditioning import DATA, SHAPES, SPECS, difference, random_image, random_vit, scores, tallied
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 
@@ -52,22 +54,65 @@ def test_maps_of_the_embedded_models_are_those_of_float64_or_computed_in_it(name
         assert max(tally.kept, default=0.0) < BAR, (spec, str(tally))
 
 
+def test_patches_of_the_astronaut_are_those_of_float64() -> None:
+    """photos-vit: in float32 they are off by half of the largest, which is small beside the classification token's score."""
+    model, picture = explainers.load("photos-vit"), DATA / "photos" / "astronaut.jpg"
+    ours, exact = (explainers.explain(model, picture, methods=["transformer_attribution"], precision=how) for how in ("auto", "double"))
+    ours, exact = (found["transformer_attribution"] for found in (ours, exact))
+    assert difference(ours.scores[ours.content], exact.scores[exact.content]) < ILL_CONDITIONED
+
+
+def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = {}
+    for light in (True, False):
+        monkeypatch.setattr(explainers.precision, "LIGHT", math.inf if light else 0)
+        maps = [explainers.explain(*case, ["transformer_attribution"])["transformer_attribution"] for case in vits(2)]
+        ending = "of the largest of theirs. precision=double computes it in float64."
+        noted[light] = {i for i, each in enumerate(maps) if any("its patches by" in n and n.endswith(ending) for n in each.notes)}
+        for each in maps:
+            assert each.precision is not None
+            assert each.precision.rounding is not None
+            if not light:
+                assert (each.precision.dtype == "float64") == (each.precision.rounding > BAR)
+    assert noted[True] == set()
+    assert noted[False]
+
+
+def test_rounding_is_measured_where_relevance_is_split() -> None:
+    """At every sum and product, deeper ones having gathered more; on another input about as much."""
+    model, image = explainers.wrap(random_vit(1, 32, 48, 4)), random_image(1, 32)
+    measured = gathered_by(model)
+    assert measured is gathered_by(model)
+    exact = Comparison(model, {"pixel_values": image}, double=True)
+    theirs = Comparison(model, {"pixel_values": image}, exact.noted).differences
+    assert measured.keys() == theirs.keys()
+    assert len([place for place in measured if place > 0]) == 4 * 4  # each block: two products and two sums
+    assert all(0.2 < measured[place] / theirs[place] < 5 for place in measured if place > 0)
+    last_of_blocks = sorted(measured)[-13::4]  # what each block gives on
+    assert measured[last_of_blocks[-1]] > measured[last_of_blocks[0]]
+
+
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_estimate_bounds_what_rounding_does(spec: str, shape: tuple[int, int, int]) -> None:
-    """Of first order: where it is small. It is no idle bound: of Transformer Attribution the median is within a factor of 1000."""
+    """Of first order: where it is small, and but for a factor of 4. It is no idle bound: of Transformer Attribution the median is within a
+    factor of 1000.
+    """
     size, width, depth = shape
     slack: list[float] = []
     for seed in range(100, 115):
         module, image = random_vit(seed, size, width, depth), random_image(seed, size)
         session = Session(explainers.wrap(module), {"pixel_values": image}, 0, pixels=spec.startswith("lrp"))
         request = parse(spec)
-        ours, (share,) = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
+        estimate = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
+        ours, share = estimate.scores, float(estimate.share)
         exact = scores(explainers.wrap(copy.deepcopy(module).double()), {"pixel_values": image.double()}, spec)
         error = difference(ours, exact)
         if share < ILL_CONDITIONED:
-            assert error <= share, (seed, error, share)
-            slack.append(float(share) / error)
+            assert error <= 4 * share, (seed, error, share)
+            slack.append(share / error)
+        if float(estimate.shown) < ILL_CONDITIONED:
+            assert difference(ours[:, 1:], exact[:, 1:]) <= 4 * float(estimate.shown), seed
     if spec == "transformer_attribution":
         assert sorted(slack)[len(slack) // 2] < 1000
 
@@ -92,7 +137,8 @@ def test_float64_is_recorded_only_where_it_is_needed(monkeypatch: pytest.MonkeyP
     init = Recording.__init__
 
     def counted(self: Recording, *given: Any, **how: Any) -> None:
-        made.append(bool(how.get("double")))
+        if type(self) is Recording:  # not what measures how much rounding the model gathers
+            made.append(bool(how.get("double")))
         init(self, *given, **how)
 
     monkeypatch.setattr(Recording, "__init__", counted)
