@@ -83,18 +83,17 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     listed = place.json(listing)
     try:
         categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
-        images = {row["id"]: row for row in listed["images"]}
+        images = {row["id"]: (str(row["file_name"]), int(row["height"]), int(row["width"])) for row in listed["images"]}
         of_image: defaultdict[int, list[Any]] = defaultdict(list)
         for row in listed["annotations"]:
             of_image[row["image_id"]].append(row)
         shown = {i: {categories[row["category_id"]] for row in rows if not row.get("iscrowd")} for i, rows in of_image.items()}
-    except (KeyError, TypeError) as problem:
-        raise place.broken(listing, f"{problem} is missing") from None
+    except (KeyError, TypeError, ValueError) as problem:
+        raise place.broken(listing, f"{problem} is missing or wrong") from None
     ids = sorted(i for i, names in shown.items() if names and set(wanted) <= names and i in images)
 
     def read(number: int) -> Sample:
-        record = images[ids[number]]
-        height, width = record["height"], record["width"]
+        name_of_file, height, width = images[ids[number]]
         masks: defaultdict[str, list[Mask]] = defaultdict(list)
         crowds = [np.zeros((height, width), bool)]
         for row in of_image[ids[number]]:
@@ -109,9 +108,9 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
         things = [Thing(label=label, mask=union(masks_of_label)) for label, masks_of_label in masks.items()]
         things.sort(key=lambda thing: -int(thing.mask.sum()))
         labels = tuple(thing.label for thing in things if thing.label in wanted or not wanted)[:1]
-        image = place.image(photos / record["file_name"])
+        image = place.image(photos / name_of_file)
         stated = tuple(label for label in labels if label is not None)
-        return Sample(name=record["file_name"], image=image, labels=stated, things=tuple(things), labelled=~union(crowds))
+        return Sample(name=name_of_file, image=image, labels=stated, things=tuple(things), labelled=~union(crowds))
 
     return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
 

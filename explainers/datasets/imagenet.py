@@ -113,10 +113,13 @@ def imagenet_segmentation(place: Folder) -> Dataset:
         raise place.broken(path, problem) from None
 
     def read(number: int) -> Sample:
-        with h5py.File(path, "r") as file:
-            pixels = np.array(file[file["/value/img"][number, 0]]).transpose(2, 1, 0)
-            segments: Any = file[file["/value/gt"][number, 0]]
-            mask = np.array(file[segments[0, 0]]).transpose(1, 0)
+        try:
+            with h5py.File(path, "r") as file:
+                pixels = np.array(file[file["/value/img"][number, 0]]).transpose(2, 1, 0)
+                segments: Any = file[file["/value/gt"][number, 0]]
+                mask = np.array(file[segments[0, 0]]).transpose(1, 0)
+        except (OSError, KeyError, ValueError, TypeError) as problem:
+            raise place.broken(path, f"picture {number + 1}: {problem}") from None
         return Sample(name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), things=(Thing(label=None, mask=mask > 0),))
 
     return Dataset(name="imagenet-segmentation", kind="image", length=length, read=read)
@@ -191,11 +194,15 @@ def imagenet_hard(place: Folder) -> Dataset:
     """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
     from explainers.datasets.parquet import Table
 
-    table = Table(place, sorted(place.need("data").glob("validation-*.parquet")), ("image", "label"))
+    folder = place.need("data")
+    table = Table(place, sorted(folder.glob("validation-*.parquet")), ("image", "label"))
 
     def read(number: int) -> Sample:
         row = table.row(number)
-        picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
+        try:
+            picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
+        except (OSError, SyntaxError, ValueError, TypeError) as problem:
+            raise place.broken(folder, f"row {number + 1} has no picture: {problem}") from None
         return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
 
     names = tuple(str(index) for index in range(1000))

@@ -122,8 +122,11 @@ def funnybirds(place: Folder) -> Dataset:
     def read(number: int) -> Sample:
         label = rows[number]["class_idx"]
         file = Path(str(label)) / f"{number:06d}.png"
-        parts = place.plane(place.path / "test_part_map" / file)[..., :3]
-        thing = Thing(label=label, mask=parts.any(-1))
+        path = place.path / "test_part_map" / file
+        parts = place.plane(path)
+        if parts.ndim != 3:
+            raise place.broken(path, "the map of parts must be in colour")
+        thing = Thing(label=label, mask=parts[..., :3].any(-1))
         return Sample(name=f"{number:06d}", image=place.image(place.path / "test" / file), labels=(label,), things=(thing,))
 
     return Dataset(name="funnybirds", kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)

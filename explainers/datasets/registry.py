@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,24 +81,32 @@ class Folder:
         raise ExplainerError(f"{self.entry.title} lacks {wanted}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
     def broken(self, path: Path, why: object) -> ExplainerError:
-        """The error for a file that is not what it should be."""
-        return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. Fetch that file anew. {self.entry.where}")
+        """The error for a file that is not what it should be. What is published is fetched anew, a person's own file is mended."""
+        remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
+        return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
+
+    def text(self, path: Path) -> str:
+        """A text file, with the ends of its lines as they are. A byte order mark, as spreadsheets write it, is no part of the text."""
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as problem:
+            raise self.broken(path, f"it is not UTF-8, at byte {problem.start}") from None
+        except OSError as problem:
+            raise self.broken(path, problem) from None
+        if not text.strip():
+            raise self.broken(path, "it is empty")
+        return text
 
     def lines(self, path: Path) -> list[str]:
-        """The lines of a text file that are not empty."""
-        try:
-            lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-        except (OSError, UnicodeDecodeError) as problem:
-            raise self.broken(path, problem) from None
-        if not lines:
-            raise self.broken(path, "it is empty")
-        return lines
+        """The lines of a text file that are not empty. Other characters that part lines, such as U+2028, stay where they are."""
+        return [line for line in re.split(r"\r\n|\n|\r", self.text(path)) if line.strip()]
 
     def json(self, path: Path) -> Any:
         """A JSON file."""
+        text = self.text(path)
         try:
-            return json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as problem:
+            return json.loads(text)
+        except ValueError as problem:
             raise self.broken(path, problem) from None
 
     def json_lines(self, path: Path) -> list[dict[str, Any]]:
@@ -111,10 +121,22 @@ class Folder:
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
         """The rows of a table with a heading that has these ``columns``."""
-        reader = csv.DictReader(self.lines(path), delimiter=delimiter, quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL)
-        if lacking := set(columns) - set(reader.fieldnames or ()):
-            raise self.broken(path, f"its first line lacks the column {', '.join(sorted(lacking))}")
-        yield from reader
+        rest = "what is beyond the columns"
+        reader = csv.DictReader(
+            io.StringIO(self.text(path), newline=""),
+            restkey=rest,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+        )
+        try:
+            if lacking := set(columns) - set(reader.fieldnames or ()):
+                raise self.broken(path, f"its first line lacks the column {', '.join(sorted(lacking))}")
+            for row in reader:
+                if rest in row:
+                    raise self.broken(path, f"line {reader.line_num} has more columns than the first; what holds a comma goes in quotes")
+                yield row
+        except csv.Error as problem:
+            raise self.broken(path, f"after line {reader.line_num}: {problem}") from None
 
     def image(self, path: Path) -> Image.Image:
         """A picture, upright, in RGB."""

@@ -143,7 +143,8 @@ def texts(place: Folder) -> Dataset:
                 raise place.broken(path, f"row {number + 1}: rationale must be pairs of characters") from None
             if any(not 0 <= start < end <= len(text) for start, end in spans):
                 raise place.broken(path, f"row {number + 1}: a marked passage lies outside of the text")
-        labels: tuple[str | int, ...] = () if label in (None, "") else (label if isinstance(label, int) else str(label),)
-        return Sample(name=str(number), text=text, labels=labels, rationale=spans)
+        if not isinstance(label, str | None):
+            raise place.broken(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
+        return Sample(name=str(number), text=text, labels=(label,) if label else (), rationale=spans)
 
     return Dataset(name="texts", kind="text", length=len(rows), read=read)

@@ -7,13 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from explainers import ExplainerError
-from explainers.datasets import DATASETS, Sample, Thing, open_dataset
+from explainers.datasets import DATASETS, Dataset, Sample, Thing, open_dataset
 from explainers.models.labels import ClassEntry
-from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, made_up
+from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, left, made_up, plane
 
 THIRD = HEIGHT * WIDTH // 3
 #: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled
@@ -130,6 +133,29 @@ def test_a_mask_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
         found[0]
 
 
+def test_what_is_broken_inside_of_a_large_file_is_refused(tmp_path: Path) -> None:
+    """What is seen only when an input is read, or in a list that is whole in form."""
+    folder = made_up("imagenet-segmentation", tmp_path)
+    with h5py.File(folder / "gtsegs_ijcv.mat", "r+") as file:
+        del file["value/gt"]
+    with pytest.raises(ExplainerError, match=r"gtsegs_ijcv\.mat cannot be read: picture 1: "):
+        open_dataset("imagenet-segmentation", folder)[0]
+    folder = made_up("imagenet-hard", tmp_path)
+    row = {"image": {"bytes": b"no picture", "path": None}, "label": [1]}
+    pq.write_table(pa.Table.from_pylist([row]), folder / "data/validation-00000-of-00002.parquet")
+    with pytest.raises(ExplainerError, match="row 1 has no picture"):
+        open_dataset("imagenet-hard", folder)[0]
+    folder = made_up("funnybirds", tmp_path)
+    plane(folder / "test_part_map/4/000000.png", left(1))
+    with pytest.raises(ExplainerError, match="must be in colour"):
+        open_dataset("funnybirds", folder)[0]
+    folder = made_up("coco", tmp_path)
+    listing = folder / "annotations/instances_val2017.json"
+    listing.write_text(listing.read_text("utf-8").replace('"height"', '"tallness"'), "utf-8")
+    with pytest.raises(ExplainerError, match="'height' is missing or wrong"):
+        open_dataset("coco", folder)
+
+
 def test_the_training_part_of_coco_is_read_where_the_validation_part_is_missing(tmp_path: Path) -> None:
     folder = made_up("coco", tmp_path)
     validation = open_dataset("coco", folder)[0]
@@ -151,6 +177,43 @@ def test_texts_keep_what_people_marked(tmp_path: Path) -> None:
     assert own.rationale == ((2, 8),)
     assert open_dataset("imdb", made_up("imdb", tmp_path))[0].text == "Dull. Very dull."
     assert open_dataset("sst-2", made_up("sst-2", tmp_path))[0].text == 'a "lovely film'
+
+
+def of_texts(folder: Path, text: str | bytes, suffix: str = ".csv") -> Dataset:
+    """The data set of a file of one's own."""
+    path = folder / f"texts{suffix}"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return open_dataset("texts", path)
+
+
+def test_a_file_of_texts_is_read_as_spreadsheets_write_it(tmp_path: Path) -> None:
+    """With a byte order mark, quoted line breaks, commas, and characters that part lines elsewhere."""
+    rows = of_texts(tmp_path, '\ufefftext,label\r\n"A good\r\nfilm, all in all",positive\r\n\r\nDull\u2028and long,\r\n')
+    assert [(sample.text, sample.labels) for sample in rows] == [
+        ("A good\r\nfilm, all in all", ("positive",)),
+        ("Dull\u2028and long", ()),
+    ]
+    lines = of_texts(tmp_path, '{"text": "Dull\u2028and\x85long", "label": null}\r\n{"text": "Good"}', ".jsonl")
+    assert [sample.text for sample in lines] == ["Dull\u2028and\x85long", "Good"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "words"),
+    [
+        (".csv", "review,label\nGood,positive\n", "lacks the column text"),
+        (".csv", "text,label\nGood, bad,positive\n", "line 2 has more columns than the first"),
+        (".csv", f"text\n{'good ' * 30_000}\n", "after line 1: field larger"),
+        (".csv", "text\ncaf\xe9\n".encode("latin-1"), "it is not UTF-8, at byte 8"),
+        (".csv", "\n", "it is empty"),
+        (".jsonl", '{"text": "Good", "label": 1}', "row 1: label must be the name of a class, in quotes, not 1"),
+        (".jsonl", '{"text": 3}', "row 1 has no text"),
+    ],
+)
+def test_a_file_of_texts_that_is_wrong_says_what_it_should_be(tmp_path: Path, suffix: str, text: str | bytes, words: str) -> None:
+    with pytest.raises(ExplainerError, match=words) as refusal:
+        of_texts(tmp_path, text, suffix)[0]
+    assert "the columns text and, if known, label" in str(refusal.value)
+    assert "Fetch" not in str(refusal.value)
 
 
 def test_scenes_are_the_same_each_time() -> None:
