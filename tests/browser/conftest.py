@@ -74,6 +74,13 @@ def browser(browsers: Callable[[str], Browser]) -> Browser:
     return browsers(DEJAVU)
 
 
+@pytest.fixture(scope="package")
+def scripts(browser: Browser, address: str) -> Iterator[Page]:
+    """A page to ask the pages' scripts on what they compute: ``script("core/stats.js")``. Tests share it, so they change nothing of it."""
+    for one in visit(browser, address):
+        yield one.open("/history", maps=False)
+
+
 @dataclass
 class Visit:
     """A page of the server in a profile of its own, and the API beside it."""

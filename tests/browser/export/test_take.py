@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from explainers.rendering.colours import colours, limits, place
 from tests.browser.conftest import Visit
@@ -139,9 +139,8 @@ def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tiles", "columns"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (10, 5), (11, 4), (13, 5), (14, 5), (17, 3), (64, 4)]
 )
-def test_no_tile_stands_alone_in_the_last_row(desk: Visit, tiles: int, columns: int) -> None:
-    desk.open("/leaderboard", maps=False)
-    assert desk.page.evaluate("async (tiles) => (await script('export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
+def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns: int) -> None:
+    assert scripts.evaluate("async (tiles) => (await script('export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
     assert tiles % columns != 1 or tiles == 1
 
 

@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import shown, shown_range, shown_score
@@ -69,18 +69,17 @@ def differences(desk: Visit) -> dict[str, Any]:
     return {spec: plates.nth(i) for i, spec in enumerate(specs)}
 
 
-def test_correlation_and_unit_are_those_of_numpy(desk: Visit) -> None:
-    desk.open("/methods", maps=False)
+def test_correlation_and_unit_are_those_of_numpy(scripts: Page) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 50)) + 1e3
     ask = "([a, b]) => script('core/stats.js').then(({ correlation }) => correlation(a, b))"
-    assert desk.page.evaluate(ask, [a.tolist(), b.tolist()]) == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-9)
-    assert desk.page.evaluate(ask, [a.tolist(), (5 - 2 * a).tolist()]) == pytest.approx(-1)
-    assert desk.page.evaluate(ask, [a.tolist(), [0.1] * 50]) is None
+    assert scripts.evaluate(ask, [a.tolist(), b.tolist()]) == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-9)
+    assert scripts.evaluate(ask, [a.tolist(), (5 - 2 * a).tolist()]) == pytest.approx(-1)
+    assert scripts.evaluate(ask, [a.tolist(), [0.1] * 50]) is None
     unit = "([scores, signed, content]) => script('core/stats.js').then(({ onOneUnit }) => onOneUnit(scores, signed, content))"
-    assert desk.page.evaluate(unit, [[1, 3, 4], False, [True, True, False]]) == [0.25, 0.75, 1]
-    assert desk.page.evaluate(unit, [[1, -3, 4], True, None]) == [1, -3, 4]
-    assert desk.page.evaluate(unit, [[0, 0], False, None]) == [0, 0]
+    assert scripts.evaluate(unit, [[1, 3, 4], False, [True, True, False]]) == [0.25, 0.75, 1]
+    assert scripts.evaluate(unit, [[1, -3, 4], True, None]) == [1, -3, 4]
+    assert scripts.evaluate(unit, [[0, 0], False, None]) == [0, 0]
 
 
 def test_two_classes_of_an_image(desk: Visit) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.numbers import percent, shown_range, shown_score
@@ -160,17 +160,16 @@ def test_the_figure_names_both_models_and_what_each_explained(stage: Visit) -> N
         assert sum(line == f"{titles_of(stage)[one['model']]}: {target['label']}" for line in written) == len(one["maps"])
 
 
-def test_places_are_found_across_crops_and_cuttings(stage: Visit) -> None:
-    stage.open("/methods", maps=False)
+def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
     whole = {"input": {"width": 400, "height": 200, "crop": [0, 0, 400, 200]}, "grid": [2, 4]}
     centre = {"input": {"width": 800, "height": 400, "crop": [200, 0, 600, 400]}, "grid": [4, 4]}  # twice as large, its middle
-    across = [stage.page.evaluate(ACROSS, ["patchAcross", at, whole, centre]) for at in range(-1, 8)]
+    across = [scripts.evaluate(ACROSS, ["patchAcross", at, whole, centre]) for at in range(-1, 8)]
     assert across == [-1, -1, 5, 7, -1, -1, 13, 15, -1]
-    assert stage.page.evaluate(ACROSS, ["patchAcross", 4, centre, whole]) == 1
+    assert scripts.evaluate(ACROSS, ["patchAcross", 4, centre, whole]) == 1
     words = {"units": [{"start": 0, "end": 4}, {"start": 5, "end": 12}]}
     pieces = {"units": [{"start": 0, "end": 2}, {"start": 2, "end": 4}, {"start": 5, "end": 6}, {"start": 6, "end": 12}]}
-    assert [stage.page.evaluate(ACROSS, ["unitAcross", at, words, pieces]) for at in (-1, 0, 1)] == [-1, 0, 3]
-    assert [stage.page.evaluate(ACROSS, ["unitAcross", at, pieces, words]) for at in range(4)] == [0, 0, 1, 1]
+    assert [scripts.evaluate(ACROSS, ["unitAcross", at, words, pieces]) for at in (-1, 0, 1)] == [-1, 0, 3]
+    assert [scripts.evaluate(ACROSS, ["unitAcross", at, pieces, words]) for at in range(4)] == [0, 0, 1, 1]
 
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:

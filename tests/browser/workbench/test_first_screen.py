@@ -36,34 +36,31 @@ def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> 
     return {"top": rows, "targets": [{"label": explained or top[0][0], "probability": 0.5}], **more}
 
 
-def test_the_sentence_says_where_most_methods_point_and_who_disagrees(desk: Visit) -> None:
-    page = desk.open("/history", maps=False)
+def test_the_sentence_says_where_most_methods_point_and_who_disagrees(scripts: Page) -> None:
     upper, lower = spot(0, 1, 6, 7), spot(28, 29, 34, 35)
     sure = info(("cat", 0.97), ("dog", 0.02))
-    said = say(page, sure, {"A": upper, "B": upper, "C": spot(1, 2, 7, 8), "D": lower}, GRID)
+    said = say(scripts, sure, {"A": upper, "B": upper, "C": spot(1, 2, 7, 8), "D": lower}, GRID)
     assert said[0].startswith("The model says “cat” and is sure of it: 97.0")
     assert said[1] == "3 of 4 methods point to the upper left; D says otherwise."
-    assert say(page, sure, {"A": lower, "B": lower}, GRID)[1] == "Both methods point to the lower right."
-    assert say(page, sure, {"A": upper, "B": upper, "C": upper}, GRID)[1] == "All 3 methods point to the upper left."
-    assert say(page, sure, {"A": upper, "B": lower}, GRID)[1] == "The methods point at different places."
-    assert say(page, sure, {"A": upper, "B": [0.5] * 36}, GRID)[1] == ""  # a map that tells nothing apart has no say
+    assert say(scripts, sure, {"A": lower, "B": lower}, GRID)[1] == "Both methods point to the lower right."
+    assert say(scripts, sure, {"A": upper, "B": upper, "C": upper}, GRID)[1] == "All 3 methods point to the upper left."
+    assert say(scripts, sure, {"A": upper, "B": lower}, GRID)[1] == "The methods point at different places."
+    assert say(scripts, sure, {"A": upper, "B": [0.5] * 36}, GRID)[1] == ""  # a map that tells nothing apart has no say
 
 
-def test_the_sentence_names_the_words_of_a_text(desk: Visit) -> None:
-    page = desk.open("/history", maps=False)
+def test_the_sentence_names_the_words_of_a_text(scripts: Page) -> None:
     words = ["a", "truly", "superb", "and", "warm", "film"]
     good, other = [0, 0.1, 3, 0, 2, 1], [5, 4, 0, 3, 0, 0]
-    said = say(page, info(("positive", 0.7), ("negative", 0.3)), {"A": good, "B": good, "C": other}, None, tuple(words))
+    said = say(scripts, info(("positive", 0.7), ("negative", 0.3)), {"A": good, "B": good, "C": other}, None, tuple(words))
     assert said[0] == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
     assert said[1] == "2 of 3 methods point at “superb” and “warm”; C says otherwise."
 
 
-def test_what_the_model_cannot_know_is_said_in_the_answer(desk: Visit) -> None:
-    page = desk.open("/history", maps=False)
+def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None:
     unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
-    said = say(page, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
+    said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
     assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
-    unsure = say(page, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
+    unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
     absent = {**unknown, "kind": "not_in_picture", "says": "not in this picture"}
     prompts = [
@@ -71,7 +68,7 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(desk: Visit) -> None:
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
     assert (
-        say(page, {"targets": prompts}, {}, GRID)[0]
+        say(scripts, {"targets": prompts}, {}, GRID)[0]
         == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not in this picture."
     )
 
