@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
 from explainers.autograd.operators import Add, MatMul
+from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.base import Model
 
@@ -63,7 +63,7 @@ class Comparison(Recording):
         self._exact = exact
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
-    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, and note what it gives."""
         out = super().run(operator, *arguments)
         if operator in (Add, MatMul):

@@ -15,10 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 
-from explainers.autograd import operators as op
-from explainers.autograd.operators.linear import Place
+from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.models.base import Model
@@ -36,7 +34,7 @@ class Propagation(Recording):
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], sources: Tensor, rule: Rule, block: int | None = None) -> None:
         self.copies = 1 + len(sources)
         self._sources = sources
-        self._share = 0.5 if rule.product == "half" else 1.0
+        self.share = 0.5 if rule.product == "half" else 1.0
         self._block = block
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
@@ -73,110 +71,35 @@ class Propagation(Recording):
             raise _ReachedError
         return replaced
 
-    # --- the operators, with the constants of the real copy -----------------------------------------------------------
-
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
         groups = x.detach().unflatten(0, (-1, self.copies, len(x) // len(self._x1)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
 
-    def _where_real(self, y: Tensor) -> Tensor:
+    def where_real(self, y: Tensor) -> Tensor:
         """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
         first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
         first[0] = True
         rows = first.repeat_interleave(len(y) // len(self._x1)).repeat(len(self._x1) // self.copies)
         return rows.view(-1, *[1] * (y.dim() - 1))
 
-    def _on_real(self, y: Tensor, constant: Tensor) -> Tensor:
+    def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
-        return y + constant * self._where_real(y).to(y.dtype)
+        return y + constant * self.where_real(y).to(y.dtype)
 
-    def _with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
+    def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
         """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy."""
         before_attention = self._kept is not None and self._inside and self.attentions[-1] is None
         if before_attention and y.dim() == 3 and y.shape[:2] == self.block_inputs[-1].shape[:2]:
             assert self._kept is not None
             return y + bias * self._kept.repeat(len(y) // self.copies, 1)[:, :, None].to(y.dtype)
-        return self._on_real(y, bias)
+        return self.on_real(y, bias)
 
-    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply the linear form of an operator."""
-        out: Tensor = getattr(self, f"_{operator.__name__.lower()}")(*arguments)
+        out: Tensor = operator.propagate(self, *arguments)
         return out
-
-    def _linearmap(self, x: Tensor, w: Tensor, b: Tensor | None, forward: op.Map, backward: op.Map, place: Place) -> Tensor:
-        y = forward(x, w)
-        return y if b is None else self._with_bias(y, b)
-
-    def _matmul(self, a: Tensor, b: Tensor) -> Tensor:
-        return a @ b  # a holds the real attention weights; the product of queries and keys is read of the real copy alone
-
-    def _softmax(self, x: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
-        # a constant, but a node of the graph, so that what depends on it is still seen to be on the path
-        return torch.softmax(self.real(x), dim, dtype=dtype).requires_grad_()
-
-    def _norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float, centred: bool, function: Any) -> Tensor:
-        over = tuple(range(-dims, 0))
-        centre = x - x.mean(over, keepdim=True) if centred else x
-        factor = (self.real(centre).square().mean(over, keepdim=True) + eps).rsqrt()
-        factor = factor if weight is None else factor * weight
-        y = centre * factor
-        y = y if bias is None else self._with_bias(y, bias)
-        self.norms.append((x, y, factor))
-        return y
-
-    def _activation(self, x: Tensor, act: Any, power: bool) -> Tensor:
-        real = self.real(x)
-        near = real.abs() < op.TINY
-        return x * torch.where(near, op.slope(act, real), act(real) / torch.where(near, 1.0, real))
-
-    def _gate(self, x: Tensor, act: Any) -> Tensor:
-        return act(self.real(x)).requires_grad_()  # type: ignore[no-any-return]
-
-    def _add(self, a: Tensor, b: Tensor, role: str | None) -> Tensor:
-        if a.requires_grad and b.requires_grad:
-            return a + b
-        path, constant = (a, b) if a.requires_grad else (b, a)
-        if role == "turned":
-            return self._on_real(path.mT, (constant.expand_as(path)).mT).mT
-        if role in ("scores", "weights"):
-            return path + constant  # attention is the real copy's
-        return self._on_real(path, constant)
-
-    def _constant(self, constant: Tensor, path: Tensor) -> Tensor:
-        return (constant * self._where_real(constant).to(constant.dtype)).requires_grad_()
-
-    def _mul(self, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
-        constant = tuple(role in ("gate", "scale", "weights") for role in roles)
-        if constant[1]:
-            return a * self.real(b)
-        if constant[0]:
-            return self.real(a) * b
-        both = self._share * (a * self.real(b) + self.real(a) * b)
-        return torch.where(self._where_real(both), a * b, both)
-
-    def _div(self, a: Tensor, b: Tensor) -> Tensor:
-        return a / self.real(b)
-
-    def _mean(self, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
-        return x.sum(dims, keepdim=keepdim) * scale
-
-    def _pool(self, x: Tensor, pool: Any) -> Tensor:
-        return pool(x)  # type: ignore[no-any-return]
-
-    def _pick(self, x: Tensor, pick: Any) -> Tensor:
-        """Of each copy what is picked of the real one: the Jacobian there times x, from the transpose of its transpose."""
-        with torch.enable_grad():
-            real = self.real(x).requires_grad_()
-            largest = pick(real)
-            signal = torch.zeros_like(largest, requires_grad=True)
-            (back,) = torch.autograd.grad(largest, real, signal, create_graph=True)
-            picked: Tensor = torch.autograd.grad(back, signal, x, create_graph=True)[0]
-        return picked
-
-    def _scale(self, x: Tensor, c: Tensor | float) -> Tensor:
-        return x * c
 
 
 class _ReachedError(Exception):

@@ -1,4 +1,4 @@
-"""What operators and handlers may ask of a recording, and tell it."""
+"""What an operator is, and what operators and handlers may ask of a recording, and tell it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from torch import Tensor
 from torch.autograd import Function
 
 from explainers.autograd.rules import Rule
+
+
+class Operator(Function):
+    """An autograd function whose ``backward`` follows the rule in force, and that says how contributions pass it.
+
+    ``forward(ctx, *arguments, rec)`` computes what torch computes, for a :class:`Recorder`;
+    ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`.
+    """
+
+    @staticmethod
+    def propagate(*args: Any, **kwargs: Any) -> Any:
+        """What each copy gives on, with the constants of the real one."""
+        raise NotImplementedError
 
 
 class Recorder(Protocol):
@@ -35,7 +48,7 @@ class Recorder(Protocol):
     def last_attention(self) -> Tensor:
         """The attention map computed last."""
 
-    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator."""
 
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
@@ -64,3 +77,26 @@ class Recorder(Protocol):
 
     def saw_sum(self, total: Tensor) -> None:
         """Take note of a sum of two paths."""
+
+
+class Propagator(Protocol):
+    """A forward pass of copies of each sample: the real one, and for each source token one that holds it alone.
+
+    share   of a product of two paths, what each factor's contributions count for
+    norms   of each normalisation: input, output, the factor (scale times weight) of the real copy
+    """
+
+    share: float
+    norms: list[tuple[Tensor, Tensor, Tensor]]
+
+    def real(self, x: Tensor) -> Tensor:
+        """The real copy of each sample at the place of all its copies."""
+
+    def where_real(self, y: Tensor) -> Tensor:
+        """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
+
+    def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
+        """Add a constant to the real copies alone."""
+
+    def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
+        """Add a bias where it belongs: see :class:`explainers.autograd.propagation.Propagation`."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers, projections  # noqa: F401  handlers: registers what dispatch knows
 from explainers.autograd.dispatch import call_through, give_role, handler_of
+from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import AttentionParts, Signals
@@ -289,11 +289,11 @@ class Recording:
         assert self._last_attention is not None
         return self._last_attention
 
-    def run(self, operator: type[Function], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
         self.place += 1 if self.entered else -1
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
-        out: Tensor = operator.apply(*arguments, weakref.proxy(self))
+        out: Tensor = operator.apply(*arguments, weakref.proxy(self))  # type: ignore[no-untyped-call]
         return out
 
     def gathered(self, place: int) -> float:

@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 
 TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
 
 
-class Activation(Function):
+class Activation(Operator):
     """An element-wise non-linearity with act(0) = 0.
 
     ``power`` says that it is a power of x, perhaps part of a variance: a rule that differentiates normalisations differentiates it.
@@ -41,6 +40,12 @@ class Activation(Function):
             ctx.factors[factor] = slope(ctx.act, x) if factor == "slope" else gate(ctx.act, x, y)
         return g * ctx.factors[factor], None, None, None
 
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, act: Callable[[Tensor], Tensor], power: bool) -> Tensor:
+        real = rec.real(x)
+        near = real.abs() < TINY
+        return x * torch.where(near, slope(act, real), act(real) / torch.where(near, 1.0, real))
+
 
 def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
@@ -58,7 +63,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return slope
 
 
-class Gate(Function):
+class Gate(Operator):
     """A bounded non-linearity that multiplies another path (sigmoid, tanh): constant where gates are constant.
 
     ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
@@ -82,3 +87,7 @@ class Gate(Function):
             return None, None, None
         (x,) = ctx.saved_tensors
         return g * slope(ctx.act, x), None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
+        return act(rec.real(x)).requires_grad_()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from explainers.autograd import gradients, rounding
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 
 
-class Add(Function):
+class Add(Operator):
     """a + b. A constant operand is a bias.
 
     ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; ``scores`` or
@@ -52,8 +52,19 @@ class Add(Function):
             None,
         )
 
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, role: str | None) -> Tensor:
+        if a.requires_grad and b.requires_grad:
+            return a + b
+        path, constant = (a, b) if a.requires_grad else (b, a)
+        if role == "turned":
+            return rec.on_real(path.mT, (constant.expand_as(path)).mT).mT
+        if role in ("scores", "weights"):
+            return path + constant  # attention is the real copy's
+        return rec.on_real(path, constant)
 
-class Mul(Function):
+
+class Mul(Operator):
     """a * b, element-wise. ``roles`` tells which factor is a gate, a scale or attention weights, which the rule may hold constant."""
 
     @staticmethod
@@ -87,8 +98,18 @@ class Mul(Function):
             g_a, g_b = share * g * b, share * g * a
         return unbroadcast(g_a, a) if want_a else None, unbroadcast(g_b, b) if want_b else None, None, None
 
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
+        constant = tuple(role in ("gate", "scale", "weights") for role in roles)
+        if constant[1]:
+            return a * rec.real(b)
+        if constant[0]:
+            return rec.real(a) * b
+        both = rec.share * (a * rec.real(b) + rec.real(a) * b)
+        return torch.where(rec.where_real(both), a * b, both)
 
-class Scale(Function):
+
+class Scale(Operator):
     """x * c with a constant c: relevance is not scaled."""
 
     @staticmethod
@@ -104,3 +125,7 @@ class Scale(Function):
             return None, None, None
         out = g if ctx.rec.rule.is_relevance else g * ctx.c
         return out.sum_to_size(ctx.shape), None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, c: Tensor | float) -> Tensor:
+        return x * c

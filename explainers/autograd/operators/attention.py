@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from explainers.autograd import gradients, rounding
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 
 
-class MatMul(Function):
+class MatMul(Operator):
     """a @ b of two paths: queries with keys, attention with values. Batch dimensions must agree."""
 
     @staticmethod
@@ -50,8 +49,12 @@ class MatMul(Function):
             None,
         )
 
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
+        return a @ b  # a holds the real attention weights; the product of queries and keys is read of the real copy alone
 
-class Softmax(Function):
+
+class Softmax(Operator):
     """Softmax over ``dim``: the attention weights."""
 
     @staticmethod
@@ -73,3 +76,8 @@ class Softmax(Function):
             gy = g * y
             g = gy - y * gy.sum(ctx.dim, keepdim=True)
         return g.to(ctx.dtype), None, None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
+        # a constant, but a node of the graph, so that what depends on it is still seen to be on the path
+        return torch.softmax(rec.real(x), dim, dtype=dtype).requires_grad_()

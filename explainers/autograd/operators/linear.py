@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 from torch.nn import functional as F
 
 from explainers.autograd import gradients, rounding
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.relevance import Inputs
 
 Map = Callable[[Tensor, Tensor], Tensor]
@@ -24,7 +23,7 @@ _INPUTS: dict[str, Inputs] = {"z_plus": "both", "z_plus_positive": "positive", "
 Place = Literal["pixels", "attention"] | None
 
 
-class LinearMap(Function):
+class LinearMap(Operator):
     """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
 
     ``place``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
@@ -75,6 +74,11 @@ class LinearMap(Function):
             known = [x] if y is None else [x, y]
             out = at_rows(split, g, *known) if forward is F.linear else split(g, *known)
         return out, None, None, None, None, None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, place: Place) -> Tensor:
+        y = forward(x, w)
+        return y if b is None else rec.with_bias(y, b)
 
 
 def at_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.autograd import Function
 
 from explainers.autograd import gradients
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 
 
-class Norm(Function):
+class Norm(Operator):
     """Normalisation over the last ``dims`` dimensions, centred (LayerNorm) or not (RMSNorm), then weight and bias."""
 
     @staticmethod
@@ -65,8 +64,21 @@ class Norm(Function):
             out = out - unit * (g * unit).mean(ctx.over, keepdim=True)
         return out * inverse, *nothing
 
+    @staticmethod
+    def propagate(
+        rec: Propagator, x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float, centred: bool, function: Any
+    ) -> Tensor:
+        over = tuple(range(-dims, 0))
+        centre = x - x.mean(over, keepdim=True) if centred else x
+        factor = (rec.real(centre).square().mean(over, keepdim=True) + eps).rsqrt()
+        factor = factor if weight is None else factor * weight
+        y = centre * factor
+        y = y if bias is None else rec.with_bias(y, bias)
+        rec.norms.append((x, y, factor))
+        return y
 
-class Div(Function):
+
+class Div(Operator):
     """a / b with a denominator computed from the input: a scale."""
 
     @staticmethod
@@ -86,3 +98,7 @@ class Div(Function):
         g_a = unbroadcast(g if choice == "identity" else g / b, a) if ctx.needs_input_grad[0] else None
         g_b = unbroadcast(-g * a / b.square(), b) if ctx.needs_input_grad[1] and choice == "jacobian" else None
         return g_a, g_b, None
+
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:
+        return a / rec.real(b)

@@ -7,15 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from explainers.autograd import rounding
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder
 
 Map = Callable[[Tensor], Tensor]
 
 
-class Mean(Function):
+class Mean(Operator):
     """Mean or sum over dimensions: linear with equal positive weights."""
 
     @staticmethod
@@ -39,8 +38,12 @@ class Mean(Function):
             return pooled, None, None, None, None
         return (g * ctx.scale).expand_as(x), None, None, None, None
 
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
+        return x.sum(dims, keepdim=keepdim) * scale
 
-class Pool(Function):
+
+class Pool(Operator):
     """``pool(x)``, linear with weights that are constant and not negative: average pooling, overlapping windows added up."""
 
     @staticmethod
@@ -62,8 +65,12 @@ class Pool(Function):
 
         return rounding.split_pool(x, g, ctx.pool, back) if ctx.rec.rule.is_relevance else back(g), None, None
 
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, pool: Map) -> Tensor:
+        return pool(x)
 
-class Pick(Function):
+
+class Pick(Operator):
     """``pick(x)`` takes some of the numbers as they are, the largest: their ordinary gradient is right under every rule."""
 
     @staticmethod
@@ -78,6 +85,17 @@ class Pick(Function):
         (g,) = signals
         return None if g is None else _pulled(ctx.pick, ctx.saved_tensors[0], g), None, None
 
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor, pick: Map) -> Tensor:
+        """Of each copy what is picked of the real one: the Jacobian there times x, from the transpose of its transpose."""
+        with torch.enable_grad():
+            real = rec.real(x).requires_grad_()
+            largest = pick(real)
+            signal = torch.zeros_like(largest, requires_grad=True)
+            (back,) = torch.autograd.grad(largest, real, signal, create_graph=True)
+            picked: Tensor = torch.autograd.grad(back, signal, x, create_graph=True)[0]
+        return picked
+
 
 def _pulled(function: Map, x: Tensor, signal: Tensor) -> Tensor:
     """``signal`` taken back through ``function`` at x by its ordinary gradient."""
@@ -87,7 +105,7 @@ def _pulled(function: Map, x: Tensor, signal: Tensor) -> Tensor:
         return torch.autograd.grad(function(x), x, signal, create_graph=differentiable)[0]
 
 
-class Constant(Function):
+class Constant(Operator):
     """A constant that is laid beside what depends on the input (a class token before the patches): a bias of its own.
 
     Of relevance it takes its share, which is accounted for in the same way.
@@ -108,3 +126,7 @@ class Constant(Function):
             signal = rounding.value_of(g)
             ctx.rec.add_bias(signal, torch.ones_like(signal) if ctx.rec.rule.is_relevance else ctx.saved_tensors[0])
         return None, None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, constant: Tensor, path: Tensor) -> Tensor:
+        return (constant * rec.where_real(constant).to(constant.dtype)).requires_grad_()
