@@ -45,8 +45,11 @@ NEEDS = {
 SHORT_OF = (
     (
         "class token joined after the blocks (CaiT, XCiT, VOLO)",
-        "Read-outs that start from that token's row are refused: the row lies in blocks that take no map of patches. `row=mean` "
-        "starts from all patches.",
+        "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP and Transformer "
+        "Attribution's last block there; rollout, attention flow, Generic Attention and Transformer Attribution through all blocks, of "
+        "XCiT refused, whose own attention is over channels. The rest is refused: TokenTM, GlobEnc, ALTI and Grad-ECLIP also read "
+        "parts of blocks that class attention has not, or of the second block, where the token is not yet. `row=mean` starts from all "
+        "patches of the blocks before it.",
     ),
     (
         "stages before the last",

@@ -129,6 +129,7 @@ class Recording:
         self.class_tokens: Tensor | None = None
         self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
         self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
+        self.class_attentions: list[Tensor] = []  # (B, H, 1, 1 + S): of blocks behind the others, where a class token joins the S tokens
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
         self._bias: Tensor | None = None
@@ -243,7 +244,12 @@ class Recording:
             self.parts[-1] = AttentionParts(query, key, value, weights, output)
 
     def saw_values(self, value: Tensor) -> None:
-        """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens."""
+        """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens; of one query
+        behind the blocks, over their tokens and one before these that is the same for every image, they are a class token's.
+        """
+        if not self._inside and self.block_outputs:
+            self._saw_behind(value)
+            return
         if not self._inside or self.attentions[-1] is None or not value.requires_grad:
             return
         x = self.block_inputs[-1]
@@ -251,6 +257,20 @@ class Recording:
             self.begin(Rule())
             if rows_mix_tokens(value, x):
                 self.attentions[-1] = None
+
+    def _saw_behind(self, value: Tensor) -> None:
+        weights, tokens = self._last_attention, 1 + self._left.shape[1]
+        if self.model.reads_text or weights is None or weights.dim() != 4 or len(weights) != len(self._left):
+            return
+        one_query = weights.shape[-2:] == (1, tokens) and value.shape[-2] == tokens
+        if one_query and (self.class_attentions or self._is_alone(value[..., 0, :])):
+            self.class_attentions.append(weights)
+
+    def _is_alone(self, value: Tensor) -> bool:
+        """Whether a value behind the blocks depends on none of what they gave."""
+        self.begin(Rule())
+        (signal,) = torch.autograd.grad(value.sum(), self._left, retain_graph=True, allow_unused=True)
+        return signal is None or not bool(signal.any())
 
     def saw_attended(self, *paths: Tensor) -> None:
         """Called by the operators with the factors of attention's products: the linear layers that made them are its projections."""
@@ -387,7 +407,7 @@ class Recording:
         contexts = [p.output for p in self.parts if p is not None]
         placed = None if self.positions is None else self.positions[1]
         ends = [end for end in (self.pooling, placed, self.pixels) if end is not None]
-        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *ends]
+        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *self.class_attentions, *ends]
         start, estimated = seed.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
         start = seeded(start) if estimated else start
         grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
@@ -408,6 +428,7 @@ class Recording:
             block_outputs=tuple(filled[blocks : 2 * blocks]),
             attentions=tuple(None if a is None else next(maps) for a in self.attentions),
             contexts=tuple(None if p is None else next(maps) for p in self.parts),
+            class_attentions=tuple(next(maps) for _ in self.class_attentions),
             pooling=None if self.pooling is None else next(maps),
             placed=None if self.positions is None else next(maps),
             bias=self._bias,

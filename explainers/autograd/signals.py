@@ -23,6 +23,7 @@ class Signals:
     pixels        (B, C, height, width), or None where the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took
+    class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
     errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
                   fields, without bias); else None
@@ -39,6 +40,7 @@ class Signals:
     unruled: frozenset[str]
     seconds: float
     placed: Tensor | None = None
+    class_attentions: tuple[Tensor, ...] = ()
     errors: Signals | None = None
 
     def moved(self, seed: int) -> Signals:
@@ -56,7 +58,7 @@ class _Moved:
 
     def __getattr__(self, name: str) -> Any:
         value, error = getattr(self._signals, name), getattr(self._errors, name)
-        if name in ("block_inputs", "block_outputs", "attentions", "contexts"):
+        if name in ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions"):
             moved: Any = tuple(None if v is None else self._move(v, e) for v, e in zip(value, error, strict=True))
         elif name in ("pooling", "pixels", "placed") and value is not None:
             moved = self._move(value, error, one_sign=name == "pixels")
@@ -69,7 +71,7 @@ class _Moved:
         # Linear maps spread one error over a row, so its signs are alike: they differ between tokens, and at every other draw within
         # attention maps too. Heads and samples have one draw, and a map of pixels one sign: nothing averages out.
         rows, columns = value.shape[-2:]
-        shape = (1, 1) if one_sign else (rows, columns) if rows == columns and self._seed % 2 else (rows, 1)
+        shape = (1, 1) if one_sign else (rows, columns) if rows == 1 or (rows == columns and self._seed % 2) else (rows, 1)
         generator = torch.Generator().manual_seed(self._seed)
         signs = torch.randint(0, 2, shape, generator=generator).to(value) * 2 - 1
         return torch.addcmul(value, error, signs)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from explainers.autograd.rules import RULES, Rule
 from explainers.errors import ExplainerError
+from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
 from explainers.trace import Trace
 
 Readout = Callable[..., Tensor]
 Refusal = Callable[[Rule], str | None]
+ClassAttention = Literal["all", "last"]
 #: The rules a read-out of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
@@ -59,6 +61,8 @@ class Method:
     family    what kind of method it is: a key of :data:`explainers.methods.families.FAMILIES`
     classic   whether it is a baseline that others are held against
     refuses   why a rule that carries what it reads makes no sense for it all the same, or None
+    class_attention  whether it can read the classification token's row in class attention behind the blocks: ``all`` where it multiplies
+              the attention of all blocks, ``last`` where it reads the last block alone; None: not
     """
 
     name: str
@@ -84,6 +88,7 @@ class Method:
     named: Mapping[str, Name]
     options: Mapping[str, Option]
     refuses: Refusal | None
+    class_attention: ClassAttention | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -141,7 +146,10 @@ class Request:
         """Scores (B, S)."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
-        return self.method.readout(trace, **options)
+        reads = self.method.class_attention
+        if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
+            return self.method.readout(trace, **options)
+        return self.method.readout(ClassAttentionTrace(trace, reads == "last"), **options)[:, 1:]
 
 
 @dataclass(frozen=True)
@@ -218,6 +226,7 @@ def method(
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
     refuses: Refusal | None = None,
+    class_attention: ClassAttention | None = None,
 ) -> Callable[[Readout], Readout]:
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it.
@@ -259,6 +268,7 @@ def method(
             named=named or {},
             options={**(options or {}), **({"row": ROW} if "class_token" in needs and "row" not in (options or {}) else {})},
             refuses=refuses,
+            class_attention=class_attention,
         )
         return readout
 

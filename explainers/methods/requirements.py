@@ -14,6 +14,9 @@ from explainers.autograd.recording import Recording
 from explainers.methods.registry import METHODS, Method, Variant, pairs_of, parse, variants_of
 from explainers.models.base import Model
 
+#: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
+CLASS_ATTENTION = "class_attention"
+
 
 def missing_requirements(model: Model) -> dict[str, str]:
     """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
@@ -47,6 +50,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
         )
+        if not recording.class_attentions:
+            lacks[CLASS_ATTENTION] = f"{recording.model.name} has no class attention behind its blocks."
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
     if recording.parts[-1] is None or recording.projections[-1] is None:
@@ -70,6 +75,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
     """Why a method with these options cannot run for a model, or None."""
     spared = {"class_token"} if options.get("row") is not None else set()
+    if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
+        spared = {"class_token", "attention"} if method.class_attention == "last" else {"class_token"}
     return next((reason for need, reason in lacks.items() if need in method.needs - spared), None)
 
 

@@ -48,6 +48,7 @@ def without_class_token(trace: Trace, scores: Tensor) -> Tensor:
     signed=False,
     class_specific=False,
     needs=("attention", "class_token"),
+    class_attention="last",
     passes="1 forward",
     default=True,
 )
@@ -68,6 +69,7 @@ def raw_attention(trace: Trace) -> Tensor:
     signed=False,
     class_specific=False,
     needs=("attention", "class_token"),
+    class_attention="all",
     passes="1 forward",
     default=True,
     options={"start_layer": START_LAYER},
@@ -96,6 +98,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token"),
+    class_attention="last",
     default=True,
     options={"integrated": INTEGRATED},
 )
@@ -127,6 +130,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token"),
+    class_attention="all",
     default=True,
     options={"integrated": INTEGRATED, "start_layer": START_LAYER},
 )

@@ -24,6 +24,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     signed=False,
     class_specific=False,
     needs=("attention", "class_token"),
+    class_attention="all",
     slow=True,
     passes="1 forward, and one maximum flow for each token",
     options={"row": TOKEN_ROW},
@@ -34,7 +35,7 @@ def attention_flow(trace: Trace) -> Tensor:
     Edge (l, i) to (l - 1, j) carries up to (A + I)_ij / 2 of block l, A the mean of the heads, rounded to one part in a million.
     """
     averages = [(a.mean(1) + trace.identity()) / 2 for a in trace.attentions]
-    scores = torch.zeros_like(trace.block_inputs[0][..., 0])
+    scores = averages[0].new_zeros(trace.mask.shape)
     for sample in range(len(scores)):
         real = trace.mask[sample].nonzero()[:, 0]
         layers = [a[sample][real][:, real].double().cpu().numpy() for a in averages]

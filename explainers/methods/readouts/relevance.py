@@ -29,6 +29,7 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     also=("lrp",),
     signed=False,
     needs=("attention", "class_token"),
+    class_attention="all",
     passes="1 forward, 2 backward",
     default=True,
     options={
@@ -69,6 +70,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     signed=False,
     class_specific=True,
     needs=("attention", "class_token"),
+    class_attention="all",
     options={
         "start_layer": START_LAYER,
         "published_code": Option(bool, False, "relevance alone, as the published code has it, instead of attention times relevance"),
@@ -93,6 +95,7 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     also=("lrp",),
     signed=False,
     needs=("attention", "class_token"),
+    class_attention="last",
     passes="1 forward, 2 backward",
 )
 def last_block(trace: Trace) -> Tensor:
@@ -134,6 +137,7 @@ def second_block(trace: Trace) -> Tensor:
     also=("deep_taylor",),
     signed=False,
     needs=("attention", "class_token"),
+    class_attention="last",
     passes="1 forward, 1 backward",
 )
 def partial_lrp(trace: Trace) -> Tensor:

@@ -1,0 +1,93 @@
+"""Reading the classification token's row where that token joins the patches behind the blocks, as in CaiT, XCiT and VOLO.
+
+The last blocks of such a model, of class attention, have one query: the token itself, over itself and the patches. Together with the blocks
+before them they are attention over S + 1 tokens. A token that attends to nothing in a block, the classification token among the patches'
+blocks and a patch in class attention, stays what it is: its row is that of the identity, and has no signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.signals import Signals
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout
+from explainers.trace import Trace
+
+NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
+
+
+class ClassAttentionTrace(Trace):
+    """A trace of S + 1 tokens, the first being the classification token: attention of all blocks, or with ``last`` of the last alone.
+
+    Shapes of maps are (B, H, 1 + S, 1 + S). Raises ExplainerError where the recording has no class attention.
+    """
+
+    def __init__(self, trace: Trace, last: bool) -> None:
+        if not trace.recording.class_attentions:
+            raise ExplainerError("This model has no class attention behind its blocks.")
+        self.__dict__.update(trace.__dict__)
+        self._trace, self._last = trace, last
+        self._note(NOTE)
+
+    @property
+    def signals(self) -> Signals:
+        """Those of the trace that this was made of."""
+        return self._trace.signals
+
+    def under(self, rule: str) -> Trace:
+        """The same pass read under another rule."""
+        return ClassAttentionTrace(self._trace.under(rule), self._last)
+
+    @property
+    def layout(self) -> Layout:
+        """The classification token, then the patches."""
+        return replace(self.recording.layout, prefix=1, class_token=0)
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, 1 + S): all of them."""
+        return torch.nn.functional.pad(self._trace.mask, (1, 0), value=True)
+
+    @property
+    def class_tokens(self) -> Tensor:
+        """(B,): the first."""
+        return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
+
+    @property
+    def attentions(self) -> list[Tensor]:
+        """Per block, class attention last. Rows sum to 1."""
+        before = [] if self._last else [_with_class_token(a, 1.0) for a in self._trace.attentions]
+        return [*before, *(_with_patches(a.detach(), 1.0) for a in self.recording.class_attentions)]
+
+    @property
+    def attention_grads(self) -> list[Tensor]:
+        """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
+        before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
+        return [*(_with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in self.signals.class_attentions)]
+
+    def identity(self) -> Tensor:
+        """(1, 1 + S, 1 + S)."""
+        x = self.recording.block_inputs[0]
+        return torch.eye(1 + x.shape[1], dtype=x.dtype, device=x.device)[None]
+
+    def class_row(self, matrix: Tensor) -> Tensor:
+        """The classification token's row: of (B, ..., 1 + S, N) the (B, ..., N)."""
+        return matrix[..., 0, :]
+
+
+def _with_class_token(attention: Tensor, itself: float) -> Tensor:
+    """(B, H, 1 + S, 1 + S) from the patches' (B, H, S, S): a first token that has ``itself`` on the diagonal."""
+    padded = torch.nn.functional.pad(attention, (1, 0, 1, 0))
+    padded[..., 0, 0] = itself
+    return padded
+
+
+def _with_patches(row: Tensor, itself: float) -> Tensor:
+    """(B, H, 1 + S, 1 + S) from the classification token's (B, H, 1, 1 + S): further rows with ``itself`` on the diagonal."""
+    rest = itself * torch.eye(row.shape[-1], dtype=row.dtype, device=row.device)[1:]
+    return torch.cat([row, rest.expand(*row.shape[:2], *rest.shape)], -2)
