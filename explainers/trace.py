@@ -191,13 +191,14 @@ class Trace:
         if self.row != "mean" and self.recording.class_tokens is not None:
             return self.recording.class_tokens
         if self.row == "class_token" and self.layout.prefix and self.recording.model.details.get("class_token"):
-            self._note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
+            self.note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
             return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
         if self.row == "mean":
             raise ExplainerError("This read-out starts from one token, so it knows no mean over all of them: leave row=mean out.")
         raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Say something about the map, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -206,7 +207,7 @@ class Trace:
         real tokens.
         """
         if self.row == "mean":
-            self._note("Read as the mean over all tokens, from each of which the map starts.")
+            self.note("Read as the mean over all tokens, from each of which the map starts.")
             weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
             return (matrix * weight).sum(-2) / weight.sum(-2)
         rows = torch.arange(len(matrix), device=matrix.device)

@@ -7,13 +7,15 @@ from typing import Any
 from torch import Tensor
 
 
-def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> None:
+def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> bool:
     """Tell the linear maps that ``paths`` come from, with reshapes, rotations and norms between, that they are projections of attention.
 
-    What lies behind ``until``, the input of the block, is none of them.
+    What lies behind ``until``, the input of the block, is none of them. Returns whether a constant that differs from token to token is
+    multiplied in between: rotary positions.
     """
     seen: set[Any] = {None, None if until is None else until.grad_fn}
     waiting = [path.grad_fn for path in paths]
+    rotated = False
     while waiting:
         node: Any = waiting.pop()
         if node in seen:
@@ -23,3 +25,10 @@ def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> None:
             node.place = "attention"
         else:
             waiting += [parent for parent, _ in node.next_functions]
+            rotated = rotated or (type(node).__name__ == "ScaleBackward" and _by_token(node.c))
+    return rotated
+
+
+def _by_token(constant: Tensor | float) -> bool:
+    """Whether a factor (..., tokens, d) differs from token to token."""
+    return isinstance(constant, Tensor) and constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())

@@ -128,6 +128,7 @@ class Recording:
         self.rounding: Mapping[int, float] = {}  # by place, the rounding that a value has gathered, where it was measured
         self.class_tokens: Tensor | None = None
         self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
+        self.rotary = False  # whether attention in the blocks rotates queries and keys by position
         self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
         self.class_attentions: list[Tensor] = []  # (B, H, 1, 1 + S): of blocks behind the others, where a class token joins the S tokens
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
@@ -274,7 +275,8 @@ class Recording:
 
     def saw_attended(self, *paths: Tensor) -> None:
         """Called by the operators with the factors of attention's products: the linear layers that made them are its projections."""
-        projections.tell(paths, self.block_inputs[-1] if self._inside else self._left if self.block_outputs else None)
+        rotated = projections.tell(paths, self.block_inputs[-1] if self._inside else self._left if self.block_outputs else None)
+        self.rotary = self.rotary or (rotated and self._inside)
 
     def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         """Called by the operators with every linear layer: the first after attention is its output projection."""

@@ -32,7 +32,7 @@ class ClassAttentionTrace(Trace):
             raise ExplainerError("This model has no class attention behind its blocks.")
         self.__dict__.update(trace.__dict__)
         self._trace, self._last = trace, last
-        self._note(NOTE)
+        self.note(NOTE)
 
     @property
     def signals(self) -> Signals:

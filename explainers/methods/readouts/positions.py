@@ -18,6 +18,11 @@ PART = Option(
     choices=("both", "pixels", "positions"),
 )
 
+ROTARY = (
+    "This model has two kinds of positions: an embedding that is added, whose relevance is in this map, and rotations of queries and keys, "
+    "whose relevance is not."
+)
+
 
 @method(
     "pa_lrp",
@@ -43,6 +48,8 @@ def pa_lrp(trace: Trace, part: str = "both") -> Tensor:
     positions = trace.recording.positions
     assert positions is not None  # needs
     assert trace.signals.placed is not None
+    if trace.recording.rotary and part != "pixels":
+        trace.note(ROTARY)
     rows, columns = trace.layout.grid or (0, 0)
     of_pixels = (trace.pixel_values * trace.pixel_grads).sum(1)
     placed = (positions[0].detach() * trace.signals.placed).sum(-1)[:, -rows * columns :]

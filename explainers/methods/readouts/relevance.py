@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from explainers.errors import ExplainerError
 from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
@@ -48,6 +49,11 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     Eq. 13 and 14: the product of I + mean_h (grad A * R)^+ over the blocks, row of the classification token; the clamp
     is taken in each head.
     """
+    if published_code and trace.row == "mean":
+        raise ExplainerError(
+            "The published code gives the token that its map starts from the smallest score; with row=mean the map starts from all tokens, "
+            "so there is none to give it to: leave published_code or row=mean out."
+        )
     maps = _gradient_times_relevance(trace)
     if not published_code:
         return trace.class_row(product(trace.identity(), maps, start_layer or 0))

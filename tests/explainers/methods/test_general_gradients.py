@@ -141,7 +141,7 @@ def test_padding_counts_for_nothing_in_the_mean() -> None:
     [
         ("siglip", "rollout?row=class_token", "no classification token"),
         ("eva02", "attention_flow?row=mean", "one of class_token"),
-        ("eva02", "transformer_attribution?published_code=true&row=mean", "starts from one token"),
+        ("eva02", "transformer_attribution?published_code=true&row=mean", "leave published_code or row=mean out"),
     ],
 )
 def test_rows_that_are_not_there(name: str, spec: str, said: str) -> None:

@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
+from explainers.autograd.recording import Recording
+from explainers.methods.readouts.positions import ROTARY
 from tests.explainers.support.wrapped import inputs, wrapped
 
 TARGET = 1
@@ -137,3 +139,15 @@ def test_positions_are_found_in_other_models(name: str) -> None:
 def test_models_without_added_positions_are_refused_with_the_reason(name: str, why: str) -> None:
     with pytest.raises(ExplainerError, match=why):
         explainers.explain(wrapped(name), inputs(name, 1), target=TARGET, methods=["pa_lrp"])
+
+
+@pytest.mark.parametrize(("name", "rotary"), [("eva02", True), ("vit", False), ("hf-vit", False)])
+def test_a_map_says_that_rotations_are_not_in_it(name: str, rotary: bool) -> None:
+    found = explainers.explain(wrapped(name), inputs(name, 1), target=TARGET, methods=["pa_lrp", "pa_lrp?part=pixels"])
+    assert (ROTARY in found["pa_lrp"].to_json()["notes"]) == rotary
+    assert ROTARY not in found["pa_lrp?part=pixels"].notes
+
+
+@pytest.mark.parametrize(("name", "rotary"), [("dinov3", True), ("llama", True), ("beitv2", False), ("swin", False), ("bert", False)])
+def test_rotations_are_seen_in_the_pass(name: str, rotary: bool) -> None:
+    assert Recording(wrapped(name), inputs(name, 1)).rotary == rotary
