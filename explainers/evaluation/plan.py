@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.rows import RUN, half_of
 from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
@@ -85,6 +86,8 @@ def make_plan(
         raise ExplainerError(f"{model.name} reads {kind}s, and {data.name} holds {data.kind}s: choose another data set.")
     if model.output == "regression":
         raise ExplainerError(f"{model.name} gives values, not classes, and these metrics are about classes.")
+    if not len(data):
+        raise ExplainerError(f"{data.name} holds no inputs: there is nothing to measure.")
     if limit is not None and limit < 1:
         raise ExplainerError("The limit must be at least 1 input.")
     if how is not None and how not in _WAYS[kind]:
@@ -152,7 +155,11 @@ def run_folder_of(path: Path) -> Path:
     """The folder of a run, made if need be. Raises ExplainerError where it is a file, or holds other things."""
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")
-    if path.is_dir() and any(path.iterdir()) and not (path / "run.json").is_file():
+    begun = path / RUN
+    if path.is_dir() and not begun.is_file() and any(other != half_of(begun) for other in path.iterdir()):
         raise ExplainerError(f"{path} holds other things than a run: name an empty folder, or one that a run began.")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ExplainerError(f"No folder can be made at {path} ({problem.strerror}): name another one for the run.") from None
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,14 @@ def schema_of(metrics: Sequence[Metric], drawn: Sequence[str]) -> Any:
     return pa.schema([*fixed, *values, *curves, ("scores", pa.list_(pa.float32()))])
 
 
+def half_of(path: Path) -> Path:
+    """Where a file is written before it takes its place; what lies there counts for nothing."""
+    return path.with_name(f".{path.name}.half")
+
+
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Have ``write`` make a file that takes the place of ``path`` once it is whole and on the disk."""
-    half = path.with_name(f".{path.name}.half")
+    half = half_of(path)
     write(half)
     with half.open("rb+") as file:
         os.fsync(file.fileno())
@@ -51,8 +57,19 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Within it, what cannot be read of a file raises ExplainerError, which says how to go on."""
+    try:
+        yield
+    except (_arrow().ArrowException, OSError) as problem:
+        raise ExplainerError(f"{path} is damaged ({problem}): remove it and type the same again, and it is measured anew.") from None
+
+
 class RowFile:
-    """The rows of a run of ``count`` parts in ``folder``: one file a part while it runs, then all in one file."""
+    """The rows of a run of ``count`` parts in ``folder``: one file a part while it runs, then all in one file. Raises ExplainerError for
+    a damaged one.
+    """
 
     def __init__(self, folder: Path, schema: Any, count: int) -> None:
         self.folder, self.schema, self.count = folder, schema, count
@@ -65,9 +82,24 @@ class RowFile:
     def _part(self, number: int) -> Path:
         return self.folder / PARTS / f"{number:06d}.parquet"
 
-    def missing(self) -> Iterator[int]:
-        """The parts that are not there yet."""
-        return (number for number in range(self.count) if not self.complete and not self._part(number).is_file())
+    def missing(self) -> list[int]:
+        """The parts that are not there yet; whether the others are whole is seen from how each ends."""
+        if self.complete:
+            self._check(self.folder / ROWS)
+            return []
+        there = [self._part(number) for number in range(self.count)]
+        for path in there:
+            if path.is_file():
+                self._check(path)
+        return [number for number, path in enumerate(there) if not path.is_file()]
+
+    def _check(self, path: Path) -> None:
+        with _reading(path):
+            _arrow().parquet.read_metadata(path)
+
+    def _table(self, path: Path) -> Any:
+        with _reading(path):
+            return _arrow().parquet.read_table(path)
 
     def add(self, number: int, rows: list[dict[str, Any]]) -> None:
         """Write one part."""
@@ -85,7 +117,7 @@ class RowFile:
             def gather(half: Path) -> None:
                 with pa.parquet.ParquetWriter(half, self.schema, compression="zstd") as writer:
                     for part in parts:
-                        writer.write_table(pa.parquet.read_table(part))
+                        writer.write_table(self._table(part))
 
             write_whole(self.folder / ROWS, gather)
         for path in sorted((self.folder / PARTS).glob("*")) if (self.folder / PARTS).is_dir() else []:
@@ -95,9 +127,6 @@ class RowFile:
 
     def read(self) -> list[dict[str, Any]]:
         """All rows that are there, in the order of the inputs."""
-        pa = _arrow()
-        if self.complete:
-            rows: list[dict[str, Any]] = pa.parquet.read_table(self.folder / ROWS).to_pylist()
-            return rows
-        there = [self._part(number) for number in range(self.count) if self._part(number).is_file()]
-        return [row for path in there for row in pa.parquet.read_table(path).to_pylist()]
+        parts = [self._part(number) for number in range(self.count)]
+        there = [self.folder / ROWS] if self.complete else [path for path in parts if path.is_file()]
+        return [row for path in there for row in self._table(path).to_pylist()]

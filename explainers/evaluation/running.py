@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
@@ -25,6 +28,8 @@ __all__ = ["Run", "run"]
 FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
 AT_ONCE = "tokens_at_once"  # of forward passes, in run.json
+DATA = "data_digest"  # of the first inputs, in run.json: the same plan on other files is another run
+DIGESTED = 3
 #: Told how many inputs are measured, of how many.
 Progress = Callable[[int, int], None]
 
@@ -51,7 +56,8 @@ def run(
     """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
 
     The ``engine`` says where inputs are measured; a run that one began another may finish.
-    Raises ExplainerError where the folder holds a run of another plan, of other weights, or of other versions.
+    Raises ExplainerError where the folder holds a run of another plan, of other weights, other versions or other inputs, and where a file
+    of it is damaged.
     """
     bench = Bench(model, data, plan, cancelled)
     places = data.chosen(plan.limit, plan.seed)
@@ -63,6 +69,7 @@ def run(
         "weights_digest": model.weights_digest,
         "versions": versions(),
         "inputs": len(places),
+        DATA: digest_of(data, places[:DIGESTED]),
     }
     begun = _begin(run_folder_of(folder), about)
     file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
@@ -107,10 +114,43 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         write_json(path, about)
         return about
-    before: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    differing = [name for name in about if before.get(name) != about[name]]
-    if differing == ["plan"]:
-        differing = [name for name in about["plan"] if before["plan"].get(name) != about["plan"][name]]
+    try:
+        before = json.loads(path.read_text("utf-8"))
+        plan = dict(before["plan"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ExplainerError(f"{path} is damaged, so nobody knows what {folder} holds: name another folder.") from None
+    before.setdefault(DATA, about[DATA])  # runs of earlier versions know nothing of it
+    differing = [
+        key if isinstance(value, list) else f"{key} ({plan.get(key)}, not {value})"
+        for key, value in about["plan"].items()
+        if plan.get(key) != value
+    ]
+    titles = {"format": "format", "weights_digest": "weights of the model", "versions": "versions of the libraries", DATA: "inputs"}
+    differing += [title for key, title in titles.items() if before.get(key) != about[key]]
+    if before.get("inputs") != about["inputs"] and not differing:
+        differing = ["number of inputs"]
     if differing:
-        raise ExplainerError(f"{folder} holds a run with another {', '.join(differing)}: name another folder, or ask for the same again.")
-    return before
+        raise ExplainerError(f"{folder} holds another run. It has other {', '.join(differing)}: name another folder, or ask for the same.")
+    return dict(before)
+
+
+def digest_of(data: Dataset, places: Sequence[int]) -> str:
+    """The digest of some inputs of a data set with all that it gives of them, SHA-256."""
+    digest = hashlib.sha256()
+    for place in places:
+        sample = data[place]
+        masks = [thing.mask for thing in sample.things]
+        given = [
+            sample.name,
+            sample.text,
+            sample.labels,
+            sample.rationale,
+            [thing.label for thing in sample.things],
+            sample.labelled is None,
+        ]
+        digest.update(json.dumps(given).encode())
+        for mask in [*masks, *([] if sample.labelled is None else [sample.labelled])]:
+            digest.update(np.packbits(mask).tobytes())
+        if sample.image is not None:
+            digest.update(str(sample.image.size).encode() + sample.image.tobytes())
+    return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,6 +24,8 @@ from tests.conftest import ROOT
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
 
 pytestmark = pytest.mark.slow
+#: Begins a run in a folder, or goes on with it.
+Tiny = Callable[[Path], Run]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Run]:
     plan, done = begin(tmp_path_factory.mktemp("runs") / "whole")
     assert done is not None
     return plan, done
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Tiny:
+    """Runs of two scenes that take a moment."""
+    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    plan = make_plan(model, data, ["random", "rollout"], ["ap"], limit=2)
+
+    def measured(folder: Path) -> Run:
+        done = run(model, data, plan, folder)
+        assert done is not None
+        return done
+
+    return measured
 
 
 def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Run]) -> None:
@@ -99,12 +116,79 @@ def test_a_killed_run_ends_equal(finished: tuple[Plan, Run], tmp_path: Path) -> 
 
 def test_a_folder_belongs_to_one_run(finished: tuple[Plan, Run], tmp_path: Path) -> None:
     model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
-    other = make_plan(model, data, METHODS, ["mif"], limit=INPUTS)
-    with pytest.raises(ExplainerError, match="another metrics"):
+    other = make_plan(model, data, METHODS, ["mif"], limit=INPUTS - 1)
+    with pytest.raises(ExplainerError, match=r"holds another run\. It has other metrics, limit \(4, not 3\): name another"):
         run(model, data, other, finished[1].folder)
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ExplainerError, match="holds other things"):
         run(model, data, other, tmp_path)
+
+
+def test_a_run_killed_at_its_first_line_begins_anew(tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".run.json.half").write_text('{"form')
+    assert tiny(folder).rows
+    assert sorted(path.name for path in folder.iterdir()) == ["rows.parquet", "run.json"]
+
+
+def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
+    """Texts are numbered, so their names say nothing of what they are."""
+    model = explainers.load("reviews-bert", "cpu")
+    file = tmp_path / "texts.csv"
+
+    def measured(text: str) -> Run | None:
+        file.write_text(f"text\n{text}\n")
+        data = open_dataset("texts", file)
+        return run(model, data, make_plan(model, data, ["random"], ["class_correlation"]), tmp_path / "run")
+
+    first = measured("A good film")
+    assert first is not None
+    with pytest.raises(ExplainerError, match="other inputs: name another folder"):
+        measured("A dull film")
+    about = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
+    del about["data_digest"]  # a run of an earlier version
+    (tmp_path / "run/run.json").write_text(json.dumps(about))
+    again = measured("A good film")
+    assert again is not None
+    assert again.rows == first.rows
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"plan": 1}'])
+def test_a_run_that_nobody_can_read_is_refused(tiny: Tiny, tmp_path: Path, content: str) -> None:
+    tiny(tmp_path)
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ExplainerError, match=r"run\.json is damaged"):
+        tiny(tmp_path)
+
+
+def test_damaged_rows_are_named_and_measured_anew_once_they_are_gone(tiny: Tiny, tmp_path: Path) -> None:
+    whole = tiny(tmp_path / "whole")
+    rows = (whole.folder / "rows.parquet").read_bytes()
+    (tmp_path / "begun/parts").mkdir(parents=True)
+    (tmp_path / "begun/run.json").write_bytes((whole.folder / "run.json").read_bytes())
+    for path in (whole.folder / "rows.parquet", tmp_path / "begun/parts/000000.parquet"):
+        for damaged in (b"no rows", b"", rows[: len(rows) // 2], rows[:40] + bytes(100) + rows[140:]):
+            path.write_bytes(damaged)
+            with pytest.raises(ExplainerError, match=rf"{path.name} is damaged .*: remove it and type the same"):
+                tiny(whole.folder if path.parent == whole.folder else tmp_path / "begun")
+        path.unlink()
+        assert tiny(whole.folder if path.parent == whole.folder else tmp_path / "begun").rows == whole.rows
+    assert (whole.folder / "rows.parquet").read_bytes() == (tmp_path / "begun/rows.parquet").read_bytes() == rows
+
+
+def test_a_folder_that_cannot_be_made_is_named(tiny: Tiny, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ExplainerError, match="is a file: name a folder"):
+        tiny(tmp_path / "file")
+    with pytest.raises(ExplainerError, match=r"No folder can be made at .*inside \(.*\): name another"):
+        tiny(tmp_path / "file" / "inside")
+
+
+def test_a_data_set_without_inputs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,label\n")
+    with pytest.raises(ExplainerError, match="texts holds no inputs"):
+        make_plan(explainers.load("reviews-bert", "cpu"), open_dataset("texts", tmp_path / "texts.csv"), ["random"], ["mif"])
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
