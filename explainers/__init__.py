@@ -29,7 +29,7 @@ from explainers.rule_mixer import Mix, mix
 from explainers.session import Cancelled, Session
 from explainers.summary import Summary, summarise
 from explainers.targets import AnyOf, Contrast, Probability
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
 __all__ = [
     "KINDS",
@@ -51,6 +51,7 @@ __all__ = [
     "Mix",
     "Model",
     "Probability",
+    "Reading",
     "Region",
     "Regions",
     "Rule",

@@ -27,7 +27,7 @@ from explainers.precision import computed
 from explainers.result import Attribution, Explanation
 from explainers.session import Cancelled, Precision, Session, checker, content_of
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
 
@@ -204,17 +204,18 @@ def _completeness(
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
         with torch.inference_mode(False), torch.enable_grad():
             trace = Trace(Recording(model, {**tensors, **prompts}), chosen, RULES[rule])
-            terms = METHODS["fullgrad"].readout(trace).sum(1) + trace.unplaced
+            terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
         return float((trace.account() - terms).abs())
 
     return completeness
 
 
-def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Tensor | None = None) -> list[Attribution]:
-    """Run one read-out, unless its scores (B, S) are known already, and cut them into one attribution a sample."""
+def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Reading | None = None) -> list[Attribution]:
+    """Run one read-out, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
-    scores = request.read(trace).detach() if known is None else known
-    error = _error(request, trace, scores)
+    reading = request.read(trace) if known is None else known
+    scores = reading.scores.detach()
+    error = reading.error if reading.error is not None else _error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
@@ -246,7 +247,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
                 notes=tuple(dict.fromkeys([*trace.notes, *_empty(values, content)])),
-                pixels=None if trace.pixels is None else trace.pixels[i].detach().float().cpu(),
+                pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )
         )
@@ -262,12 +263,11 @@ def _empty(scores: Tensor, content: Tensor) -> list[str]:
 
 
 def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Completeness error (B,) of a read-out whose scores are shares of the explained number under some rule, whatever the rule now; its
-    own account where it has one."""
+    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a read-out
+    that gives no account of its own.
+    """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None
-    if trace.error is not None:
-        return trace.error
     total = scores.sum(1)
     if request.method.promise.unplaced:
         total = total + trace.unplaced

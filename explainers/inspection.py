@@ -15,7 +15,7 @@ from explainers.methods import METHODS, parse
 from explainers.precision import trusted
 from explainers.session import Session
 from explainers.targets import ResolvedTarget
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
 Maps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once
@@ -153,9 +153,9 @@ def head_maps(
     chosen, rule = _first(session), QUANTITIES[quantity].rule
     read = QUANTITIES[quantity].read
 
-    def numbers(trace: Trace) -> Tensor:
+    def numbers(trace: Trace) -> Reading:
         values = [block_values.flatten(1) for block_values in read(trace) if block_values is not None]
-        return torch.cat(values, 1) if values else torch.zeros(1, 1)
+        return Reading(torch.cat(values, 1) if values else torch.zeros(1, 1))
 
     trace = trusted(session, chosen, None if rule is None else RULES[rule], numbers)
     maps = read(trace)
@@ -249,7 +249,7 @@ def contributions(session: Session, spec: str) -> Contributions:
         able = ", ".join(name for name, method in METHODS.items() if method.summed)
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
     trace = trusted(session, _first(session), request.rule, request.read)
-    request.read(trace)
+    reading = request.read(trace)
     session.forget_signals()
     real = trace.mask[0]
 
@@ -261,8 +261,8 @@ def contributions(session: Session, spec: str) -> Contributions:
         title=request.name.title,
         target=trace.chosen.labels[0],
         signed=request.method.signed,
-        blocks={block: of_tokens(term) for block, term in trace.terms.items()},
-        rest=None if trace.rest is None else of_tokens(trace.rest),
+        blocks={block: of_tokens(term) for block, term in reading.terms.items()},
+        rest=None if reading.rest is None else of_tokens(reading.rest),
         content=trace.content[0][real].cpu(),
         grid=trace.layout.grid,
     )

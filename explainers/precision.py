@@ -23,7 +23,7 @@ from explainers.errors import ExplainerError
 from explainers.result import Attribution, MapPrecision
 from explainers.session import Session
 from explainers.targets import ResolvedTarget
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
 #: An estimate over this share of the largest score sends a map to float64.
 BAR = 1e-3
@@ -37,14 +37,14 @@ DRAWS = 2
 #: What reading a map off rounds by itself, in units of the last place of its largest score.
 READING = 4.0
 
-Read = Callable[[Trace], Tensor]
-ReadMaps = Callable[[Trace, Tensor | None], list[Attribution]]
+Read = Callable[[Trace], Reading]
+ReadMaps = Callable[[Trace, Reading | None], list[Attribution]]
 
 
 def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: Read, read_maps: ReadMaps) -> list[Attribution]:
     """One map a sample, in the precision that it needs; those of relevance say which it was and why.
 
-    ``read`` gives the scores (B, S), ``read_maps`` the maps of a trace, whose scores may be known already. A sample whose estimate is
+    ``read`` reads a trace, ``read_maps`` gives the maps of one, of which what is read may be known already. A sample whose estimate is
     over the bar gets its map in float64, the others keep theirs, so that no map depends on what it was explained with.
     """
     trace = session.trace(target, rule)
@@ -54,12 +54,13 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
     dtype, reason = _name(session.recording.logits.dtype), _decided(session)
     if reason is None:
         estimate = estimated(session, trace, read)
-        scores, short = estimate.scores, _short(session, estimate)
+        scores, short = estimate.reading.scores, _short(session, estimate)
         rough = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
         shares = list(zip(estimate.share.tolist(), estimate.shown.tolist(), strict=True))
         maps: list[Attribution] = []
         if not bool(short.all()) or not has_double(scores.device):
-            kept = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
+            clear = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
+            kept = replace(estimate.reading, scores=clear)
             maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, kept), shares, strict=True)]
         if bool(short.any()) and has_double(scores.device):
             exact = session.trace(target, rule, session.double)
@@ -88,12 +89,12 @@ def trusted(session: Session, target: ResolvedTarget, rule: Rule | None, read: R
 class Estimate:
     """What a read-out gives in the model's own precision, and how far rounding may have moved it.
 
-    scores  (B, N)
+    reading  in the model's own precision; its scores (B, N)
     share   (B,), of the largest number of each sample
     shown   (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a classification token
     """
 
-    scores: Tensor
+    reading: Reading
     share: Tensor
     shown: Tensor
 
@@ -105,7 +106,8 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
     """
     if has_double(trace.recording.logits.device):
         trace.recording.rounding = gathered_by(session.model)
-    scores = read(trace).detach()
+    reading = read(trace)
+    scores = reading.scores.detach()
     of_tokens = scores.shape == trace.mask.shape
     mask = trace.mask if of_tokens else torch.ones_like(scores, dtype=torch.bool)
     content = trace.content.to(mask.device) & mask if of_tokens else mask
@@ -113,9 +115,9 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
     for draw in range(DRAWS):
         other = session.trace(trace.chosen, trace.rule, trace.recording)
         other.draw = draw
-        moved.append((read(other).detach() - scores).abs())
+        moved.append((read(other).scores.detach() - scores).abs())
     worst = torch.stack(moved).amax(0)
-    return Estimate(scores, *(_share(MARGIN * worst * part, scores * part) for part in (mask, content)))
+    return Estimate(replace(reading, scores=scores), *(_share(MARGIN * worst * part, scores * part) for part in (mask, content)))
 
 
 def _share(change: Tensor, scores: Tensor) -> Tensor:

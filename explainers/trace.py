@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -25,6 +26,24 @@ class Answer(Protocol):
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a read-out found. A read-out that has nothing but scores may return them alone.
+
+    scores  (B, S)
+    error   (B,): completeness error, where the read-out has an account of its own
+    pixels  (B, height, width): the map at the pixels, where it has one
+    terms   block -> (B, S): what it adds, where the scores are a sum over blocks
+    rest    (B, S): what that sum has of no block
+    """
+
+    scores: Tensor
+    error: Tensor | None = None
+    pixels: Tensor | None = None
+    terms: Mapping[int, Tensor] = field(default_factory=dict)
+    rest: Tensor | None = None
 
 
 class Trace:
@@ -58,10 +77,6 @@ class Trace:
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
         self.waited = 0.0  # seconds that passes shared with other read-outs took
         self.notes: list[str] = []
-        self.error: Tensor | None = None  # (B,): completeness error, where the read-out has an account of its own
-        self.pixels: Tensor | None = None  # (B, height, width): the map at the pixels, where the read-out has one
-        self.terms: dict[int, Tensor] = {}  # block -> (B, S): what it adds, where the read-out is a sum over blocks
-        self.rest: Tensor | None = None  # (B, S): what that sum has of no block
 
     @property
     def layout(self) -> Layout:
@@ -234,15 +249,6 @@ class Trace:
         """What the terms of a read-out that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
         return self.chosen.account(self.recording.logits).detach()
 
-    def over_blocks(self, terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Tensor:
-        """The sum (B, S) of what each block adds, from block ``first`` on, and of the ``rest``, which belongs to none.
-
-        The terms are kept, to be looked at one by one.
-        """
-        self.terms, self.rest = dict(enumerate(terms, first)), rest
-        total = torch.stack(list(terms)).sum(0)
-        return total if rest is None else total + rest
-
     def identity(self) -> Tensor:
         """(1, S, S)."""
         x = self.recording.block_inputs[0]
@@ -255,18 +261,23 @@ def _present(attention: Tensor | None, block: int) -> Tensor:
     return attention
 
 
-def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Tensor:
-    """Scores (B, S) from a map of the pixels (B, height, width), summed over each patch. Prefix tokens get ``prefix`` (B, S), else 0.
+def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Reading:
+    """The sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to none."""
+    total = torch.stack(list(terms)).sum(0)
+    return Reading(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
 
-    The map itself is kept as ``trace.pixels``. Raises ExplainerError where there is no grid of patches.
+
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Reading:
+    """A map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
+
+    Raises ExplainerError where there is no grid of patches.
     """
     grid = trace.layout.grid
     if grid is None:
         raise ExplainerError("There are no patches to sum pixels over: at=pixels is for images.")
-    trace.pixels = pixels
     height, width = pixels.shape[-2:]
     sums = F.adaptive_avg_pool2d(pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
     scores = torch.zeros_like(trace.recording.block_inputs[0][..., 0]) if prefix is None else prefix.clone()
     first = trace.layout.prefix
     scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
-    return scores
+    return Reading(scores, pixels=pixels)

@@ -61,7 +61,7 @@ def scores(model: Model, tensors: dict[str, Tensor], spec: str, target: int = 0,
     """(B, S): a map read from one recording, in its own precision."""
     request = parse(spec)
     recording = Recording(model, tensors, pixels=request.pixels, **how)
-    return request.read(trace_of(recording, request.rule.name if request.rule else None, target)).detach()
+    return request.read(trace_of(recording, request.rule.name if request.rule else None, target)).scores.detach()
 
 
 def difference(one: Tensor, other: Tensor) -> float:

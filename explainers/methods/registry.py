@@ -14,9 +14,9 @@ from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
-Readout = Callable[..., Tensor]
+Readout = Callable[..., Tensor | Reading]
 Refusal = Callable[[Rule], str | None]
 ClassAttention = Literal["all", "last"]
 #: The rules a read-out of gradients takes beside the ordinary one.
@@ -103,6 +103,11 @@ class Method:
         broken = any(given.get(name) == value for name, value in self.promise.not_with.items()) or bool(given.get("integrated"))
         return None if broken else self.promise.total
 
+    def read(self, trace: Trace, **options: Any) -> Reading:
+        """What the read-out finds in a trace."""
+        reading = self.readout(trace, **options)
+        return reading if isinstance(reading, Reading) else Reading(reading)
+
     def refusal(self, rule: Rule) -> str | None:
         """Why this read-out makes no sense with a rule, or None."""
         if self.rule is None:
@@ -142,14 +147,15 @@ class Request:
         """Whether it goes back to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
 
-    def read(self, trace: Trace) -> Tensor:
-        """Scores (B, S)."""
+    def read(self, trace: Trace) -> Reading:
+        """What the read-out finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
-            return self.method.readout(trace, **options)
-        return self.method.readout(ClassAttentionTrace(trace, reads == "last"), **options)[:, 1:]
+            return self.method.read(trace, **options)
+        reading = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
+        return Reading(reading.scores[:, 1:])
 
 
 @dataclass(frozen=True)

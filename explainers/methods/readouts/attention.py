@@ -11,7 +11,7 @@ from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
 from explainers.methods.specs import Option
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace, over_blocks
 
 FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
 START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")
@@ -162,7 +162,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
         ),
     },
 )
-def attcat(trace: Trace, published_code: bool = False) -> Tensor:
+def attcat(trace: Trace, published_code: bool = False) -> Reading:
     """Token times its gradient, weighted by the attention the token receives, summed over the blocks.
 
     sum_l alpha^l * sum_d h^l grad h^l; alpha the mean over heads and query rows of A^l; h^l the output of block l (the
@@ -174,4 +174,4 @@ def attcat(trace: Trace, published_code: bool = False) -> Tensor:
     )
     rows = trace.mask.to(values[0].dtype)[:, :, None]
     received = [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
-    return trace.over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])
+    return over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])

@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Trace, from_pixels
+from explainers.trace import Reading, Trace, from_pixels, over_blocks
 
 LIBRA = RULES["libra"].paper
 ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
@@ -42,7 +42,7 @@ AT = Option(
     },
     options={"integrated": INTEGRATED, "at": AT},
 )
-def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor:
+def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor | Reading:
     """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
     if at == "pixels":
         return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
@@ -79,7 +79,7 @@ def hirescam(trace: Trace) -> Tensor:
     signed=False,
     options={"integrated": INTEGRATED, "at": AT},
 )
-def saliency(trace: Trace, at: str = "tokens") -> Tensor:
+def saliency(trace: Trace, at: str = "tokens") -> Tensor | Reading:
     """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
     if at == "pixels":
         return from_pixels(trace, trace.pixel_grads.abs().sum(1))
@@ -99,10 +99,10 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor:
     summed=True,
     options={"integrated": INTEGRATED},
 )
-def gradcam_plus(trace: Trace) -> Tensor:
+def gradcam_plus(trace: Trace) -> Reading:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return trace.over_blocks([(x * trace.token_mean(g)).sum(-1) for x, g in pairs])
+    return over_blocks([(x * trace.token_mean(g)).sum(-1) for x, g in pairs])
 
 
 @method(
@@ -118,7 +118,7 @@ def gradcam_plus(trace: Trace) -> Tensor:
     summed=True,
     options={"integrated": INTEGRATED},
 )
-def xgradcam_plus(trace: Trace) -> Tensor:
+def xgradcam_plus(trace: Trace) -> Reading:
     """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
 
     w_d = sum_S g |x| / (sum_S |x| + 1e-7) over the real tokens; score sum_l sum_d x w, as LibraGrad's code computes it.
@@ -129,7 +129,7 @@ def xgradcam_plus(trace: Trace) -> Tensor:
         size = x.abs() * real
         weight = (g * size).sum(1, keepdim=True) / (size.sum(1, keepdim=True) + 1e-7)
         maps.append((x * weight).sum(-1))
-    return trace.over_blocks(maps)
+    return over_blocks(maps)
 
 
 @method(
@@ -153,7 +153,7 @@ def fullgrad(trace: Trace) -> Tensor:
     without a token (of the head)
     go to the first prefix token; where there is none they stay outside the map, and are counted only in the completeness error.
     """
-    return input_x_gradient(trace) + trace.bias
+    return (trace.block_inputs[0] * trace.block_input_grads[0]).sum(-1) + trace.bias
 
 
 @method(
@@ -170,7 +170,7 @@ def fullgrad(trace: Trace) -> Tensor:
     named={"libra": Name("FullGrad+ · Libra", "Mehri et al.", 2025, LIBRA, default=True)},
     options={"integrated": INTEGRATED},
 )
-def fullgrad_plus(trace: Trace) -> Tensor:
+def fullgrad_plus(trace: Trace) -> Reading:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return trace.over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)
+    return over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)

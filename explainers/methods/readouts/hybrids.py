@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace, over_blocks
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ def token_tm(trace: Trace) -> Tensor:
     passes="layers + 1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
 )
-def legrad(trace: Trace, layers: int = 2) -> Tensor:
+def legrad(trace: Trace, layers: int = 2) -> Reading:
     """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.
 
     The head is given, for block l, the mean of that block's output over all tokens (the classification token among
@@ -92,7 +92,7 @@ def legrad(trace: Trace, layers: int = 2) -> Tensor:
         signal = signals.attentions[block]
         assert signal is not None
         terms.append((signal.clamp(min=0).mean(1) * rows[:, :, None]).sum(1) / rows.sum(1, keepdim=True))
-    return trace.over_blocks(terms, first=blocks - layers)
+    return over_blocks(terms, first=blocks - layers)
 
 
 @method(

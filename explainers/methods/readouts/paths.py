@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from explainers.integration import INNER_BATCH
 from explainers.methods.readouts.gradients import AT
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Trace, from_pixels
+from explainers.trace import Reading, Trace, from_pixels
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
@@ -82,7 +83,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
 )
 def integrated_gradients(
     trace: Trace, steps: int = 50, quadrature: str = "gauss_legendre", baseline: str = "zero", at: str = "tokens"
-) -> Tensor:
+) -> Reading:
     """Input minus baseline, times the mean gradient along the straight path between them.
 
     sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and
@@ -107,14 +108,11 @@ def integrated_gradients(
     product = (x - start) * total
     if at == "pixels":
         at_start = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
-        scores = from_pixels(trace, product.sum(1))
-        sums = product.flatten(1).sum(1)
+        reading, sums = from_pixels(trace, product.sum(1)), product.flatten(1).sum(1)
     else:
         at_start = trace.rerun(entry=lambda _: start)
-        scores = product.sum(-1)
-        sums = scores.sum(1)
-    trace.error = (trace.value() - trace.value(at_start.logits) - sums).abs()
-    return scores
+        reading, sums = Reading(product.sum(-1)), product.sum((1, 2))
+    return replace(reading, error=(trace.value() - trace.value(at_start.logits) - sums).abs())
 
 
 @method(
@@ -138,7 +136,7 @@ def integrated_gradients(
         "at": AT,
     },
 )
-def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Tensor:
+def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Tensor | Reading:
     """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]

@@ -105,7 +105,7 @@ def test_the_estimate_bounds_what_rounding_does(spec: str, shape: tuple[int, int
         session = Session(explainers.wrap(module), {"pixel_values": image}, 0, pixels=spec.startswith("lrp"))
         request = parse(spec)
         estimate = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
-        ours, share = estimate.scores, float(estimate.share)
+        ours, share = estimate.reading.scores, float(estimate.share)
         exact = scores(explainers.wrap(copy.deepcopy(module).double()), {"pixel_values": image.double()}, spec)
         error = difference(ours, exact)
         if share < ILL_CONDITIONED:

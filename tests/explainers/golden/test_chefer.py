@@ -137,7 +137,7 @@ def test_generic_attention_of_clips_text_tower(start_layer: int, key: str) -> No
     recording = Recording(case.model.seen_from("text"), case.inputs)
     assert torch.allclose(recording.logits[:, 0].detach(), case.published["logits"][0], atol=1e-5)
     trace = Trace(recording, ResolvedTarget(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
-    assert case.difference(METHODS["generic_attention"].readout(trace, start_layer=start_layer), key) < TOLERANCE
+    assert case.difference(METHODS["generic_attention"].read(trace, start_layer=start_layer).scores, key) < TOLERANCE
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
     whole = product(trace.identity(), maps, start_layer)  # of which the read-out takes a row
     assert case.difference(whole, key.replace("eot_row", "relevance")) < TOLERANCE

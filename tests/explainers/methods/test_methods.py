@@ -210,20 +210,19 @@ def test_integrated_gradients(pair: Pair, rule: str, steps: int) -> None:
         made = pair.twin(RULES[rule], (node + 1) / 2 * x1)
         mean += made.gradients(made.inputs[:1], TARGET)[0] * weight / 2
     trace = traced(pair, rule)
-    ours = METHODS["integrated_gradients"].readout(trace, steps=steps)
-    pair.same(ours * pair.mask, (x1 * mean).sum(-1))
-    assert trace.error is not None
+    found = METHODS["integrated_gradients"].read(trace, steps=steps)
+    pair.same(found.scores * pair.mask, (x1 * mean).sum(-1))
     change = pair.recording.logits[:, TARGET] - pair.twin(RULES["gradient"], 0 * x1).logits[:, TARGET]
-    torch.testing.assert_close(trace.error, (change - ours.sum(1)).abs().detach(), **CLOSE)
+    torch.testing.assert_close(found.error, (change - found.scores.sum(1)).abs().detach(), **CLOSE)
 
 
 def test_the_gap_of_integrated_gradients_closes_with_more_steps(pair: Pair) -> None:
     gaps = []
     for steps in (2, 10, 60):
         trace = traced(pair, "gradient")
-        METHODS["integrated_gradients"].readout(trace, steps=steps)
-        assert trace.error is not None
-        gaps.append(float(trace.error.max()))
+        error = METHODS["integrated_gradients"].read(trace, steps=steps).error
+        assert error is not None
+        gaps.append(float(error.max()))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-3 * float(pair.recording.logits.detach().abs().max())
 
@@ -278,11 +277,11 @@ def test_lrp_of_pixels_is_summed_over_each_patch_and_conserved() -> None:
     """Under deep Taylor all relevance reaches the pixels or the tokens that have none, but for the share of the position embeddings."""
     recording = Recording(wrapped("vit"), inputs("vit"), pixels=True)
     trace = trace_of(recording, "deep_taylor", TARGET)
-    scores = METHODS["lrp"].readout(trace)
-    assert trace.pixels is not None
-    cells = trace.pixels.reshape(2, 4, 8, 3, 8).sum((2, 4)).flatten(1)
-    torch.testing.assert_close(scores[:, 1:], cells)
-    assert trace.pixels.shape == (2, 32, 24)
+    found = METHODS["lrp"].read(trace)
+    assert found.pixels is not None
+    cells = found.pixels.reshape(2, 4, 8, 3, 8).sum((2, 4)).flatten(1)
+    torch.testing.assert_close(found.scores[:, 1:], cells)
+    assert found.pixels.shape == (2, 32, 24)
 
 
 # --- control --------------------------------------------------------------------------------------------------------
@@ -339,7 +338,7 @@ def test_other_images_change_no_score_of_any_method(name: str) -> None:
         together = Recording(model, tensors)
         alone = Recording(model, {**tensors, "pixel_values": tensors["pixel_values"][2:]})
         for method, rule in (("fullgrad_plus", "libra"), ("transformer_attribution", "deep_taylor"), ("gradcam_attention", "gradient")):
-            b = METHODS[method].readout(Trace(alone, targets, RULES[rule]))[0]
+            b = METHODS[method].read(Trace(alone, targets, RULES[rule])).scores[0]
             a = read(together, method, rule, TARGET)[2]
             assert float((a - b).abs().max()) <= 1e-6 * float(b.abs().max()) + 1e-12, method
         return
