@@ -51,9 +51,13 @@ class DatasetEntry:
     opener: Callable[[Folder], Dataset] = field(repr=False)
 
     def open(self, folder: Path | None = None) -> Dataset:
-        """The data set in ``folder``. Raises ExplainerError where a folder or a file of it is missing."""
+        """The data set in ``folder``. Raises ExplainerError where a folder or a file of it is missing, and for a folder that it
+        does not need.
+        """
         if self.layout and folder is None:
             raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
+        if not self.layout and folder is not None:
+            raise ExplainerError(f"{self.title} needs no files: leave out --data.")
         place = Folder(self, Path() if folder is None else folder)
         if self.layout and not place.path.exists():
             raise ExplainerError(f"There is no {place.path}, where {self.title} should be. {self.where}")

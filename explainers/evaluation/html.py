@@ -34,7 +34,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     plan = report["plan"]
     title = f"{plan['model']} on {report['dataset']['title']}"
     facts = (
-        f"{report['inputs']} inputs, drawn with seed {plan['seed']}. Explained: {_EXPLAINED[plan['target']]}. "
+        f"{inputs_in_words(report)}. Drawn with seed {plan['seed']}. Explained: {_EXPLAINED[plan['target']]}. "
         f"Tokens are taken away: {plan['how'] or 'as suits the model'}. "
         f"Intervals hold {report['interval']['level']:.0%} of {report['interval']['draws']} paired bootstrap draws of the inputs."
     )
@@ -57,6 +57,13 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(part for part in parts if part) + "\n</body></html>\n"
     )
+
+
+def inputs_in_words(report: dict[str, Any]) -> str:
+    """How many inputs a report is of, and how many were left out."""
+    left_out = report.get("left_out", 0)
+    without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
+    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{without}"
 
 
 def shown(value: float | None, unit: str) -> str:

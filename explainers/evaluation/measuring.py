@@ -105,10 +105,13 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
     """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores.
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
-    at random depend on ``place`` alone, so rows are the same whichever were computed before. Raises ExplainerError where the model knows
-    no class that the data set gives, and where metrics ask anew about a text that is read in windows.
+    at random depend on ``place`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
+    are explained, and it gives none that the model knows. Raises ExplainerError where metrics ask anew about a text that is read in
+    windows.
     """
     sample = bench.data[place]
+    if bench.plan.target != "predicted" and bench.gold(sample) is None:
+        return []
     logits = bench.answers(sample.given)
     targets = _targets(bench, sample, logits)
     order = logits.argsort(descending=True, stable=True).tolist()
@@ -144,13 +147,11 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
 
 
 def _targets(bench: Bench, sample: Sample, logits: Tensor) -> list[int]:
-    """The classes that are explained. Raises ExplainerError where the model knows none of those that the data set gives."""
+    """The classes that are explained."""
     if bench.plan.target == "predicted":
         return [int(logits.argmax())]
     gold = bench.gold(sample)
-    if gold is None:
-        raise ExplainerError(f"{sample.name} is of class {sample.labels[:1]}, which {bench.model.name} does not know: target=predicted.")
-    if bench.plan.target == "gold":
+    if bench.plan.target == "gold" and gold is not None:
         return [gold]
     labels = [*sample.labels, *(thing.label for thing in sample.things if thing.label is not None)]
     return [index for index in dict.fromkeys(map(bench.class_of, labels)) if index is not None]

@@ -49,6 +49,7 @@ def _write(path: Path, text: str) -> None:
 def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """The report as plain data.
 
+    inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it cannot
              be told from the best
     apart    metric -> p of every pair of methods, in the order of ``methods``
@@ -60,10 +61,13 @@ def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: fl
     results, apart = {}, {}
     for metric in bench.metrics:
         results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
+    measured = len({row["index"] for row in run.rows})
     named = [(request.spec, request) for request in bench.plan.requests]
     return {
         **run.about,
         "format": FORMAT,
+        "inputs": measured,
+        "left_out": run.about["inputs"] - measured,
         "command": command,
         "seconds": None if seconds is None else round(seconds, 1),
         "kind": bench.data.kind,

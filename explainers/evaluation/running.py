@@ -57,7 +57,7 @@ def run(
 
     The ``engine`` says where inputs are measured; a run that one began another may finish.
     Raises ExplainerError where the folder holds a run of another plan, of other weights, other versions or other inputs, and where a file
-    of it is damaged.
+    of it is damaged; where the data set's classes are to be explained and the model knows none of them.
     """
     bench = Bench(model, data, plan, cancelled)
     places = data.chosen(plan.limit, plan.seed)
@@ -101,7 +101,14 @@ def run(
     if progress is not None:
         progress(len(places), len(places))
     file.finish()
-    return Run(folder, begun, file.read())
+    rows = file.read()
+    if not rows:
+        label = next((str(label) for place in places for label in data[place].labels), "none")
+        raise ExplainerError(
+            f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
+            "explain: choose target=predicted (--target predicted)."
+        )
+    return Run(folder, begun, rows)
 
 
 def _drawn(bench: Bench) -> Sequence[str]:

@@ -317,9 +317,10 @@ function definitions(run) {
 function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
   const how = plan.how ? `tokens ${plan.how}` : "tokens taken away as suits the model";
+  const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
   );
   byId("choice").querySelector("code")?.remove();
   if (command) byId("choice").append(el("code", {}, command));

@@ -179,6 +179,11 @@ def test_texts_keep_what_people_marked(tmp_path: Path) -> None:
     assert open_dataset("sst-2", made_up("sst-2", tmp_path))[0].text == 'a "lovely film'
 
 
+def test_a_data_set_that_needs_no_files_takes_none(tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="Scenes needs no files: leave out --data"):
+        open_dataset("scenes", tmp_path)
+
+
 def of_texts(folder: Path, text: str | bytes, suffix: str = ".csv") -> Dataset:
     """The data set of a file of one's own."""
     path = folder / f"texts{suffix}"

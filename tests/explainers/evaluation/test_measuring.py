@@ -11,7 +11,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import Bench, rows_of
-from explainers.evaluation.plan import make_plan
+from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
 from explainers.metrics import METRICS
@@ -48,8 +48,25 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     assert unmarked["mif"] is not None
     gold = Bench(model, data, make_plan(model, data, METHODS, ["mif"], target="gold"))
     assert rows_of(gold, 0)[0]["target"] == "negative"
-    with pytest.raises(ExplainerError, match="does not know"):
-        rows_of(gold, 1)
+    assert rows_of(gold, 1) == []  # the model has no such class
+
+
+def test_inputs_of_classes_that_the_model_does_not_know_are_left_out_and_counted(tmp_path: Path) -> None:
+    """As of a photo of ImageNet-S on which no object is large enough, or of a person for a model that knows animals alone."""
+    file = tmp_path / "texts.csv"
+    file.write_text("text,label\nGood,joyful\nA good film,positive\nDull,\n")
+    model, data = explainers.load("reviews-bert", "cpu"), open_dataset("texts", file)
+    targets: tuple[Explained, ...] = ("gold", "each")
+    for target in targets:
+        plan = make_plan(model, data, METHODS, ["mif"], target=target)
+        done = run(model, data, plan, tmp_path / target)
+        assert done is not None
+        assert [(row["index"], row["target"]) for row in done.rows] == [(1, "positive")] * 2
+        report = write_reports(done, Bench(model, data, plan))
+        assert (report["inputs"], report["left_out"]) == (1, 2)
+        assert "1 input, 2 more left out" in (tmp_path / target / "report.html").read_text("utf-8")
+        with pytest.raises(ExplainerError, match=r"knows none of the classes .* \(the first: joyful\).*--target predicted"):
+            run(model, data.at([0, 2]), plan, tmp_path / f"{target}-none")
 
 
 def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
