@@ -5,9 +5,13 @@ from __future__ import annotations
 import explainers  # before timm
 
 # isort: split
+from typing import Literal
+
 import pytest
 import timm
+import timm.data
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -68,6 +72,24 @@ def test_methods_and_curves_share_their_answers(model: explainers.Model, how: st
             torch.testing.assert_close(together[number][method], alone[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(together[0][:, 0], whole.expand(3, -1), rtol=1e-4, atol=1e-5)
     assert (together[0][:, 1] - together[1][:, 0]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("order", ["most", "least"])
+def test_pixels_turn_black_as_chefer_et_al_have_it(model: explainers.Model, order: Literal["most", "least"]) -> None:
+    """The int(0.3 * 1024) pixels that come first in the map, enlarged bilinearly, are 0 before the normalisation, in every channel."""
+    asked, scores = answers_of(model, None)
+    found = asked.along([Curve(fractions=(0.3,), order=order, pixels=True)], scores)[0][:, 0]
+    sign = 1 if order == "most" else -1
+    config = timm.data.resolve_data_config({}, model=model.module)
+    black = -torch.tensor(config["mean"]) / torch.tensor(config["std"])
+    for method in range(3):
+        large = F.interpolate(sign * scores[method].double().view(1, 1, 4, 4), (32, 32), mode="bilinear", align_corners=False)
+        first = large.flatten().argsort(descending=True, stable=True)[: int(0.3 * 1024)]  # corners have one score
+        pixels = asked.tensors["pixel_values"].clone().flatten(2)
+        pixels[0, :, first] = black[:, None]
+        with torch.no_grad():
+            wanted = model.module(pixels.view(1, 3, 32, 32))[0]
+        torch.testing.assert_close(found[method], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_weights_are_shuffled_layer_by_layer_and_put_back(model: explainers.Model) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sklearn.metrics import jaccard_score
+from sklearn.metrics import average_precision_score, jaccard_score
 
 from explainers import ExplainerError
 from explainers.metrics import METRICS, localisation
@@ -110,6 +110,18 @@ def test_iou_is_scikit_learns() -> None:
     shares = jaccard_score(mask.flatten().numpy(), found.flatten().numpy(), average=None, labels=[1, 0])
     total = parts.sum(0)
     assert [float(total[0] / total[1]), float(total[2] / total[3])] == pytest.approx(shares.tolist())
+
+
+def test_map_is_scikit_learns_over_both_channels() -> None:
+    """Chefer et al. take the map and its complement as the scores of object and ground, and average over both alike."""
+    draw = torch.Generator().manual_seed(3)
+    maps, mask = torch.randn(2, 8, 8, generator=draw), torch.rand(2, 8, 8, generator=draw) > 0.7
+    labelled = torch.rand(2, 8, 8, generator=draw) > 0.2
+    for row, value in enumerate(localisation.mean_ap(maps, mask, labelled).tolist()):
+        scores = ((maps[row] - maps[row].min()) / (maps[row].max() - maps[row].min()))[labelled[row]].double()
+        truth = mask[row][labelled[row]].double()
+        wanted = average_precision_score(torch.stack([1 - truth, truth], 1), torch.stack([1 - scores, scores], 1), average="micro")
+        assert value == pytest.approx(wanted, abs=1e-6)
 
 
 def test_pointing_hits_the_object_or_lies_near_it() -> None:
