@@ -124,9 +124,35 @@ def _curves(run: Run, methods: list[str]) -> dict[str, Any]:
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:
-    """A report as it was read from a file. Raises ExplainerError for what is none, and for one of another format."""
+    """A report as it was read from a file. Raises ExplainerError for what is none, for one of another format, and for one that lacks what
+    pages show.
+    """
     if not isinstance(report, dict) or not {"format", "plan", "results", "methods", "metrics"} <= set(report):
         raise ExplainerError(f"{path} is no report of vitrine evaluate.")
     if report["format"] != FORMAT:
         raise ExplainerError(f"{path} is a report of format {report['format']}; this version reads format {FORMAT}: run it again.")
+    try:
+        _look_through(report)
+    except (KeyError, TypeError) as problem:
+        raise ExplainerError(f"{path} is damaged ({problem!r}): make it anew, with the same vitrine evaluate on its folder.") from None
     return report
+
+
+def _look_through(report: dict[str, Any]) -> None:
+    """Raises KeyError or TypeError where something is missing that pages show."""
+    for name in ("methods", "metrics"):
+        if not isinstance(report[name], list) or not report[name]:
+            raise TypeError(f"{name} must be a list of one or more")
+    wanted: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        (report, ("inputs", "kind", "command", "curves")),
+        (report["plan"], ("model", "dataset", "target", "how", "seed")),
+        (report["dataset"], ("name", "title")),
+        (report["interval"], ("level", "draws")),
+        *((method, ("spec", "title", "by", "year", "signed")) for method in report["methods"]),
+        *((metric, ("name", "title", "description", "direction", "unit", "source")) for metric in report["metrics"]),
+    ]
+    results = [(metric["name"], method["spec"]) for metric in report["metrics"] for method in report["methods"]]
+    wanted += [(report["results"][metric][spec], ("value", "error", "low", "high", "tied")) for metric, spec in results]
+    for part, names in wanted:
+        for name in names:
+            part[name]

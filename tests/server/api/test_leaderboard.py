@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from server.results import read_results, shipped_folder
 from tests.server.conftest import Check, Sites
-from tests.server.made_up_run import FIGURES, texts, write_run
+from tests.server.made_up_run import FIGURES, report, texts, write_run
 
 
 def own(document: Any) -> list[Any]:
@@ -72,6 +74,22 @@ def test_a_report_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert len(wrong) == 3
     assert any("format 2" in one for one in wrong)
     assert any("no report" in one for one in wrong)
+
+
+@pytest.mark.parametrize("part", ["plan", "methods", "metrics", "results", "interval", "dataset"])
+def test_a_damaged_report_is_named_and_spoils_no_page(sites: Sites, tmp_path: Path, part: str) -> None:
+    for name, spoilt in (("gone", 0), ("empty", {}), ("strange", [{}])):
+        document = report()
+        if part == "results" and name == "strange":
+            del document["results"]["ap"]["rollout"]["low"]
+        else:
+            document[part] = spoilt
+        (write_run(tmp_path / "runs" / name) / "report.json").write_text(json.dumps(document), "utf-8")
+    with sites(loaded=False, runs=(str(tmp_path / "runs"),)) as site:
+        document = site.get("/api/leaderboard")
+        assert not own(document)
+        assert ["report.json is damaged" in problem for problem in document["problems"]] == [True] * 3
+        assert site.client.get("/methods/rollout").status_code == 200
 
 
 def test_what_ships_can_be_read() -> None:
