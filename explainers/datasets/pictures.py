@@ -7,13 +7,23 @@ from pathlib import Path
 import numpy as np
 
 from explainers.datasets.base import Dataset, Sample, Thing
-from explainers.datasets.registry import Folder, dataset
+from explainers.datasets.registry import Folder, dataset, union
 from explainers.methods.citation import Citation
 from explainers.models.inputs.images import read_image
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 _PET, _EDGE = 1, 3  # values of a trimap; 2 is the background
 _MASKS = "masks"
+_BIRD_PARTS = (
+    (255, 255, 0),  # beak
+    (255, 255, 253),  # eyes
+    (255, 255, 254),
+    (255, 0, 1),  # feet
+    (255, 0, 2),
+    (0, 255, 1),  # wings
+    (0, 255, 2),
+    (0, 0, 255),  # tail
+)
 
 
 @dataset(
@@ -111,8 +121,8 @@ test_part_map/0/000000.png ...
     get="https://github.com/visinf/funnybirds",
 )
 def funnybirds(place: Folder) -> Dataset:
-    """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, everything that
-    is not black in the map of parts.
+    """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, each known by its
+    colour in the map of parts. Body and ground have other colours.
     """
     listing = place.need("dataset_test.json")
     rows = place.json(listing)
@@ -126,7 +136,7 @@ def funnybirds(place: Folder) -> Dataset:
         parts = place.plane(path)
         if parts.ndim != 3:
             raise place.broken(path, "the map of parts must be in colour")
-        thing = Thing(label=label, mask=parts[..., :3].any(-1))
+        thing = Thing(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
         return Sample(name=f"{number:06d}", image=place.image(place.path / "test" / file), labels=(label,), things=(thing,))
 
     return Dataset(name="funnybirds", kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)

@@ -94,7 +94,9 @@ def mura(folder: Path) -> None:
 def funnybirds(folder: Path) -> None:
     write(folder / "dataset_test.json", json.dumps([{"class_idx": 4}]))
     photo(folder / "test/4/000000.png")
-    plane(folder / "test_part_map/4/000000.png", np.stack([left(255), left(255), left(0), left(255) * 0 + 255], -1))
+    beak = np.stack([left(255), left(255), left(0), left(255) * 0 + 255], -1)
+    beak[:, -2:, :3] = 170  # the body
+    plane(folder / "test_part_map/4/000000.png", beak)
 
 
 def coco(folder: Path) -> None:
