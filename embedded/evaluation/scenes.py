@@ -23,6 +23,8 @@ from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import WORST, Score, answers, half, vit_scores
+from embedded.recipes.calibration import made_up, read_calibration
+from embedded.recipes.data.outside import missing, single
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from explainers.datasets import open_dataset
@@ -39,6 +41,8 @@ TOP, EVERY, SHARE, HALF = (
 )
 ROBUST = "accuracy, half the patches removed, over the clean one"
 ENERGY, DENSER, PRECISION = "energy on the object", "own mask lit more than any other's", "average precision"
+KEPT, REFUSED = "scenes that stay known", "made-up pictures said to be something else"
+PHOTOS_REFUSED, MADE_UP = "photos said to be something else", 200
 METRICS = {ENERGY: "energy", DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 
 
@@ -122,6 +126,27 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
     return table_of(rows, methods, METRICS)[0]
 
 
+def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
+    """How many scenes stay known, and how many pictures of other things are said to be something else: made-up ones, and photos."""
+    calibration = read_calibration(setting.folder)
+    if calibration is None:
+        return [Figure(name, what, None, note="the model has no calibration.json") for what in (KEPT, REFUSED, PHOTOS_REFUSED)]
+    score = vit_scores(setting.folder)
+    scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(number)]))
+    stay = calibration.known(answers(score, scenes)).float().mean()
+    refused = (~calibration.known(answers(score, made_up(MADE_UP)))).float().mean()
+    figures = [
+        Figure(name, KEPT, float(stay), note=f"{number} scenes"),
+        Figure(name, REFUSED, float(refused), note=f"{MADE_UP} textures, noise, pages of text"),
+    ]
+    why = missing(setting.data)
+    if why is not None or setting.data is None:
+        return [*figures, Figure(name, PHOTOS_REFUSED, None, note=why or "")]
+    photos = single(setting.data, setting.limit).images
+    seen = (~calibration.known(answers(score, photos))).float().mean()
+    return [*figures, Figure(name, PHOTOS_REFUSED, float(seen), note=f"{len(photos):,} photos")]
+
+
 def measure(name: str, setting: Setting) -> Report:
     """The rows of one model of scenes, and its figures by method."""
     case = CASES[name]
@@ -150,5 +175,7 @@ def measure(name: str, setting: Setting) -> Report:
         ),
         figure(f"segmentation {PRECISION} of {CONTROL}", table[CONTROL][PRECISION], "score", on, CONTROL),
     ]
+    if name == "scenes-vit":
+        figures += abstention_figures(name, setting, number)
     tables = {f"Maps of {name}, {on}, each explained in turn": table, f"Kinds that {name} misses": answers.worst(WORST)}
     return Report(figures, tables)

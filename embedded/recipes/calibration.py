@@ -1,7 +1,7 @@
 """What a model knows that it doesn't know: the temperature of its probabilities, and lines that its scores are held against.
 
-Of a classifier on every second photo of ``imagen_test``, of a dual encoder on photos held back from training, where the teacher's answer
-stands for the truth. ``calibration.json`` lies with the weights.
+Of a classifier on every second photo of ``imagen_test`` or on rendered scenes, of a dual encoder on photos held back from training,
+where the teacher's answer stands for the truth. ``calibration.json`` lies with the weights.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from embedded.recipes.data.scenes import BACKGROUNDS, background
 
 FILE = "calibration.json"
 STAY = 0.9  # of the known photos stay known
+SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
 BINS = 15
 SEED = 20_250_104
 
@@ -103,16 +104,28 @@ def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
     temperature = fitted_temperature(logits, right)
     if not right.any():
         return {"temperature": 1.0, "lines": {}}
-    known = logits[right]
-    lines = {name: float(values.quantile(1 - STAY)) for name, values in scores(known, temperature).items()}
+    line = _best_line(logits[right], unknown, temperature, STAY, "photos that the model names right")
+    return {"temperature": round(temperature, 4), "lines": {"something_else": line}}
+
+
+def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
+    """The document of a classifier of scenes: from its answers to scenes and to `made_up` pictures, (N, classes) each.
+
+    The line is drawn as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
+    """
+    return {"temperature": 1.0, "lines": {"something_else": _best_line(known, unknown, 1.0, SCENES_STAY, "rendered scenes")}}
+
+
+def _best_line(known: Tensor, unknown: Tensor, temperature: float, stay: float, what: str) -> dict[str, Any]:
+    """The line under the share ``stay`` of known answers in the score where most unknown ones lie below it."""
+    lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, temperature).items()}
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, temperature).items()}
     score = max(below, key=below.__getitem__)
     measured = (
-        f"{STAY:.0%} of {len(known)} photos that the model names right stay above the line; "
+        f"{stay:.0%} of {len(known)} {what} stay above the line; "
         f"{below[score]:.0%} of {len(unknown)} textures, noise and pages of text fall below it"
     )
-    line = {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
-    return {"temperature": round(temperature, 4), "lines": {"something_else": line}}
+    return {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
 
 
 def write(folder: Path, document: dict[str, Any]) -> None:

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from embedded.recipes.calibration import SEED, calibrate_scenes, made_up, write
 from embedded.recipes.data.scenes import KINDS, patch_labels, render
-from embedded.recipes.networks.vits import create, encode, load, plain_attention, removed, save, tensors
+from embedded.recipes.networks.vits import create, encode, load, pixels, plain_attention, removed, save, tensors
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, endless, fit, mix_, schedule
 
 SIZE, PATCH, BATCH = 112, 8, 64
@@ -40,6 +41,7 @@ MODEL_ARGS: dict[str, Any] = {
 LABELLING_UNTIL = 0.8  # of the training: patch tokens are asked what they show, less and less
 COUNT_SHARES = (0.15, 0.25, 0.3, 0.3)  # of scenes with one, two, three, four objects: more of them than a test has teach more
 REMOVED = (0.0, 0.0, 0.25, 0.5, 0.75)  # of the patches, at random, in the second half of the training
+CALIBRATED, UNKNOWN = 1000, 200  # scenes and made-up pictures of the calibration
 GREY_SHARE = 0.2  # of batches: patches are painted grey instead of removed
 
 
@@ -127,6 +129,16 @@ def train(args: argparse.Namespace) -> None:
     if args.start is not None:
         mix_(both.vit, load(args.start).state_dict(), args.keep)
     save(both.vit, args.out, ARCHITECTURE, KINDS, MODEL_ARGS)
+    write(args.out, calibrated(both.vit))
+
+
+@torch.inference_mode()
+def calibrated(vit: VisionTransformer) -> dict[str, Any]:
+    """The calibration of a finished model, on scenes and made-up pictures that no training and no evaluation sees."""
+    vit.to("cpu").eval()
+    scenes = (render(np.random.default_rng([SEED, 2, index]), SIZE) for index in range(CALIBRATED))
+    known = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
+    return calibrate_scenes(*(torch.cat([vit(pixels(vit, some)) for some in images.split(BATCH)]) for images in (known, made_up(UNKNOWN))))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

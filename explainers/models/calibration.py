@@ -31,7 +31,8 @@ KINDS = {
 SCORES = {
     "max_probability": "the largest probability",
     "max_logit": "the largest logit",
-    "energy": "temperature x log-sum-exp of logits / temperature (Liu et al., NeurIPS 2020, arXiv 2010.03759, there with a minus sign)",
+    "energy": "the energy of all logits together (temperature x log-sum-exp of logits / temperature: Liu et al., NeurIPS 2020, "
+    "arXiv 2010.03759, there with a minus sign)",
     "neutral_probability": "the probability of the class called neutral",
     "probability_gap": "the largest probability minus the second largest",
     "share_unknown": "the share of the words that hold an unknown token",

@@ -21,8 +21,9 @@ from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncode
 
 from embedded.evaluation import MODELS, scenes
 from embedded.evaluation.dual import text_features
-from embedded.evaluation.scenes import DENSER, ENERGY, HALF, SHARE, TOP, Named, dual_scores, localisation, named, vit_scores
+from embedded.evaluation.scenes import DENSER, ENERGY, HALF, SHARE, TOP, Named, dual_scores, fresh_scenes, localisation, named, vit_scores
 from embedded.recipes.assets import samples
+from embedded.recipes.calibration import made_up, read_calibration
 from embedded.recipes.data.scenes import KINDS, draw
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
@@ -43,6 +44,18 @@ def test_scenes_vit_names_what_is_there() -> None:
     assert figures[TOP] >= 0.98
     assert figures[scenes.EVERY] >= 0.9
     assert figures[HALF] >= 0.95
+
+
+def test_scenes_vit_says_something_else_of_photos_and_not_of_scenes() -> None:
+    calibration = read_calibration(VIT)
+    assert calibration is not None
+    scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(100)]))
+    assert calibration.known(SCORES["scenes-vit"](VIT)(scenes, None)).float().mean() >= 0.88
+    for sample in (one for one in INDEX if one["kind"] == "image"):  # those of the pages
+        assert calibration.known(SCORES["scenes-vit"](VIT)(pixels(samples.OUT / sample["image"]), None)).all(), sample["id"]
+    assert calibration.known(SCORES["scenes-vit"](VIT)(made_up(60), None)).float().mean() <= 0.6
+    photos = sorted((samples.OUT.parent / "photos").glob("*.jpg"))
+    assert torch.stack([calibration.known(SCORES["scenes-vit"](VIT)(pixels(path), None)) for path in photos]).float().mean() <= 0.6
 
 
 def test_clip_names_what_is_there() -> None:

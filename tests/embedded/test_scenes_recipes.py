@@ -8,6 +8,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 
 import argparse
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,15 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         return training.endless(make, [seed], first, workers=0)
 
     monkeypatch.setattr(train_scenes_vit, "batches", vit)
+    monkeypatch.setattr(train_scenes_vit, "CALIBRATED", 4)
+    monkeypatch.setattr(train_scenes_vit, "UNKNOWN", 4)
 
 
 @pytest.mark.usefixtures("small_batches")
 def test_the_recipe_writes_a_folder_that_timm_loads(tmp_path: Path) -> None:
     train_scenes_vit.train(arguments(train_scenes_vit, tmp_path / "vit"))
+    (line,) = json.loads((tmp_path / "vit" / "calibration.json").read_text("utf-8"))["lines"].values()
+    assert "95% of 4 rendered scenes stay above the line" in line["measured"]
     vit = timm.create_model(f"local-dir:{tmp_path / 'vit'}", pretrained=True)
     assert vit.pretrained_cfg["label_names"] == list(KINDS)
     assert not list(tmp_path.glob("*/checkpoint*"))
