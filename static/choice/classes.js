@@ -13,6 +13,7 @@ import { WhyNot } from "./whynot.js";
 /** @import { ClassEntry, Target, Wish } from "../core/types.js" */
 
 const ROWS = 5;
+const LINGER = 300; // milliseconds in which the click of a finger follows its press
 /** What the numbers in the list are, where they are not shares of one whole. */
 const MEANS = {
   sigmoid: "Each label has a probability of its own.",
@@ -38,6 +39,8 @@ export class Classes {
     this.whyNot = new WhyNot((label) => explain(this.chosen, setAgainst(this.targets[0], label)));
     this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
+    this.rows = new Map(); // label -> row
+    this.#waitForPresses();
     this.means = el("p", { class: "quiet" });
     this.means.hidden = true;
     this.other = typeAhead({
@@ -83,7 +86,6 @@ export class Classes {
     this.top = top;
     this.targets = targets;
     this.output = output;
-    const { chosen } = this;
     this.means.textContent = MEANS[output] ?? "";
     this.means.hidden = !MEANS[output];
     this.read.node.hidden = output === "regression"; // a value has no probability
@@ -91,11 +93,11 @@ export class Classes {
       .map((target) => ({ ...target, label: classOf(target) }))
       .filter((one) => !one.against && !top.slice(0, ROWS).some(({ label }) => label === one.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
-    this.list.replaceChildren(...rows.slice(0, ROWS).map((row) => this.#row(row, chosen.includes(row.label))));
+    this.#lay(rows.slice(0, ROWS));
     this.whyNot.show(top, targets);
     this.read.select.value = targets[0]?.read ?? "logit";
     this.read.select.disabled = Boolean(targets[0]?.against);
-    this.other.label.textContent = `${chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
+    this.other.label.textContent = `${this.chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
   }
 
   /** Show again what is explained, where something else was asked for in vain. */
@@ -129,33 +131,85 @@ export class Classes {
     this.known = classes;
     this.groups = groupsOf(classes);
     this.groupOf = new Map(classes.map(({ label, group }) => [label, group]));
+    this.rows = new Map(); // the same label may be of another group
     this.other.node.hidden = labels.length <= 2;
     this.whyNot.setClasses(classes);
     this.other.input.placeholder = `type to find one of ${whole(labels.length)}`;
   }
 
-  #row(answer, pressed) {
-    const { label, probability } = answer;
+  /**
+   * Lay these answers in the list. A class that stays keeps its row, and with it the focus; while a row is pressed
+   * none is taken away, so that the press reaches the class that was in sight.
+   */
+  #lay(answers) {
+    this.late = this.pressed ? answers : null;
+    if (this.late) return;
+    const before = this.rows;
+    this.rows = new Map(answers.map(({ label }) => [label, before.get(label) ?? this.#row(label)]));
+    const nodes = [...this.rows.values()].map(({ node }) => node);
+    for (const node of [...this.list.children]) if (!nodes.includes(node)) node.remove();
+    answers.forEach((answer, i) => {
+      if (this.list.children[i] !== nodes[i]) this.list.insertBefore(nodes[i], this.list.children[i] ?? null);
+      this.#fill(answer);
+    });
+  }
+
+  /** While a pointer or a key presses on the list, new answers wait until the click that follows is heard. */
+  #waitForPresses() {
+    this.pressed = false;
+    this.late = null; // the answers that wait
+    let waiting = 0;
+    const release = (after) => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => {
+        this.pressed = false;
+        if (this.late) this.#lay(this.late);
+      }, after);
+    };
+    for (const name of ["pointerdown", "keydown"])
+      this.list.addEventListener(name, () => {
+        clearTimeout(waiting);
+        this.pressed = true;
+      });
+    this.list.addEventListener("change", () => release(0));
+    this.list.addEventListener("click", () => release(0)); // once it is heard
+    for (const name of ["pointerup", "pointercancel", "keyup", "blur"])
+      addEventListener(name, () => {
+        release(LINGER);
+      });
+  }
+
+  /** The row of a class, to be filled. */
+  #row(label) {
+    const number = el("span", { class: "num" });
     const bar = el("i");
-    bar.style.width = `${100 * (probability ?? 0)}%`;
     const button = el(
       "button",
-      { type: "button", title: named(label), "aria-pressed": String(pressed), on: { click: () => this.#only(label) } },
+      { type: "button", title: named(label), on: { click: () => this.#only(label) } },
       el("span", { class: "name" }, el("span", {}, named(label)), this.#group(label)),
-      el("span", { class: "num" }, answered(answer)),
+      number,
       el("span", { class: "bar" }, bar),
     );
-    const { chosen } = this;
-    // one has to stay, and the server takes no more than so many
-    const stuck = pressed ? chosen.length === 1 : chosen.length >= most("targets");
     const tick = el("input", {
       type: "checkbox",
-      checked: pressed,
-      disabled: stuck,
       "aria-label": `${named(label)} beside the others`,
       on: { change: () => this.#beside(label, tick.checked) },
     });
-    return el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
+    const node = el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
+    return { node, button, number, bar, tick };
+  }
+
+  /** What the model says of a class, and whether it is explained. */
+  #fill(answer) {
+    const { button, number, bar, tick } = this.rows.get(answer.label);
+    const { chosen } = this;
+    const isExplained = chosen.includes(answer.label);
+    button.setAttribute("aria-pressed", String(isExplained));
+    number.textContent = answered(answer);
+    bar.style.width = `${100 * (answer.probability ?? 0)}%`;
+    tick.checked = isExplained;
+    // one has to stay, and the server takes no more than so many
+    tick.disabled = isExplained ? chosen.length === 1 : chosen.length >= most("targets");
   }
 
   /** The everyday group of a class, to stand beside its label. */

@@ -299,6 +299,43 @@ def test_classes_of_the_input_before_are_not_asked_of_the_next(quick: Visit, pai
     expect(quick.page.locator("#answer")).to_have_text(label)
 
 
+@pytest.mark.parametrize("by", ["pointer", "keyboard"])
+@pytest.mark.parametrize("asked", ["a class", "a picture"])
+def test_a_press_on_a_class_survives_new_answers(quick: Visit, by: str, asked: str) -> None:
+    """Pressed before the list is filled anew, released after it: the class that was in sight is explained."""
+    begin(quick, "/image")
+    page = quick.page
+    row = page.locator("#classes li button", has_text="dog")
+    delays = Delays(page)
+    delays.begin()
+    if asked == "a class":
+        pick("elephant")[0](page)
+    if by == "pointer":
+        row.hover()
+        page.mouse.down()
+    else:
+        row.focus()
+        page.keyboard.down(" ")
+    if asked == "a picture":
+        upload("blue")[0](page)
+    delays.until("asked")
+    delays.is_over = True
+    before = address_id(page)
+    let_go(delays.take())
+    answered(page, before)
+    expect(page.locator("#answer")).to_have_text("elephant" if asked == "a class" else "zebra")
+    if by == "pointer":
+        page.mouse.up()
+    else:
+        page.keyboard.up(" ")
+    expect(page.locator("#answer")).to_have_text("dog")
+    finished(page)
+    check(quick, Shown("red" if asked == "a class" else "blue", ("dog",), "scenes-vit"))
+    expect(page.locator("#classes [aria-pressed=true]")).to_contain_text("dog")
+    if by == "keyboard":
+        expect(row).to_be_focused()  # it is still the same row
+
+
 @pytest.mark.parametrize("path", ["/image", "/prompt"])
 def test_a_picture_is_shown_before_its_answer(quick: Visit, path: str) -> None:
     shown = begin(quick, path)
