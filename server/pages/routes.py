@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from server.http.problems import Problem
 from server.pages.embedding import add_embedding
 from server.pages.method_pages import add_method_pages
 from server.pages.static import StaticFolder
+from server.samples import Sample
 from server.settings import Settings
 
 #: path -> (template, title); the order is the order of the navigation
@@ -50,17 +52,24 @@ def environment() -> Environment:
     return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))
 
 
+def _first_picture(samples: Mapping[str, Sample]) -> dict[str, Any] | None:
+    """The sample that the first page shows, as the pages read it: the first picture; real photos come first where there are any."""
+    return next((sample.to_json() for sample in samples.values() if sample.entry["kind"] == "image"), None)
+
+
 def add_pages(app: FastAPI, settings: Settings) -> None:
     """Add the pages and ``/static`` to ``app``."""
     templates = environment()
     static = StaticFolder(_folder("static"))
+    languages = " ".join(sorted(file.stem for file in (_folder("static") / "help" / "language").glob("*.js")))
 
     def shared() -> dict[str, Any]:
-        return {"version": _version(), "embed": bool(settings.embed), "static": static.path}
+        return {"version": _version(), "embed": bool(settings.embed), "static": static.path, "languages": languages}
 
     def add(path: str, template: str, title: str) -> None:
         def page(request: Request) -> HTMLResponse:
-            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title))
+            sample = _first_picture(request.app.state.services.samples)
+            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 

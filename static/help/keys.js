@@ -74,6 +74,17 @@ export const KEYS = [
   ["While writing", [[["Ctrl", "Enter"], "explain this review"]]],
 ];
 
+/**
+ * What a finger can do, for those who have no keys.
+ * @type {[string, string][]}
+ */
+const TOUCHES = [
+  ["Tap a patch or a word", "every plate shows the same one and its value; tap it again to let go"],
+  ["Tap the two arrows under a map", "show the plate at full size"],
+  ["Tap a class", "explain it; the boxes beside the classes set several side by side"],
+  ["Drag the slider at the foot", "take away what each map calls most relevant, and see the answer change"],
+];
+
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
 const onBench = location.pathname === "/image";
 let dialog = null;
@@ -102,12 +113,10 @@ function make() {
       )
     : el("a", { class: "act", href: "/image#visit" }, "Guided visit in five steps");
   const groups = KEYS.map(([where, rows]) =>
-    el(
-      "section",
-      { class: rows.some(([keys]) => keys.includes("Ctrl")) ? "keyboard" : "" },
-      el("h3", {}, where),
-      el("dl", {}, rows.map(row)),
-    ),
+    el("section", { class: "keyboard" }, el("h3", {}, where), el("dl", {}, rows.map(row))),
+  );
+  const touches = TOUCHES.map(([what, does]) =>
+    el("section", { class: "finger" }, el("h3", {}, what), el("p", {}, does)),
   );
   return el(
     "dialog",
@@ -121,7 +130,7 @@ function make() {
       },
       "Help",
     ),
-    el("div", { class: "groups" }, groups),
+    el("div", { class: "groups" }, groups, touches),
     el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }

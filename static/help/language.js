@@ -1,8 +1,10 @@
 // The language of the guided visit: that of ?lang= in the address, else the first of the browser's languages that there
-// is a file for, else English.
+// is a file for, else English. A translation is a file in language/ and nothing else: the head of each page names them.
 
 /** @type {string[]} */
-export const LANGUAGES = ["en", "de"];
+export const LANGUAGES = /** @type {HTMLMetaElement} */ (
+  document.querySelector("meta[name=vitrine]")
+).dataset.languages.split(" ");
 
 /**
  * {language, say}: `say(key, values)` is the text of a key, with {name} replaced by values.

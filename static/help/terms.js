@@ -4,6 +4,7 @@
 import { el } from "../core/dom.js";
 
 const TERMS = /\b(cosine|share|logit difference|logit|Libra|AttnLRP|random baseline)\b/;
+const CLOSING = /^[.,:;]/; // it stays on the line of the word before it
 const MARGIN = 8; // pixels between a note and the edge of the window
 let note = null;
 
@@ -49,8 +50,13 @@ export function term(word, shown = word) {
  * @param {string} text
  * @returns {(string | Node)[]}
  */
-export const withTerms = (text) =>
-  text
-    .split(TERMS)
-    .map((part, i) => (i % 2 ? term(part) : part))
+export const withTerms = (text) => {
+  const parts = text.split(TERMS);
+  return parts
+    .map((part, i) => {
+      if (i % 2 === 0) return i ? part.replace(CLOSING, "") : part;
+      const [closing] = CLOSING.exec(parts[i + 1]) ?? [];
+      return closing ? el("span", { class: "nb" }, term(part), closing) : term(part);
+    })
     .filter(Boolean);
+};

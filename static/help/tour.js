@@ -5,6 +5,8 @@ import { loadWords } from "./language.js";
 
 const { language, say } = await loadWords();
 
+const HAS_FINGER = matchMedia("(pointer: coarse)").matches; // and seldom keys
+
 /**
  * What each step shows: the key of its title, and the parts that it may point at, each with the key of what is said of
  * it; the first that is there is shown.
@@ -18,7 +20,7 @@ const STEPS = [
       [".plate", "plate.unsigned"],
     ],
   ],
-  ["hold.title", [[".plate .face", "hold.text"]]],
+  ["hold.title", [[".plate .face", HAS_FINGER ? "hold.finger" : "hold.text"]]],
   ["methods.title", [["#choose-methods", "methods.text"]]],
   [
     "test.title",

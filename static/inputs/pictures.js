@@ -29,7 +29,7 @@ export function acceptPictures(root, onFile) {
   root.append(
     ...way("Choose a picture", "Picture file"),
     ...camera,
-    el("span", { class: "quiet keyboard" }, "or drop, paste one"),
+    el("span", { class: "quiet keyboard" }, "drop or paste one"),
   );
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;

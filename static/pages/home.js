@@ -25,11 +25,8 @@ const modelFor = (models, kind) => {
   return able.find(({ photos }) => photos) ?? able.find((model) => model.default) ?? able[0];
 };
 
-/** The sample on show, a photo where there is one. */
-function shownSample(models, samples) {
-  const images = samples.filter(({ kind }) => kind === "image");
-  return images.find(({ model }) => model === modelFor(models, "image")?.name) ?? images[0];
-}
+/** The sample that the page shows, as its template has it. */
+const shownSample = (samples) => samples.find(({ id }) => id === byId("stage").dataset.sample);
 
 /** Ask, and go to the page with the question already asked. */
 async function ask(page, kind, fields) {
@@ -55,13 +52,15 @@ let own = null; // the picture for the prompt, where it is not the one on show
 byId("prompt-own").addEventListener("click", () => byId("prompt-file").click());
 byId("prompt-file").addEventListener("change", ({ target }) => {
   [own] = target.files;
-  if (own) byId("prompt-where").textContent = `in ${own.name};`;
+  if (own) byId("prompt-where").textContent = `in ${own.name}`;
 });
 byId("ask-prompt").addEventListener("submit", async (event) => {
   event.preventDefault();
   const prompt = byId("prompt").value.trim() || byId("prompt").placeholder;
-  const { models, samples } = await loaded;
-  const image = own ?? (await getBlob(shownSample(models, samples).image));
+  const { samples } = await loaded;
+  const sample = shownSample(samples);
+  if (!own && !sample) return void byId("prompt-file").click(); // there is no picture yet
+  const image = own ?? (await getBlob(sample.image));
   await ask("/prompt", "clip", { image, prompt });
 });
 byId("ask-text").addEventListener("submit", (event) => {
@@ -110,16 +109,13 @@ async function hang(sample, models) {
   show();
   const [first] = found.top;
   byId("live-says").replaceChildren(
-    `${model.title} says `,
+    `“${sample.title}”: ${model.title} says `,
     el("q", {}, first.label),
     `, ${percent(first.probability)}. What made it? `,
     el("a", { href: `/image?sample=${encodeURIComponent(sample.id)}` }, "All methods"),
   );
-  byId("live").setAttribute("aria-busy", "false");
   return found;
 }
-
-const query = (path, entries) => `${path}?${new URLSearchParams(entries)}`;
 
 /**
  * The next class of an answer that is another kind of thing: the maps of two sorts of cat hardly differ. Else the next
@@ -132,53 +128,25 @@ async function otherClass({ model, top, targets }) {
   return others.find(({ label }) => groups.get(label) !== groups.get(targets[0].label)) ?? others[0];
 }
 
-/** Findings that anybody can check: each leads to the page in exactly that state. */
-async function findings(sample, found) {
-  const { targets } = found;
-  const asked = [
-    ["sample", sample.id],
-    ["target", targets[0].label],
-  ];
+/** Have the first finding name two classes, and lead to their maps side by side. */
+async function nameClasses(sample, found) {
+  const [{ label }] = found.targets;
   const other = await otherClass(found);
-  return [
-    [
-      "Attention does not know what is asked",
-      `Raw attention shows the same map for “${targets[0].label}” and for “${other.label}”.`,
-      query("/image", [...asked, ["target", other.label], ["methods", BEFORE], ["methods", SHOWN]]),
-    ],
-    [
-      "A map can be put to the test",
-      "Take away what a good map points at, and the answer falls. Take as much at random, and it holds out longer.",
-      query("/image", [...asked, ["methods", SHOWN], ["methods", "random"], ["gone", "20"], ["open", "test"]]),
-    ],
-    [
-      "Some maps know no against",
-      "In a review full of praise one dark word speaks against. Attention cannot say so: it only knows strength.",
-      query("/text", [
-        ["methods", BEFORE],
-        ["methods", SHOWN],
-      ]),
-    ],
-  ];
+  byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
+  const asked = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
+  const methods = [BEFORE, SHOWN].map((spec) => ["methods", spec]);
+  byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...asked, ...methods])}`;
 }
-
-const card = ([title, text, href]) =>
-  el(
-    "li",
-    {},
-    el(
-      "a",
-      { href },
-      el("h3", {}, title),
-      el("p", {}, text),
-      el("span", { class: "look", "aria-hidden": "true" }, "Look"),
-    ),
-  );
 
 try {
   const { models, samples } = await loaded;
-  const sample = shownSample(models, samples);
-  if (sample) byId("findings").replaceChildren(...(await findings(sample, await hang(sample, models))).map(card));
+  const sample = shownSample(samples);
+  if (sample) await nameClasses(sample, await hang(sample, models));
 } catch (problem) {
-  showProblem(byId("stage"), problem.detail ? problem : { title: "The example is not there", detail: String(problem) });
+  showProblem(
+    byId("live-says"),
+    problem.detail ? problem : { title: "The example is not there", detail: String(problem) },
+  );
+} finally {
+  byId("live").setAttribute("aria-busy", "false");
 }

@@ -1,5 +1,5 @@
-// The words of the guided visit in English. A translation is a file beside this one, with the same keys, named in
-// ../language.js.
+// The words of the guided visit in English. A translation is a file beside this one, with the same keys, named by its
+// language: fr.js.
 
 /** @type {{[key: string]: string}} */
 export default {
@@ -23,6 +23,8 @@ export default {
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
+  "hold.finger":
+    "Tap a patch, and every plate outlines the same patch and shows its score, so that you can compare. Tap it again to let go.",
   "methods.title": "Choose methods",
   "methods.text":
     "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",

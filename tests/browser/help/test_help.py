@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Visit, view, visit
 from tests.browser.numbers import percent, shown_score
 from tests.browser.pages.test_text import word_scores
-from tests.browser.serving import VISITED
+from tests.browser.serving import VISITED, wait_for_maps
 
 UPPER, MIDDLE = ("in the upper left", "at the top", "in the upper right"), ("at the left", "in the centre", "at the right")
 NINTHS = (*UPPER, *MIDDLE, "in the lower left", "at the bottom", "in the lower right")
@@ -231,4 +231,42 @@ def test_a_key_that_a_phone_lacks_is_not_advertised(browser: Browser, address: s
         hint = page.get_by_text("or press Ctrl + Enter")
         expect(hint).to_have_count(1)
         expect(hint).to_be_visible(visible=not is_phone)
+        context.close()
+
+
+def test_a_phone_is_told_what_a_finger_can_do(browser: Browser, address: str) -> None:
+    keys = re.compile(r"\b(drop|paste|arrow|keys?|keyboard|Escape|Esc|Home|Enter|click|Point at)\b", re.IGNORECASE)
+    for is_phone in (True, False):
+        context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
+        context.add_init_script(VISITED)
+        page = context.new_page()
+        page.goto(address)
+        expect(page.get_by_text("drop or paste one")).to_be_visible(visible=not is_phone)
+        expect(page.get_by_role("button", name="Take a photo")).to_be_visible(visible=is_phone)
+        for path, what in (("/image", "patch"), ("/text", "word")):
+            page.goto(f"{address}{path}?methods=random")
+            wait_for_maps(page)
+            hint = page.locator(".hint")
+            if is_phone:
+                expect(hint.locator(".finger")).to_have_text(
+                    f"Tap a {what} and every plate shows the same {what} and its value; tap it again to let go."
+                )
+                expect(hint.locator(".finger")).to_be_visible()
+                assert not keys.search(hint.inner_text())
+            else:
+                expect(hint.locator(".finger")).to_be_hidden()
+                assert keys.search(hint.inner_text())
+        page.goto(f"{address}/image?methods=random")
+        wait_for_maps(page)
+        page.locator("#help").click()
+        help_ = page.get_by_role("dialog", name="Help")
+        shown = help_.locator("section:visible h3").all_inner_texts()
+        assert all(title.startswith(("Tap", "Drag")) == is_phone for title in shown)
+        assert shown
+        help_.get_by_role("button", name="Guided visit").click()
+        for _ in range(2):
+            page.get_by_role("button", name="Next").click()
+        expect(page.locator(".visit")).to_contain_text("Tap a patch" if is_phone else "the arrow keys walk")
+        if is_phone:
+            assert not keys.search(page.locator(".visit p").first.inner_text())
         context.close()

@@ -16,6 +16,7 @@ WORDS = "async (name) => (await script(`help/language/${name}.js`)).default"
 
 def test_every_language_has_every_key(desk: Visit) -> None:
     page = desk.open("/leaderboard", maps=False)
+    # a file is a translation, and nothing else has to be changed
     assert sorted(page.evaluate("async () => (await script('help/language.js')).LANGUAGES")) == FILES
     english = page.evaluate(WORDS, "en")
     assert len(english) > 15

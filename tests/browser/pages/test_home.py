@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit
 
@@ -24,7 +24,30 @@ def photo(seed: int) -> dict[str, Any]:
 
 def ready(visit: Visit) -> None:
     visit.open("/", maps=False)
-    expect(visit.page.locator("#findings li")).to_have_count(3, timeout=60_000)
+    expect(visit.page.locator("#live")).to_have_attribute("aria-busy", "false", timeout=60_000)
+    expect(visit.page.locator("#stage canvas")).to_have_count(2)
+
+
+def test_the_picture_and_the_findings_are_there_before_any_map(desk: Visit) -> None:
+    held: list[Route] = []
+    desk.page.route("**/api/explanations", lambda route: held.append(route))
+    with desk.page.expect_request("**/api/explanations"):
+        page = desk.open("/", maps=False)
+    sample = next(one for one in desk.get("/api/samples")["samples"] if one["kind"] == "image")
+    picture = page.locator("#stage").get_by_role("img", name=sample["title"])
+    expect(picture).to_be_visible()
+    page.wait_for_function("() => { const img = document.querySelector('#stage img'); return img.complete && img.naturalWidth > 0; }")
+    expect(page.locator("#findings li")).to_have_count(3)
+    expect(page.locator("#prompt-where")).to_have_text(f"in the sample “{sample['title']}”")  # the picture has a name
+    expect(page.locator("#live-says")).to_contain_text(sample["title"])
+    before = page.locator("#stage").bounding_box(), picture.bounding_box()
+    assert before[0] == before[1]
+    page.wait_for_function("() => !document.querySelector('#ask-prompt [type=submit]').disabled")
+    held[0].continue_()
+    expect(page.locator("#stage canvas")).to_have_count(2, timeout=60_000)
+    assert page.locator("#stage").bounding_box() == before[0]
+    moved, what = desk.shift()
+    assert moved < 0.01, what
 
 
 def test_a_picture_leads_to_its_maps(desk: Visit) -> None:
