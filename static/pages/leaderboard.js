@@ -120,7 +120,7 @@ function table(run) {
     ...run.metrics.map((one) =>
       head(
         one.name,
-        `${one.title}${unitOf(one)} ${ARROWS[one.direction] ?? ""}`,
+        `${one.title}${unitOf(one)} ${ARROWS[one.direction] ?? ""}`.replace(/ (?=[%↑↓])/g, "\u00a0"),
         `${one.description} ${BETTER[one.direction] ?? ""}`,
       ),
     ),
@@ -322,8 +322,8 @@ function about(run) {
     "status",
     `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
   );
-  byId("choice").querySelector("code")?.remove();
-  if (command) byId("choice").append(el("code", {}, command));
+  byId("command").hidden = !command;
+  byId("command").querySelector("code").textContent = command ?? "";
 }
 
 function show(run) {

@@ -141,6 +141,41 @@ def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
         page = one.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+        page.goto(f"{board}/leaderboard?run=reviews-bert-on-sst-2")  # a run that ships, with more columns than a phone has room for
+        page.locator("#figures tbody tr").first.wait_for()
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+        name, figure = page.locator("#figures tbody th").first, page.locator("#figures tbody td").first
+        before = name.bounding_box(), figure.bounding_box()
+        page.locator("#figures").evaluate("(node) => node.scrollBy({ left: 120, behavior: 'instant' })")
+        after = name.bounding_box(), figure.bounding_box()
+        assert before[0] == after[0]  # it stays where the figures are scrolled
+        assert before[1] is not None
+        assert after[1] is not None
+        assert before[1]["x"] - after[1]["x"] == 120
+
+
+def test_the_figures_come_before_the_command(desk: Visit) -> None:
+    page = desk.open("/leaderboard?run=reviews-bert-on-sst-2", maps=False)
+    page.locator("#figures tbody tr").first.wait_for()
+    command = page.locator("#command")
+    expect(command.locator("code")).to_be_hidden()
+    table, below = page.locator("#figures").bounding_box(), command.bounding_box()
+    assert table is not None
+    assert below is not None
+    assert below["y"] >= table["y"] + table["height"]
+    command.locator("summary").click()
+    expect(command.locator("code")).to_contain_text("vitrine evaluate --model reviews-bert")
+
+
+def test_every_page_leads_to_it_in_one_line_of_the_menu(browser: Browser, board: str) -> None:
+    for width in (1440, 390):
+        for one in visit(browser, board, width):
+            page = one.open("/methods", maps=False)
+            tops = page.locator(".top nav a").evaluate_all("(links) => links.map((link) => link.getBoundingClientRect().top)")
+            assert len(set(tops)) == 1
+            page.get_by_role("navigation", name="Pages").get_by_role("link", name="Leaderboard").click()
+            expect(page.locator("h1")).to_have_text("Leaderboard")
+            expect(page.locator(".top nav [aria-current]")).to_have_text("Leaderboard")
 
 
 @pytest.fixture

@@ -47,6 +47,25 @@ def test_formulas_are_drawn_by_the_browser(desk: Visit) -> None:
     assert above < below
 
 
+def test_nothing_is_cut_and_no_spec_is_broken(browser: Browser, address: str) -> None:
+    for width in (1440, 390):
+        for one in visit(browser, address, width):
+            page = one.open("/methods/token_tm", maps=False)
+            expect(page.locator("#figures tr").nth(1)).to_be_visible()
+            lines = page.locator("td code").evaluate_all("(all) => all.map((code) => [code.textContent, code.getClientRects().length])")
+            assert ["token_tm:libra", 1] in lines
+            assert [text for text, count in lines if count != 1] == []
+            right = page.locator(".account").evaluate("(node) => node.getBoundingClientRect().right")
+            ends = page.locator(".account :is(p, li, dd)").evaluate_all(
+                """(all) => all.filter((node) => !node.closest(".formula")).map((node) => {
+                  const range = document.createRange();
+                  range.selectNodeContents(node);
+                  return range.getBoundingClientRect().right;
+                })"""
+            )
+            assert max(ends) <= right + 0.5
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1440)])
 def test_accessibility(browser: Browser, address: str, scheme: str, width: int) -> None:
     for one in visit(browser, address, width, scheme):
