@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from PIL import Image
 
+from explainers import METHODS
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.problems import Problem
@@ -28,16 +29,27 @@ THUMBNAIL_SIDE = 160
 EXCERPT = 120  # characters of a text in its summary
 
 
+def _family(readout: str) -> str | None:
+    """The family of a read-out; None where a package that is gone brought it."""
+    return METHODS[readout].family if readout in METHODS else None
+
+
 @router.get("/{id}/summary")
 def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
-    """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at."""
+    """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at.
+
+    ``methods`` explained it, ``controls`` are the random maps beside them, and each may have several ``maps``.
+    """
     document = find_document(explanation_id, services)
     source = document.get("input", {"kind": None})
     shown = ("id", "state", "title", "created", "model", "targets", "problem", "seconds")
     short = {name: document[name] for name in shown if name in document}
     text = source["kind"] == "text"
     prompted = any(answer.get("prompt") is not None for answer in document.get("top", ()))
+    families = {stored["method"]: _family(stored["readout"]) for stored in document["maps"]}
+    controls = sum(family == "control" for family in families.values())
     short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
+    short |= {"methods": len(families) - controls, "controls": controls}
     if text:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT, placeholder=" …")
     elif stored_file(explanation_id, PICTURE, services) is not None:

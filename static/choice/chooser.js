@@ -1,7 +1,7 @@
 // The button over the plates that opens the choice of methods, which is fetched when it is first wanted.
 
 import { el, styled } from "../core/dom.js";
-import { Registry } from "../core/registry.js";
+import { isMethod, Registry } from "../core/registry.js";
 
 /** The button that opens the choice of methods. */
 export class Chooser {
@@ -95,7 +95,7 @@ export class Chooser {
 
   #count() {
     const { size } = this.registry;
-    const able = this.chosen.filter((spec) => this.registry.plate(spec)?.family !== "control");
+    const able = this.registry.plates(this.chosen).filter(isMethod);
     const random = this.chosen.length > able.length ? " + random" : ""; // it is no method
     this.button.replaceChildren(
       "Methods ",

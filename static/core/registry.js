@@ -1,12 +1,41 @@
 // The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one
 // cannot run.
 
+import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /** @import { MethodList, Variant } from "./types.js" */
 
 /** What is shown where there is room for one map. */
 export const SHOWN = "fullgrad_plus:libra";
+
+/**
+ * Whether it explains anything: the control is drawn at random, to be compared with.
+ * @param {{family?: string}} variant
+ * @returns {boolean}
+ */
+export const isMethod = ({ family }) => family !== "control";
+
+/**
+ * How many methods these are; the control is none: "11 methods + random", "7 more methods + random".
+ * @param {{family?: string}[]} variants
+ * @param {string} [more]
+ * @returns {string}
+ */
+export function countMethods(variants, more = "") {
+  const methods = variants.filter(isMethod).length;
+  return sayMethods(methods, variants.length - methods, more);
+}
+
+/**
+ * So many methods, and whether the control is among them, in words.
+ * @param {number} methods
+ * @param {number} controls
+ * @param {string} [more]
+ * @returns {string}
+ */
+export const sayMethods = (methods, controls, more = "") =>
+  [methods && count(methods, `${more}method`), controls && "random"].filter(Boolean).join(" + ");
 
 /**
  * A spec without its options.

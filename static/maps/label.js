@@ -42,7 +42,7 @@ export function standingLine({ standing, family }) {
     return el(
       "p",
       { class: "standing" },
-      family === "control" ? "a random baseline: it knows nothing" : "not in the test of all methods",
+      family === "control" ? "the control: noise, to compare with" : "not in the test of all methods",
     );
   const { rank, of, value, low, high, tied, measured, model, metric, random } = standing;
   const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);

@@ -9,6 +9,7 @@ import { spoken, spokenAll } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
+import { askingLine } from "../workbench/overview.js";
 
 const SIDE = 448; // pixels of the grey base
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
@@ -60,7 +61,6 @@ try {
   const plates = maps.map((map) => plateOf(map, baseOf(map.target), found.targets.length > 1));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
   colourAll(plates, asked.view.scale);
-  byId("answer").textContent = found.title ?? `What made it say “${spokenAll(found.targets)}”`;
   const sure = found.targets.map(
     (target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`,
   );
@@ -71,6 +71,7 @@ try {
       : found.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
         ? "clip"
         : "image";
+  byId("answer").textContent = found.title ?? `${askingLine(found, kind === "clip")} “${spokenAll(found.targets)}”`;
   byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
 } catch (problem) {
   showProblem(

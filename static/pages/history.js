@@ -3,6 +3,7 @@
 import { explanationPath, forgetExplanation, getJSON, Problem } from "../core/api.js";
 import { byId, count, el, percent, say, showProblem } from "../core/dom.js";
 import { loadLimits } from "../core/limits.js";
+import { sayMethods } from "../core/registry.js";
 import { drop, remembered } from "../core/remember.js";
 import { spoken } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
@@ -54,7 +55,7 @@ function record(told) {
       "p",
       { class: "quiet" },
       titles.get(told.model) ?? told.model,
-      told.state === "done" ? `, ${count(told.maps, "map")}` : `, ${UNFINISHED[told.state]}`,
+      told.state === "done" ? `, ${sayMethods(told.methods, told.controls)}` : `, ${UNFINISHED[told.state]}`,
     ),
     el("p", { class: "quiet" }, el("time", { dateTime: told.created }, when(told.created))),
     el(

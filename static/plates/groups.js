@@ -1,6 +1,8 @@
-// What hangs first: the methods that were measured as most trustworthy, then the others, then the classic baselines.
+// What hangs first: the methods that were measured as most trustworthy, then the others, the classic baselines, and the
+// control.
 
-import { count, el } from "../core/dom.js";
+import { el } from "../core/dom.js";
+import { countMethods, isMethod } from "../core/registry.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -10,21 +12,28 @@ import { count, el } from "../core/dom.js";
 const BEST = 4; // large plates
 
 /**
- * Plates in the order of the wall, parted: {best, more, classic}. A few plates are all of the first rank.
+ * Plates in the order of the wall, parted: {best, more, classic, control}. A few plates are all of the first rank.
  * @param {Variant[]} variants
- * @returns {{best: Variant[], more: Variant[], classic: Variant[]}}
+ * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
 export function parted(variants) {
-  if (variants.length <= BEST) return { best: variants, more: [], classic: [] };
-  const best = variants.filter(({ classic }) => !classic).slice(0, BEST);
-  const rest = variants.filter((variant) => !best.includes(variant));
-  return { best, more: rest.filter(({ classic }) => !classic), classic: rest.filter(({ classic }) => classic) };
+  if (variants.length <= BEST) return { best: variants, more: [], classic: [], control: [] };
+  const control = variants.filter((variant) => !isMethod(variant));
+  const methods = variants.filter(isMethod);
+  const best = methods.filter(({ classic }) => !classic).slice(0, BEST);
+  const rest = methods.filter((variant) => !best.includes(variant));
+  return {
+    best,
+    more: rest.filter(({ classic }) => !classic),
+    classic: rest.filter(({ classic }) => classic),
+    control,
+  };
 }
 
 /** The headings of a wall, and what is folded under them. */
 export class Groups {
   #folding = []; // what is shown or not
-  #rest = 0;
+  #rest = []; // the methods that it holds
 
   /**
    * Whether the rest is shown stands in the `view`, where it may be folded at all.
@@ -45,6 +54,7 @@ export class Groups {
     this.heads = {
       more: head("More methods", ""),
       classic: head("Classic baselines", "what the others are held against"),
+      control: head("Control", "noise, not a method: a map that looks no better says nothing"),
     };
     view.follow((now, before) => now.more !== before.more && this.#fold());
   }
@@ -60,7 +70,7 @@ export class Groups {
    * @returns {HTMLElement[]}
    */
   nodes(variants, nodeOf) {
-    const { best, more, classic } = parted(variants);
+    const { best, more, classic, control } = parted(variants);
     const mark = (group) => (variant) => {
       const node = nodeOf(variant);
       node.dataset.group = group;
@@ -69,16 +79,16 @@ export class Groups {
     };
     const part = (group, listed) => (listed.length ? [this.heads[group], ...listed.map(mark(group))] : []);
     const first = best.map(mark("best"));
-    this.#folding = [...part("more", more), ...part("classic", classic)];
-    this.#rest = more.length + classic.length;
+    this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
+    this.#rest = [...more, ...classic, ...control];
     this.#fold();
-    return [...first, ...(this.#rest ? [this.bar] : []), ...this.#folding];
+    return [...first, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
   }
 
   #fold() {
     for (const node of this.#folding) node.hidden = !this.#isOpen;
     this.bar.hidden = !this.isFoldable;
     this.button.setAttribute("aria-expanded", String(this.#isOpen));
-    this.button.textContent = this.#isOpen ? "Fewer methods" : count(this.#rest, "more method");
+    this.button.textContent = this.#isOpen ? "Fewer methods" : countMethods(this.#rest, "more ");
   }
 }

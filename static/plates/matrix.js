@@ -18,7 +18,6 @@ const SAME = "The same map for every prompt.";
 /** A wall with a row a method and a column a class or prompt. */
 export class Matrix extends Wall {
   targets = [];
-  variants = [];
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
   /**

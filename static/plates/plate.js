@@ -3,6 +3,7 @@
 import { limits } from "../core/colour.js";
 import { el } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
+import { svg } from "../core/svg.js";
 import { mapMenu } from "../export/export.js";
 import { Face } from "../maps/face.js";
 import {
@@ -34,11 +35,12 @@ import { Groups } from "./groups.js";
 export const plateName = ({ title, rule }) =>
   rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title;
 
+const ARROWS = "M8.5 2H12v3.5M12 2 8 6M5.5 12H2V8.5M2 12l4-4"; // from the middle to two corners
 const plates = new WeakMap(); // node -> plate
 
 /**
- * A button that shows a plate at full size, on its map; Enter on the map does the same. `enlarged` is the part that
- * takes the keyboard.
+ * A button that shows a plate at full size, beside the bar of its colours; Enter on the map does the same. `enlarged` is
+ * the part that takes the keyboard.
  * @param {MapPlate} plate
  * @param {HTMLElement} enlarged
  * @returns {HTMLButtonElement}
@@ -47,14 +49,16 @@ export function enlarge(plate, enlarged) {
   plates.set(plate.node, plate);
   const open = async () => plate.map && (await import("./zoom.js")).zoom(plate, (node) => plates.get(node));
   enlarged.addEventListener("keydown", (event) => event.target === enlarged && event.key === "Enter" && open());
-  const click = (event) => {
-    event.stopPropagation(); // the map below holds a patch where it is clicked
-    open();
-  };
   return el(
     "button",
-    { type: "button", class: "enlarge", "aria-label": `${plate.name}: full size`, title: "Full size", on: { click } },
-    "\u2922",
+    {
+      type: "button",
+      class: "enlarge",
+      "aria-label": `${plate.name}: full size`,
+      title: "Full size",
+      on: { click: open },
+    },
+    svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, svg("path", { d: ARROWS })),
   );
 }
 
@@ -103,7 +107,7 @@ export class Plate {
       this.notes?.node,
       this.take.node,
     );
-    this.face.node.append(enlarge(this, this.face.node));
+    this.scale.node.append(enlarge(this, this.face.node));
     this.show(null);
   }
 
@@ -231,6 +235,8 @@ export function colourAll(plates, scale) {
   }
 }
 
+const specOf = ({ variant }) => variant.spec;
+
 /** The plates of a page, a method each. */
 export class Wall {
   /**
@@ -248,6 +254,7 @@ export class Wall {
     this.makePlate = hung;
     this.stores = { focus, view, onRead };
     this.plates = new Map();
+    this.variants = []; // the methods that hang
     this.base = null;
     this.groups = new Groups(view);
     view.follow(() => this.colour());
@@ -280,11 +287,12 @@ export class Wall {
   }
 
   /**
-   * How many maps are there.
-   * @returns {number}
+   * The methods whose maps are all there.
+   * @returns {Variant[]}
    */
-  get done() {
-    return this.all.filter((plate) => plate.node.dataset.state === "done").length;
+  get shown() {
+    const open = new Set(this.all.filter((plate) => plate.node.dataset.state !== "done").map(specOf));
+    return this.variants.filter(({ spec }) => !open.has(spec));
   }
 
   /**
@@ -295,6 +303,7 @@ export class Wall {
    */
   expect(variants, usual = false) {
     const before = this.plates;
+    this.variants = variants;
     this.groups.isFoldable = usual;
     this.plates = new Map(variants.map((variant) => [variant.spec, before.get(variant.spec) ?? this.#hang(variant)]));
     for (const plate of this.all) plate.state = plate.map ? "stale" : "waiting";

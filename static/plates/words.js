@@ -169,7 +169,7 @@ export class WordPlate {
       this.take.node,
     );
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
-    this.node.append(enlarge(this, this.reading));
+    this.scale.node.append(enlarge(this, this.reading));
     this.#listen();
     this.show(null);
   }

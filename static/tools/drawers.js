@@ -14,13 +14,13 @@ const DRAWERS = [
     id: "wordpatches",
     kinds: ["clip"],
     title: "Each word to its patches",
-    says: "Point at a word and the picture lights; point at a patch and the words do.",
+    says: "Point at a word and its patches light up; point at a patch and its words do.",
     load: () => import("./wordpatches.js"),
   },
   {
     id: "agreement",
     title: "Which methods agree",
-    says: "How alike every two methods order the patches or words, like beside like.",
+    says: "How alike any two methods rank the patches or words; similar ones stand side by side.",
     load: () => import("./agreement.js"),
   },
   {

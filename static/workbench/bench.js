@@ -7,9 +7,9 @@
 import { Chooser } from "../choice/chooser.js";
 import { ModelChoice } from "../choice/modelchoice.js";
 import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "../core/api.js";
-import { byId, count, el, say, seconds, showProblem } from "../core/dom.js";
+import { byId, el, say, seconds, showProblem } from "../core/dom.js";
 import { check, loadLimits } from "../core/limits.js";
-import { Registry } from "../core/registry.js";
+import { countMethods, isMethod, Registry } from "../core/registry.js";
 import { remember } from "../core/remember.js";
 import { NOTHING, readAddress, Store, writeAddress } from "../core/state.js";
 import { classOf } from "../core/targets.js";
@@ -112,7 +112,7 @@ export class Bench {
         this.wall.close();
         this.headline.sumUp(true);
         this.#drawn.then(() => question === this.shown && this.subject.set({ done: true }));
-        say("status", `${count(this.wall.done, "map")}${took === undefined ? "" : ` in ${seconds(took)}`}`);
+        say("status", `${countMethods(this.wall.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
       },
       failed: (problem, question) => this.#failed(problem, question),
       lost: (problem) => this.#stopped(problem),
@@ -427,7 +427,7 @@ export class Bench {
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
       this.report(problem, byId("case-problem")),
     );
-    say("status", `0 of ${this.wall.all.length} maps`);
+    this.#progress();
     if (question.input.isOwn || before) bringAnswer();
   }
 
@@ -442,7 +442,12 @@ export class Bench {
   #method(map, question) {
     this.received.push(map);
     this.page.method(map, question);
-    say("status", `${this.wall.done} of ${this.wall.all.length} maps`);
+    this.#progress();
+  }
+
+  #progress() {
+    const [done, all] = [this.wall.shown, this.wall.variants].map((variants) => variants.filter(isMethod));
+    say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
   }
 
   #failed(problem, question) {

@@ -2,6 +2,7 @@
 // and notes.
 
 import { byId, el, unbroken } from "../core/dom.js";
+import { isMethod } from "../core/registry.js";
 import { spoken, spokenAll } from "../core/targets.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
@@ -71,9 +72,12 @@ export class Headline {
     const maps = received
       .filter(({ target }) => target === main.label)
       .map((map) => ({ map, plate: registry.plate(map.method) }))
-      .filter(({ plate }) => plate && plate.family !== "control")
+      .filter(({ plate }) => plate && isMethod(plate))
       .map(({ map, plate }) => ({ map, title: plate.title }));
-    const sentences = [answerLine(info, told.model.details), isDone && pointLine(maps, read)].filter(Boolean).join(" ");
+    const { details, calibration } = told.model;
+    const sentences = [answerLine(info, { ...details, calibration }), isDone && pointLine(maps, read)]
+      .filter(Boolean)
+      .join(" ");
     byId("overview").replaceChildren(...unbroken(sentences));
   }
 

@@ -26,13 +26,18 @@ function list(names, most) {
 }
 
 /**
- * What is asked, before the answer in quotation marks; of prompts that are not in the picture nothing was found.
- * @param {{abstention?: Abstention, prompts?: PromptInput[], targets: Target[]}} options
+ * What is asked, before the answer in quotation marks: only what the model says is called so. Of prompts that are not
+ * in the picture nothing was found.
+ * @param {{abstention?: Abstention, prompts?: PromptInput[], targets: Target[], top?: Target[]}} options
  * @param {boolean} isClip
  * @returns {string}
  */
-export function askingLine({ abstention, prompts, targets }, isClip) {
-  if (!isClip) return abstention ? "What made it guess" : "What made it say";
+export function askingLine({ abstention, prompts, targets, top = [] }, isClip) {
+  if (!isClip) {
+    const isFirst = targets.length === 1 && !targets[0].against && classOf(targets[0]) === top[0]?.label;
+    if (!isFirst) return "What speaks for";
+    return abstention ? "What speaks for its nearest guess," : "What made it say";
+  }
   if (prompts) return "Which words counted in";
   return targets.some((target) => target.abstention) ? "Where it looked for" : "Where it found";
 }
@@ -84,11 +89,19 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
 export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
   target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
 
-/** Of a single prompt only its likeness says something. */
+/** Of a single prompt: how like the picture it is, and what that says by the line of the model, if it has one. */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
-  const likeness = cosine === null ? `the logit ${number(target.logit)}` : `a cosine similarity of ${number(cosine)}`;
-  return `${quoted(spoken(target))} has ${likeness} with the picture; a share needs a second prompt.`;
+  const likeness =
+    cosine === null
+      ? `a logit of ${number(target.logit)}`
+      : `a similarity of ${number(cosine)} (cosine; 1 is the most)`;
+  const line = details.calibration?.lines.find(({ kind, score }) => kind === "not_in_picture" && score === "cosine");
+  const says =
+    line && cosine !== null
+      ? `That is above ${number(line.line)}, the line under which this model says “${line.says}”.`
+      : "Whether that is much, a second prompt shows: add one to compare.";
+  return `${quoted(spoken(target))} and the picture have ${likeness}. ${says}`;
 }
 
 function promptLine(targets, details) {
@@ -181,30 +194,34 @@ export function pointLine(maps, input) {
   const able = maps.filter(({ map }) => !flat(map));
   if (able.length < 2) return "";
   const { grid } = able[0].map;
-  return grid ? patchLine(able, grid) : wordLine(able, input);
+  return grid ? patchLine(able, grid, maps) : wordLine(able, input, maps);
 }
 
-function told({ agreeing, others }, where) {
-  const all = agreeing.length + others.length;
-  const most = others.length
-    ? `${agreeing.length} of ${all} methods point`
-    : all === 2
-      ? "Both methods point"
-      : `All ${all} methods point`;
-  const rest = others.length ? `; ${list(others, NAMED)} ${others.length > 1 ? "say" : "says"} otherwise` : "";
-  return `${most} ${where}${rest}.`;
+/** Where they point, of `all` maps: who says otherwise, and whose map tells nothing apart. */
+function told({ agreeing, others }, where, all) {
+  const silent = all.map(({ title }) => title).filter((title) => !agreeing.includes(title) && !others.includes(title));
+  const most =
+    agreeing.length < all.length
+      ? `${agreeing.length} of ${all.length} methods point`
+      : all.length === 2
+        ? "Both methods point"
+        : `All ${all.length} methods point`;
+  const verb = (names, word) => `; ${list(names, NAMED)} ${word}${names.length > 1 ? "" : "s"}`;
+  const rest = others.length ? `${verb(others, "say")} otherwise` : "";
+  const none = silent.length ? `${verb(silent, "point")} nowhere` : "";
+  return `${most} ${where}${rest}${none}.`;
 }
 
-function patchLine(maps, grid) {
+function patchLine(maps, grid, all) {
   const size = grid[0] * grid[1];
   const pointed = maps.map(({ title, map }) => [title, strongest(map.scores, Math.max(1, Math.round(TOP * size)))]);
   const found = agreement(pointed, (patches) => widened(patches, grid));
   const where = found.places.length ? whereabouts(found.places, grid) : null;
   if (!found.places.length || !found.agreeing.length) return "The methods point at different places.";
-  return told(found, where ? where.replace(/^(in|at) /, "to ") : "to places all over the picture, not to one");
+  return told(found, where ? where.replace(/^(in|at) /, "to ") : "to places all over the picture, not to one", all);
 }
 
-function wordLine(maps, { words }) {
+function wordLine(maps, { words }, all) {
   const pointed = maps
     .map(({ title, map }) => [title, words.map((word) => unitScore(map.scores, word, map.signed))])
     // what speaks for the answer
@@ -219,5 +236,6 @@ function wordLine(maps, { words }) {
       found.places.slice(0, QUOTED).map((i) => quoted(words[i].text)),
       QUOTED,
     )}`,
+    all,
   );
 }

@@ -99,7 +99,7 @@ def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_mo
     expect(stage.page.locator("#overview")).to_contain_text(f"The model says “something else”. {DETAIL}")
     shown = stage.page.locator("body").inner_text()
     assert (shown.count(DETAIL), shown.count("something else")) == (1, 1)  # said once
-    expect(stage.page.locator("#asking")).to_have_text("What made it guess")
+    expect(stage.page.locator("#asking")).to_have_text("What speaks for its nearest guess,")
     stage.open("/models", maps=False)
     card = stage.page.locator(f'.card[data-name="{MODEL}"]')
     expect(card).to_contain_text("Says “something else” where max probability is below 0.5. On 40 made-up photos, 30 of them known.")

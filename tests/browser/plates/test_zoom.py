@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.numbers import shown_score
+from tests.browser.serving import VISITED, wait_for_maps
 
 FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=generic_attention"
 SPEC = "fullgrad_plus:libra"
@@ -47,20 +49,21 @@ def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -
     said = shown_score(scores[best], one["signed"])
     expect(face.locator(".value")).to_have_text(said)
     expect(plate.locator(".value")).to_have_text(said)
-    assert desk.query["focus"] == [str(best)]
+    expect(page).to_have_url(re.compile(rf"[?&]focus={best}(&|$)"))
     page.keyboard.press("ArrowRight" if best % columns < columns - 1 else "ArrowLeft")
     beside = best + (1 if best % columns < columns - 1 else -1)
     expect(face.locator(".value")).to_have_text(shown_score(scores[beside], one["signed"]))
-    box = face.bounding_box()
     rows = len(scores) // columns
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)
     expect(plate.locator(".face")).to_be_focused()
-    assert desk.query["focus"] == [str(beside)]  # what is held stays held
+    expect(page).to_have_url(re.compile(rf"[?&]focus={beside}(&|$)"))  # what is held stays held
     page.keyboard.press("Escape")  # on the plate, it lets go
-    assert "focus" not in desk.query
+    expect(page).not_to_have_url(re.compile(r"[?&]focus="))
 
     page.keyboard.press("Enter")
+    expect(large.locator(".face")).to_be_focused()
+    box = large.locator(".face").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"] / columns, box["y"] + 0.5 * box["height"] / rows)
     expect(plate.locator(".value")).to_have_text(shown_score(scores[0], one["signed"]))
 
@@ -95,7 +98,7 @@ def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path:
     count = page.locator(".cutting output").inner_text().split("·")[1].strip()  # "59 of 196"
     read = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
     small = lost.evaluate(read) if path == "/image" else lost.all_inner_texts()
-    plate.locator(".enlarge").click(force=True)
+    plate.locator(".enlarge").click()
     shown = dialog(desk)
     expect(shown.locator(".bar")).to_contain_text(f"most relevant gone: {count}")
     if path == "/image":
@@ -130,6 +133,34 @@ def test_on_a_phone_it_fills_the_window(phone: Visit, path: str) -> None:
     assert dialog(phone).evaluate("(node) => node.scrollWidth <= node.clientWidth")
     dialog(phone).get_by_role("button", name="Close").click()
     expect(dialog(phone)).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_the_button_covers_nothing_of_a_map(browser: Browser, address: str, path: str) -> None:
+    for width, is_phone in ((1440, False), (390, True)):
+        context = browser.new_context(viewport={"width": width, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
+        context.add_init_script(VISITED)
+        page = context.new_page()
+        page.goto(f"{address}{path}?{FEW}")
+        wait_for_maps(page)
+        covered = page.locator("#plates .plate").evaluate_all(
+            """(plates) => plates.map((plate) => {
+              const [button, map] = [".enlarge", ".face, .reading"].map((which) => plate.querySelector(which).getBoundingClientRect());
+              return !(button.bottom <= map.top || button.top >= map.bottom || button.right <= map.left || button.left >= map.right);
+            })"""
+        )
+        assert covered
+        assert not any(covered)
+        button = page.locator("#plates .enlarge").first
+        box = button.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= (32 if is_phone else 24)
+        if is_phone:
+            button.tap()
+        else:
+            button.click()
+        expect(page.locator("dialog.zoom")).to_be_visible()
+        context.close()
 
 
 def test_another_picture_closes_it(desk: Visit) -> None:

@@ -46,6 +46,12 @@ def test_the_sentence_says_where_most_methods_point_and_who_disagrees(scripts: P
     assert say(scripts, sure, {"A": upper, "B": upper, "C": upper}, GRID)[1] == "All 3 methods point to the upper left."
     assert say(scripts, sure, {"A": upper, "B": lower}, GRID)[1] == "The methods point at different places."
     assert say(scripts, sure, {"A": upper, "B": [0.5] * 36}, GRID)[1] == ""  # a map that tells nothing apart has no say
+    assert (
+        say(scripts, sure, {"A": upper, "B": upper, "C": [0.5] * 36}, GRID)[1]
+        == "2 of 3 methods point to the upper left; C points nowhere."
+    )
+    several = {"A": upper, "B": upper, "C": upper, "D": lower, "E": [0.5] * 36, "F": [0.0] * 36}
+    assert say(scripts, sure, several, GRID)[1] == "3 of 6 methods point to the upper left; D says otherwise; E and F point nowhere."
 
 
 def test_the_sentence_names_the_words_of_a_text(scripts: Page) -> None:
@@ -60,6 +66,11 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
     said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
     assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
+    asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
+    assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
+    assert scripts.evaluate(asking, info(("cat", 0.9))) == "What made it say"
+    for more in ({}, {"abstention": unknown}):
+        assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
     unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
     absent = {**unknown, "kind": "not_in_picture", "says": "not in this picture"}
@@ -96,14 +107,33 @@ def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) ->
         assert measured in (standing.get_attribute("title") or "")
         expect(standing.locator(".hidden")).to_have_text(f". {standing.get_attribute('title')}")
     more = page.get_by_role("button", name="more methods")
-    expect(more).to_have_text(f"{len(usual) - 4} more methods")
+    expect(more).to_have_text(f"{len(usual) - 5} more methods + random")
     more.click()
     expect(page.locator(".plate:visible")).to_have_count(len(usual))
     assert desk.query["more"] == ["shown"]
     after = page.locator("#plates .part:has-text('Classic baselines') ~ .plate").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
     assert set(after) == usual & classic
+    control = page.locator("#plates .part:has-text('Control')")
+    expect(control).to_contain_text("noise, not a method")
+    assert after[-1] == "random"
+    expect(control.locator("+ .plate")).to_have_attribute("data-spec", "random")
+    expect(desk.plate("random").locator(".standing")).to_have_text("the control: noise, to compare with")
     page.get_by_role("button", name="Fewer methods").click()
     expect(page.locator(".plate:visible")).to_have_count(4)
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt"])
+def test_methods_are_counted_alike_wherever_they_are(desk: Visit, path: str) -> None:
+    page = desk.open(path, folded=True)
+    specs = set(desk.document()["methods"])
+    assert "random" in specs
+    methods = len(specs) - 1
+    expect(page.locator("#status")).to_contain_text(f"{methods} methods + random in ")
+    expect(page.locator("#choose-methods")).to_have_text(f"Methods {methods} + random")
+    expect(page.locator("#overview")).to_contain_text(f"{methods} methods point")
+    expect(page.locator(".unfold button")).to_have_text(f"{methods - 4} more methods + random")
+    page.goto(f"{desk.address}/history")
+    expect(page.locator(".record")).to_contain_text(f"{methods} methods + random")
 
 
 def test_numbers_fold_away_for_all_plates_at_once(desk: Visit) -> None:

@@ -113,6 +113,7 @@ def test_a_summary_says_what_a_list_shows(site: Site, refused: Check) -> None:
         name: document[name] for name in ("id", "state", "created", "model", "targets")
     }
     assert (short["page"], short["maps"]) == ("/image", len(document["maps"]))
+    assert (short["methods"], short["controls"]) == (len(document["methods"]), 0)
     small = Image.open(io.BytesIO(site.client.get(short["thumbnail"]).content))
     assert (small.format, small.size) == ("JPEG", (160, 80))
     text = site.ask(model="reviews-bert", text="word " * 100, wait=True).json()
@@ -123,6 +124,9 @@ def test_a_summary_says_what_a_list_shows(site: Site, refused: Check) -> None:
     refused(site.client.get(f"/api/explanations/{text['id']}/thumbnail.jpg"), 404, "no-such-picture")
     prompted = site.ask(png(), model="clip", prompt=["a", "b"], wait=True).json()
     assert site.get(f"/api/explanations/{prompted['id']}/summary")["page"] == "/prompt"
+    mixed = site.ask(png(), model="clip", prompt=["a", "b"], methods=["fullgrad_plus:libra", "random"], wait=True).json()
+    short = site.get(f"/api/explanations/{mixed['id']}/summary")
+    assert (short["maps"], short["methods"], short["controls"]) == (4, 1, 1)
     refused(site.client.get("/api/explanations/nothing/summary"), 404, "no-such-explanation")
 
 
