@@ -70,10 +70,12 @@ function step(i) {
   const [selector, text] = places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places.at(-1);
   shown = document.querySelector(selector);
   shown.classList.add("visited");
-  shown.scrollIntoView({
-    block: innerWidth > 760 ? "center" : "start",
-    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
-  });
+  const isInSight = shown === dock; // at the foot of the window, under the card
+  if (!isInSight)
+    shown.scrollIntoView({
+      block: innerWidth > 760 ? "center" : "start",
+      behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+    });
   const last = i === STEPS.length - 1;
   const parts = [el("p", {}, say(text)), el("p", { class: "quiet" }, say("step", { i: i + 1, n: STEPS.length }))];
   const forth = last ? button(say("done"), leave, false) : button(say("next"), () => step(i + 1), false);

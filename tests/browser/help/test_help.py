@@ -269,4 +269,11 @@ def test_a_phone_is_told_what_a_finger_can_do(browser: Browser, address: str) ->
         expect(page.locator(".visit")).to_contain_text("Tap a patch" if is_phone else "the arrow keys walk")
         if is_phone:
             assert not keys.search(page.locator(".visit p").first.inner_text())
+        for _ in range(2):
+            page.get_by_role("button", name="Next").click()
+        expect(page.locator("#truth.visited")).to_be_visible()
+        card, dock = page.locator(".visit").bounding_box(), page.locator("#truth").bounding_box()
+        assert card is not None
+        assert dock is not None
+        assert card["y"] + card["height"] <= dock["y"]  # the slider that it speaks of is not covered
         context.close()
