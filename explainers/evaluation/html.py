@@ -44,6 +44,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         f"<p><code>{escape(report['command'])}</code></p>" if report["command"] else "",
         "<h2>Figures</h2>",
         "<p>Value ± standard error. <b class=tied>Marked *</b>: cannot be told from the best (paired bootstrap, Holm, 5 %).</p>",
+        f"<p class=soft>{escape(NO_VALUE)}.</p>" if lacks_values(report) else "",
         _table(report),
         "<h2>Intervals</h2>",
         *(_intervals(report, metric) for metric in report["metrics"]),
@@ -64,6 +65,17 @@ def inputs_in_words(report: dict[str, Any]) -> str:
     left_out = report.get("left_out", 0)
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
     return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{without}"
+
+
+#: Why a method has no value by a metric.
+NO_VALUE = (
+    "–: no value: the method promises no sum, or no input shows what the metric needs (an outlined object, a marked word, a known class)"
+)
+
+
+def lacks_values(report: dict[str, Any]) -> bool:
+    """Whether a method has no value by a metric."""
+    return any(figure["value"] is None for figures in report["results"].values() for figure in figures.values())
 
 
 def shown(value: float | None, unit: str) -> str:

@@ -126,11 +126,8 @@ def _specs(name: str, model: Model) -> list[str]:
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
     """The metrics of these names. Raises ExplainerError for one that the data set does not allow."""
-    chosen_metrics = (
-        [metric for metric in METRICS.values() if lacking(metric, data, methods) is None]
-        if list(names) == ["all"]
-        else metrics_named(names)
-    )
+    every = [metric.name for metric in METRICS.values() if lacking(metric, data, methods) is None]
+    chosen_metrics = metrics_named([each for name in names for each in (every if name == "all" else [name])])
     if not chosen_metrics:
         raise ExplainerError("No metric is named: name one, or all.")
     for metric in chosen_metrics:

@@ -139,7 +139,7 @@ def command(args: argparse.Namespace) -> str:
 
 def table(report: dict[str, Any]) -> str:
     """The report as a table of values with their standard errors; a star marks what cannot be told from the best."""
-    from explainers.evaluation.html import inputs_in_words, ranked, shown
+    from explainers.evaluation.html import NO_VALUE, inputs_in_words, lacks_values, ranked, shown
 
     metrics = report["metrics"]
     first = ranked(report, metrics[0])
@@ -155,7 +155,8 @@ def table(report: dict[str, Any]) -> str:
         rows.append((spec, *cells))
     arrows = {"higher": " up", "lower": " down", None: ""}
     heads = ("method", *(f"{m['name']}{' %' if m['unit'] == 'share' else ''}{arrows[m['direction']]}" for m in metrics))
-    return f"{text_table(heads, rows)}\n\n{inputs_in_words(report)}; * cannot be told from the best (paired bootstrap, Holm, 5 %)"
+    dashes = f"\n{NO_VALUE}" if lacks_values(report) else ""
+    return f"{text_table(heads, rows)}\n\n{inputs_in_words(report)}; * cannot be told from the best (paired bootstrap, Holm, 5 %){dashes}"
 
 
 def listed() -> dict[str, Any]:

@@ -11,13 +11,14 @@ from server.cli import main
 
 
 def test_evaluate_measures_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["evaluate", "--model", "scenes-vit", "--dataset", "scenes", "--methods", "random,rollout", "--metrics", "mif,ap"]
+    words = ["evaluate", "--model", "scenes-vit", "--dataset", "scenes", "--methods", "random,rollout", "--metrics", "mif,ap,completeness"]
     assert main([*words, "--limit", "1", "--device", "cpu", "--out", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
     assert "rollout" in printed
     assert "ap %" in printed
+    assert "–: no value: the method promises no sum" in printed
     report = json.loads((tmp_path / "run/report.json").read_text("utf-8"))
-    assert report["command"].endswith("--methods random,rollout --metrics mif,ap --limit 1 --out DIR")
+    assert report["command"].endswith("--methods random,rollout --metrics mif,ap,completeness --limit 1 --out DIR")
     assert str(tmp_path) not in json.dumps(report)
     assert main([*words, "--limit", "1", "--device", "cpu", "--out", str(tmp_path / "run"), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)

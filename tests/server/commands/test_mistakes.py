@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from server.cli import main
+
+#: A run of two scenes; what comes after it counts.
+SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random", "--limit", "2", "--device", "cpu", "--out", "run")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,24 @@ from server.cli import main
         (["serve", "--port", "0", "--home", "photo.jpg"], "photo.jpg"),
         (["train", "scenes-vat"], "scenes-vit"),
         (["dance"], "explain"),
+        (["evaluate", *SCENES, "--metrics", "auac"], "it is for texts, and scenes holds images"),
+        (["evaluate", *SCENES, "--metrics", "apx"], "did you mean ap"),
+        (["evaluate", *SCENES, "--metrics", "all,grid_pointing"], "scenes gives no cell"),
+        (["evaluate", *SCENES, "--methods", "rolout"], "rollout"),
+        (["evaluate", *SCENES, "--methods", "rollout:libra"], "write rollout alone"),
+        (["evaluate", *SCENES, "--limit", "0"], "at least 1 input"),
+        (["evaluate", *SCENES, "--how", "burnt"], "choose removed, zeroed, painted, black"),
+        (["evaluate", *SCENES, "--data", "."], "leave out --data"),
+        (["evaluate", *SCENES, "--out", "photo.jpg"], "photo.jpg is a file: name a folder"),
+        (["evaluate", *SCENES, "--out", "photo.jpg/run"], "No folder can be made at photo.jpg/run"),
+        (["evaluate", *SCENES, "--out", "."], "holds other things than a run"),
+        (["evaluate", *SCENES, "--workers", "2"], "--engine ray"),
+        (["evaluate", *SCENES, "--dataset", "voc"], "Get it from http://host.robots.ox.ac.uk"),
+        (["evaluate", *SCENES, "--dataset", "voc", "--data", "nowhere"], "There is no nowhere"),
+        (["evaluate", *SCENES, "--dataset", "voc", "--data", "."], "lacks VOCdevkit/VOC2012"),
+        (["evaluate", *SCENES, "--dataset", "sample-reviews"], "choose another data set"),
+        (["evaluate", *SCENES, "--model", "reviews-bert", "--dataset", "texts", "--data", "photo.jpg"], "a .csv or a .jsonl file"),
+        (["evaluate", *SCENES, "--dataset", "pictures", "--data", "masked", "--metrics", "ap"], "a mask has (3, 4) pixels"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -54,6 +76,9 @@ def test_what_is_wrong_is_said_in_one_line(
     monkeypatch.chdir(tmp_path)
     Path("photo.jpg").write_bytes(photo.read_bytes())
     Path("broken.jpg").write_bytes(photo.read_bytes()[:300])
+    Path("masked/masks").mkdir(parents=True)
+    Path("masked/photo.jpg").write_bytes(photo.read_bytes())
+    Image.new("L", (4, 3)).save("masked/masks/photo.png")
     try:
         code = main(arguments)
     except SystemExit as leaving:  # argparse leaves by itself
