@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +56,29 @@ def write_json(path: Path, document: Any) -> None:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Within it, no other process measures in ``folder``: raises ExplainerError where one does. The lock ends with its process, however
+    that dies, and leaves no file.
+    """
+    if sys.platform == "win32":  # which cannot open a folder
+        yield
+        return
+    import fcntl
+
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExplainerError(f"another process measures in {folder}: wait until it ends, or name another folder.") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(place)
 
 
 @contextmanager

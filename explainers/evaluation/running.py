@@ -17,7 +17,7 @@ from explainers.errors import ExplainerError
 from explainers.evaluation.engines import Engine, local
 from explainers.evaluation.measuring import DRAWN, Bench, Row
 from explainers.evaluation.plan import Plan, run_folder_of
-from explainers.evaluation.rows import RUN, RowFile, schema_of, write_json
+from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
 from explainers.evaluation.sizing import tokens_at_once
 from explainers.explanation import versions
 from explainers.models.base import Model
@@ -57,7 +57,8 @@ def run(
 
     The ``engine`` says where inputs are measured; a run that one began another may finish.
     Raises ExplainerError where the folder holds a run of another plan, of other weights, other versions or other inputs, and where a file
-    of it is damaged; where the data set's classes are to be explained and the model knows none of them.
+    of it is damaged; where another process measures in it; where the data set's classes are to be explained and the model knows none of
+    them.
     """
     bench = Bench(model, data, plan, cancelled)
     places = data.chosen(plan.limit, plan.seed)
@@ -71,44 +72,45 @@ def run(
         "inputs": len(places),
         DATA: digest_of(data, places[:DIGESTED]),
     }
-    begun = _begin(run_folder_of(folder), about)
-    file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
-    missing = {number: parts[number] for number in file.missing()}
-    before = len(places) - sum(map(len, missing.values()))
-    left = set(missing)
+    with alone_in(run_folder_of(folder)):
+        begun = _begin(folder, about)
+        file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
+        missing = {number: parts[number] for number in file.missing()}
+        before = len(places) - sum(map(len, missing.values()))
+        left = set(missing)
 
-    def tell(done: int) -> None:
-        if progress is not None and before + done < len(places):
-            progress(before + done, len(places))
+        def tell(done: int) -> None:
+            if progress is not None and before + done < len(places):
+                progress(before + done, len(places))
 
-    def size(kind: str, free: int | None) -> Bench:
-        # the last bits of the answers depend on how many inputs share a forward pass
-        if AT_ONCE not in begun:
-            begun[AT_ONCE] = tokens_at_once(model, bench.tensors(data[places[0]].given), kind, free)
-            write_json(folder / RUN, begun)
-        return replace(bench, at_once=begun[AT_ONCE])
+        def size(kind: str, free: int | None) -> Bench:
+            # the last bits of the answers depend on how many inputs share a forward pass
+            if AT_ONCE not in begun:
+                begun[AT_ONCE] = tokens_at_once(model, bench.tensors(data[places[0]].given), kind, free)
+                write_json(folder / RUN, begun)
+            return replace(bench, at_once=begun[AT_ONCE])
 
-    try:
-        with closing(engine(bench, missing, tell, size)) as measured:
-            for number, rows in measured:
-                if number in left:  # a part counts once, however often an engine measures it
-                    file.add(number, rows)
-                    left.remove(number)
-    except Cancelled:
-        return None
-    if left:
-        raise RuntimeError(f"the engine ended without the parts {sorted(left)}")
-    if progress is not None:
-        progress(len(places), len(places))
-    file.finish()
-    rows = file.read()
-    if not rows:
-        label = next((str(label) for place in places for label in data[place].labels), "none")
-        raise ExplainerError(
-            f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
-            "explain: choose target=predicted (--target predicted)."
-        )
-    return Run(folder, begun, rows)
+        try:
+            with closing(engine(bench, missing, tell, size)) as measured:
+                for number, rows in measured:
+                    if number in left:  # a part counts once, however often an engine measures it
+                        file.add(number, rows)
+                        left.remove(number)
+        except Cancelled:
+            return None
+        if left:
+            raise RuntimeError(f"the engine ended without the parts {sorted(left)}")
+        if progress is not None:
+            progress(len(places), len(places))
+        file.finish()
+        rows = file.read()
+        if not rows:
+            label = next((str(label) for place in places for label in data[place].labels), "none")
+            raise ExplainerError(
+                f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
+                "explain: choose target=predicted (--target predicted)."
+            )
+        return Run(folder, begun, rows)
 
 
 def _drawn(bench: Bench) -> Sequence[str]:
@@ -155,9 +157,9 @@ def digest_of(data: Dataset, places: Sequence[int]) -> str:
             [thing.label for thing in sample.things],
             sample.labelled is None,
         ]
-        digest.update(json.dumps(given).encode())
+        digest.update(repr(given).encode())
         for mask in [*masks, *([] if sample.labelled is None else [sample.labelled])]:
-            digest.update(np.packbits(mask).tobytes())
+            digest.update(np.packbits(np.asarray(mask, bool)).tobytes())
         if sample.image is not None:
             digest.update(str(sample.image.size).encode() + sample.image.tobytes())
     return digest.hexdigest()

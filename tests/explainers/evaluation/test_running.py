@@ -7,18 +7,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import explainers
 from explainers import ExplainerError
-from explainers.datasets import open_dataset
+from explainers.datasets import Dataset, Sample, Thing, open_dataset
 from explainers.evaluation.examples import drawn, packed, unpacked
 from explainers.evaluation.measuring import Bench, rows_of
 from explainers.evaluation.plan import Plan, lacking, make_plan
 from explainers.evaluation.reporting import write_reports
-from explainers.evaluation.running import Run, run
+from explainers.evaluation.rows import alone_in
+from explainers.evaluation.running import Run, digest_of, run
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
@@ -152,6 +156,39 @@ def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
     again = measured("A good film")
     assert again is not None
     assert again.rows == first.rows
+
+
+def test_two_processes_do_not_measure_in_one_folder(tiny: Tiny, tmp_path: Path) -> None:
+    with alone_in(tmp_path), pytest.raises(ExplainerError, match="another process measures"):
+        tiny(tmp_path)
+    assert tiny(tmp_path).rows
+
+
+def test_the_digest_is_of_all_that_is_given() -> None:
+    def digest(**changes: object) -> str:
+        mask = np.zeros((2, 3), bool)
+        given: dict[str, Any] = {
+            "name": "a",
+            "image": Image.new("RGB", (3, 2)),
+            "labels": (np.int64(1),),
+            "things": (Thing(label="b", mask=mask),),
+        }
+        data = Dataset(name="made-up", kind="image", length=1, read=lambda place: Sample(**{**given, **changes}))
+        return digest_of(data, [0])
+
+    other = np.ones((2, 3), bool)
+    digests = {
+        digest(),
+        digest(name="b"),
+        digest(image=Image.new("RGB", (3, 2), "red")),
+        digest(labels=(2,)),
+        digest(things=(Thing(label="b", mask=other),)),
+        digest(things=(Thing(label="c", mask=~other),)),
+        digest(labelled=other),
+        digest(labelled=~other),
+    }
+    assert len(digests) == 8
+    assert digest() in digests
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"plan": 1}'])
