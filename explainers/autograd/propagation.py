@@ -41,6 +41,7 @@ class Propagation(Recording):
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
+        self._entry = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 
     def _isolate(self, x: Tensor) -> Tensor:
         """The real input, and copies of it that hold their source token alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,18 +18,16 @@ from explainers.trace import Trace
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
 
 
-def _propagate(trace: Trace, block: int | None) -> list[tuple[Propagation, int]]:
-    """Forward passes over all source tokens, some at a time, and how many sources each holds."""
+def _propagate(trace: Trace, block: int | None) -> Iterator[tuple[Propagation, int]]:
+    """Forward passes over all source tokens, some at a time, and how many sources each holds. No more than two are in memory."""
     rule = trace.rule or RULES["libra"]
     tokens = trace.block_inputs[0].shape[1]
     inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
-    passes = []
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
         propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block)
         assert isinstance(propagation, Propagation)
-        passes.append((propagation, len(sources)))
-    return passes
+        yield propagation, len(sources)
 
 
 def _moving(rule: Rule) -> str | None:
@@ -98,7 +97,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
                 factor = next(factor for _, normed, factor in propagation.norms if normed is output)
                 vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
         groups = vectors.detach().unflatten(0, (-1, 1 + count))
-        whole = groups[:, 0]
+        whole = groups[:, 0].clone()  # a view would keep all copies
         parts.append(groups[:, 1:])
     return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
 

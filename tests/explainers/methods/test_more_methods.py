@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from typing import Any
+
 import networkx
 import pytest
 import torch
@@ -10,8 +14,10 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError, Rule
+from explainers.autograd.propagation import Propagation
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
+from explainers.methods.readouts import decomposition
 from explainers.methods.readouts.decomposition import after_attention
 from explainers.methods.readouts.flow import _flows
 from explainers.session import Session
@@ -270,3 +276,27 @@ def test_maps_at_the_pixels_are_summed_over_each_patch(spec: str) -> None:
     torch.testing.assert_close(one.scores[one.content], sums.flatten(), rtol=1e-4, atol=1e-6)
     with pytest.raises(ExplainerError, match="for images"):
         explainers.explain(wrapped("bert"), inputs("bert", 1), methods=spec)
+
+
+@pytest.mark.parametrize("name", ["decompx", "globenc"])
+def test_no_more_than_two_passes_of_copies_are_in_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold what all copies of the tokens were in all blocks; none of them waits for cycles to be collected."""
+    alive, most = weakref.WeakSet[Propagation](), 0
+    began = Propagation.__init__
+
+    def begin(self: Propagation, *given: Any, **options: Any) -> None:
+        nonlocal most
+        alive.add(self)
+        most = max(most, len(alive))
+        began(self, *given, **options)
+
+    monkeypatch.setattr(Propagation, "__init__", begin)
+    monkeypatch.setattr(decomposition, "INNER_BATCH", 4)
+    gc.collect()
+    gc.disable()
+    try:
+        scores("vit", name)
+        assert not alive
+    finally:
+        gc.enable()
+    assert most == 2
