@@ -6,7 +6,7 @@
 #   make test                           ruff, mypy, oxlint, oxfmt and every test, the pages in a real Chromium among them
 #   make check                          ruff, mypy, oxlint, oxfmt and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
-#   make results                        what docs/results holds of scenes and samples, measured anew (about 50 minutes on one core)
+#   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
 #   make lint | wheel | clean
 #
@@ -103,8 +103,6 @@ ABLATIONS := random,fullgrad_plus:libra,fullgrad_plus:libra-attention,fullgrad_p
 TEXT_METHODS := $(METHODS),saliency,input_x_gradient:conservative-attention
 # Where Libra does not help: which of its rules it is.
 ATTENTION_ABLATIONS := random,generic_attention,generic_attention:libra,generic_attention:libra-attention,generic_attention:libra-norm,generic_attention:libra-attention-norm,generic_attention:libra-activation,token_tm,token_tm:libra,token_tm:libra-attention,token_tm:libra-norm,token_tm:libra-attention-norm,token_tm:libra-activation
-# What Everything quick leaves out, and the control.
-SLOW := random,decompx,decompx:libra,globenc,alti,integrated_gradients,integrated_gradients:libra,integrated_gradients:conservative,integrated_gradients:attnlrp,smoothgrad,smoothgrad:libra,smoothgrad:conservative,smoothgrad:attnlrp,attention_flow,occlusion,rise,kernel_shap,lime
 
 SCENES_METRICS := mif,mif_aopc,lif,srg,completeness,ap,energy,pointing
 ABLATION_METRICS := mif,mif_aopc,lif,srg,ap,pointing
@@ -114,7 +112,6 @@ SENTENCE_METRICS := auac,au_mse,mif,lif,srg
 PROMPT_METRICS := own_object,pointing,ap,energy,class_correlation
 SANITY_METRICS := randomisation,class_correlation,sensitivity,agreement
 TEXT_SANITY_METRICS := randomisation,class_correlation,agreement
-SLOW_SANITY_METRICS := randomisation,class_correlation
 RATIONALE_METRICS := token_f1_10,token_f1_20,token_f1_30,token_f1_40,token_f1_50,token_f1_60,token_f1_70,token_f1_80,auprc
 
 # $(call measure,NAME,OPTIONS), OPTIONS without a comma of its own: a run of vitrine evaluate, its reports in docs/results/NAME. A run that
@@ -131,7 +128,6 @@ endef
 results: $(VENV)/installed-test
 	$(call measure,scenes-vit-on-scenes,--model scenes-vit --dataset scenes --limit 500 --methods $(METHODS) --metrics $(SCENES_METRICS))
 	$(call measure,scenes-vit-ablations-attention,--model scenes-vit --dataset scenes --limit 200 --methods $(ATTENTION_ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
-	$(call measure,scenes-vit-slow-on-scenes,--model scenes-vit --dataset scenes --limit 40 --methods fullgrad_plus:libra,$(SLOW) --metrics $(SCENES_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations,--model scenes-vit --dataset scenes --limit 60 --methods $(ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations-black,--model scenes-vit --dataset scenes --limit 30 --how black --methods $(ABLATIONS) --metrics $(BLACK_METRICS) --no-examples)
 	$(call measure,clip-on-scenes-pairs,--model clip --dataset scenes-pairs --limit 120 --target each --methods $(METHODS) --metrics $(PROMPT_METRICS))
@@ -139,17 +135,13 @@ results: $(VENV)/installed-test
 	$(call measure,photos-vit-sanity,--model photos-vit --dataset sample-photos --limit 6 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 	$(call measure,reviews-bert-sanity,--model reviews-bert --dataset sample-reviews --methods quick --metrics $(TEXT_SANITY_METRICS) --no-examples)
 	$(call measure,clip-sanity,--model clip --dataset scenes-pairs --limit 10 --methods quick --metrics $(SANITY_METRICS) --no-examples)
-	$(call measure,scenes-vit-sanity-slow,--model scenes-vit --dataset scenes --limit 3 --methods $(SLOW) --metrics $(SLOW_SANITY_METRICS) --no-examples)
-	$(call measure,photos-vit-sanity-slow,--model photos-vit --dataset sample-photos --limit 3 --methods $(SLOW) --metrics $(SLOW_SANITY_METRICS) --no-examples)
-	$(call measure,reviews-bert-sanity-slow,--model reviews-bert --dataset sample-reviews --limit 3 --methods $(SLOW) --metrics $(SLOW_SANITY_METRICS) --no-examples)
-	$(call measure,clip-sanity-slow,--model clip --dataset scenes-pairs --limit 3 --methods $(SLOW) --metrics $(SLOW_SANITY_METRICS) --no-examples)
 
 # What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
 	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2 and eraser in it" >&2; exit 2; }
 	$(call measure,photos-vit-on-coco,--model photos-vit --dataset coco --data $(DATA)/coco --limit 60 --methods $(METHODS) --metrics $(PHOTO_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-sst-2,--model reviews-bert --dataset sst-2 --data $(DATA)/sst2 --limit 100 --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
-	$(call measure,reviews-bert-on-imdb,--model reviews-bert --dataset imdb --data $(DATA)/imdb --limit 30 --long-texts cut --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
+	$(call measure,reviews-bert-on-imdb,--model reviews-bert --dataset imdb --data $(DATA)/imdb --limit 20 --long-texts cut --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 20 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)
 
 wheel: $(VENV)/installed-test
