@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
@@ -24,13 +24,21 @@ class Standing:
     result: Result
     metric: dict[str, Any]
 
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        """Of each method that has a value, best first; the control is none."""
+        results = self.result.report["results"][self.metric["name"]]
+        return {spec: results[spec] for spec in ranked(self.result.report, self.metric) if spec != CONTROL}
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        """Equal values share the place of the first of them."""
+        values = [figures["value"] for figures in self._figures.values()]
+        return {spec: 1 + values.index(figures["value"]) for spec, figures in self._figures.items()}
+
     def rank(self, spec: str) -> int | None:
         """The place of a method, 1 for the best; None where it was not measured, and for the control."""
-        if spec not in self._order:
-            return None
-        sign = -1 if self.metric["direction"] == "lower" else 1
-        values = [sign * float(self._figures[other]["value"]) for other in self._order]
-        return 1 + len([value for value in values if value > sign * self._figures[spec]["value"]])
+        return self._ranks.get(spec)
 
     def to_json(self) -> dict[str, Any]:
         """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
@@ -42,22 +50,13 @@ class Standing:
             "model": report["plan"]["model"],
             "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
             "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
-            "random": self._figures[CONTROL]["value"],
+            "random": report["results"][self.metric["name"]][CONTROL]["value"],
             "ranks": {
-                spec: {"rank": self.rank(spec), "of": len(self._order)}
-                | {name: self._figures[spec][name] for name in ("value", "low", "high", "tied")}
-                for spec in self._order
+                spec: {"rank": self._ranks[spec], "of": len(self._figures)}
+                | {name: figures[name] for name in ("value", "low", "high", "tied")}
+                for spec, figures in self._figures.items()
             },
         }
-
-    @property
-    def _figures(self) -> dict[str, dict[str, Any]]:
-        figures: dict[str, dict[str, Any]] = self.result.report["results"][self.metric["name"]]
-        return figures
-
-    @property
-    def _order(self) -> list[str]:
-        return [spec for spec in ranked(self.result.report, self.metric) if spec != CONTROL]
 
 
 @cache

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.recipes.calibration import calibration_error, made_up, read_calibration
+from embedded.recipes.calibration import Known, calibration_error, made_up, read_calibration
 from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import Dataset, Sample, Thing
@@ -25,7 +25,7 @@ from explainers.evaluation.measuring import Row
 from explainers.metrics.agreement import rank_correlations
 
 SEED = 20_250_102
-EXPLAINED, WORST = 60, 5
+EXPLAINED, WORST, MADE_UP = 60, 5, 200
 LARGEST = 0.6  # of the picture that a box may cover to tell anything
 TOP, TOP_5, HALF, ROBUST = "top-1", "top-5", "top-1, half the patches removed", "accuracy, half the patches removed, over the clean one"
 WITHOUT = "top-1 without the Transformer's blocks"
@@ -148,6 +148,12 @@ def compared(name: str, whole: Named, images: Tensor, size: int, note: str) -> F
     return Figure(name, what, float((said.argmax(1) == whole.logits.argmax(1)).float().mean()), note=note)
 
 
+def refused_figure(name: str, calibration: Known, score: Score) -> Figure:
+    """How many of the made-up pictures a model says to be something else."""
+    refused = ~calibration.known(answers(score, made_up(MADE_UP)))
+    return Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text")
+
+
 def abstention_figures(name: str, folder: Path, whole: Named) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
     calibration = read_calibration(folder)
@@ -156,12 +162,12 @@ def abstention_figures(name: str, folder: Path, whole: Named) -> list[Figure]:
     whole = Named(whole.logits[1::2], whole.truth[1::2])  # the others it is calibrated with
     likeliest = (whole.logits / calibration.temperature).softmax(1).max(1).values
     error = calibration_error(likeliest, whole.right())
-    right, unknown = whole.logits[whole.right()], answers(vit_scores(folder), made_up(200))
+    right = whole.logits[whole.right()]
     return [
         Figure(name, ERROR, error, BARS[ERROR], at_most=True, note=f"{len(likeliest):,} photos"),
         Figure(name, KEPT, float(calibration.known(right).float().mean()), note=f"{len(right):,} photos that are named right"),
         Figure(name, "photos of anything that stay known", float(calibration.known(whole.logits).float().mean()), note="all photos"),
-        Figure(name, REFUSED, float((~calibration.known(unknown)).float().mean()), note=f"{len(unknown)} textures, noise, pages of text"),
+        refused_figure(name, calibration, vit_scores(folder)),
     ]
 
 

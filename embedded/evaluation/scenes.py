@@ -22,8 +22,8 @@ import torch
 from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.evaluation.photos import WORST, Score, answers, half, vit_scores
-from embedded.recipes.calibration import made_up, read_calibration
+from embedded.evaluation.photos import REFUSED, WORST, Score, answers, half, refused_figure, vit_scores
+from embedded.recipes.calibration import read_calibration
 from embedded.recipes.data.outside import missing, single
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
@@ -41,8 +41,7 @@ TOP, EVERY, SHARE, HALF = (
 )
 ROBUST = "accuracy, half the patches removed, over the clean one"
 ENERGY, DENSER, PRECISION = "energy on the object", "own mask lit more than any other's", "average precision"
-KEPT, REFUSED = "scenes that stay known", "made-up pictures said to be something else"
-PHOTOS_REFUSED, MADE_UP = "photos said to be something else", 200
+KEPT, PHOTOS_REFUSED = "scenes that stay known", "photos said to be something else"
 METRICS = {ENERGY: "energy", DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 
 
@@ -134,10 +133,9 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
     score = vit_scores(setting.folder)
     scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(number)]))
     stay = calibration.known(answers(score, scenes)).float().mean()
-    refused = (~calibration.known(answers(score, made_up(MADE_UP)))).float().mean()
     figures = [
         Figure(name, KEPT, float(stay), note=f"{number} scenes"),
-        Figure(name, REFUSED, float(refused), note=f"{MADE_UP} textures, noise, pages of text"),
+        refused_figure(name, calibration, score),
     ]
     why = missing(setting.data)
     if why is not None or setting.data is None:

@@ -35,7 +35,7 @@ from embedded.recipes.data.pictures import SIDE, Pictures
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks.moving import Mover
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
-from embedded.recipes.networks.vits import create, encode_features, load, pixels, plain_attention, save
+from embedded.recipes.networks.vits import answered, create, encode_features, load, plain_attention, save
 from embedded.recipes.training import add_common_arguments, endless, fit, schedule
 
 ARCHITECTURE = "vitrine_efficient"
@@ -231,12 +231,9 @@ def write_labels(folder: Path) -> None:
     (folder / "labels.json").write_text(f"[\n{lines}\n]\n", "utf-8")
 
 
-@torch.inference_mode()
-def calibrated(vit: VisionTransformer, photos: Labelled, batch: int = 32) -> dict[str, Any]:
+def calibrated(vit: VisionTransformer, photos: Labelled) -> dict[str, Any]:
     """The calibration of a finished model on labelled photos."""
-    vit.to("cpu").eval()
-    answers, unknown = (torch.cat([vit(pixels(vit, some)) for some in images.split(batch)]) for images in (photos.images, made_up(UNKNOWN)))
-    return calibrate(answers, photos.truth(), unknown)
+    return calibrate(answered(vit, photos.images), photos.truth(), answered(vit, made_up(UNKNOWN)))
 
 
 def teacher_trunk(stages: int) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from embedded.recipes.calibration import SEED, calibrate_scenes, made_up, write
 from embedded.recipes.data.scenes import KINDS, patch_labels, render
-from embedded.recipes.networks.vits import create, encode, load, pixels, plain_attention, removed, save, tensors
+from embedded.recipes.networks.vits import answered, create, encode, load, plain_attention, removed, save, tensors
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, endless, fit, mix_, schedule
 
 SIZE, PATCH, BATCH = 112, 8, 64
@@ -132,13 +132,11 @@ def train(args: argparse.Namespace) -> None:
     write(args.out, calibrated(both.vit))
 
 
-@torch.inference_mode()
 def calibrated(vit: VisionTransformer) -> dict[str, Any]:
-    """The calibration of a finished model, on scenes and made-up pictures that no training and no evaluation sees."""
-    vit.to("cpu").eval()
+    """The calibration of a finished model, on scenes that no training and no evaluation sees, and made-up pictures."""
     scenes = (render(np.random.default_rng([SEED, 2, index]), SIZE) for index in range(CALIBRATED))
     known = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
-    return calibrate_scenes(*(torch.cat([vit(pixels(vit, some)) for some in images.split(BATCH)]) for images in (known, made_up(UNKNOWN))))
+    return calibrate_scenes(answered(vit, known), answered(vit, made_up(UNKNOWN)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

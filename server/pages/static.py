@@ -64,7 +64,9 @@ class StaticFolder(StaticFiles):
         keeps = path.endswith(".woff2")
         if _DIGEST.fullmatch(first):
             path = rest
-            if (content := await self._kept(first, rest)) is not None and scope["method"] == "GET":
+            content = await self._kept(first, rest)
+            keeps = keeps or content is not None
+            if content is not None and scope["method"] == "GET":
                 return Response(content, media_type=guess_type(path)[0] or "text/plain", headers={"Cache-Control": FOREVER})
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = FOREVER if keeps else "no-cache"

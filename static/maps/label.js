@@ -2,6 +2,7 @@
 
 import { coloursOf, ramp } from "../core/colour.js";
 import { el, number, seconds } from "../core/dom.js";
+import { isMethod } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { withTerms } from "../help/terms.js";
 
@@ -42,7 +43,7 @@ export function standingLine({ standing, family }) {
     return el(
       "p",
       { class: "standing" },
-      family === "control" ? "the control: noise, to compare with" : "not in the test of all methods",
+      isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
     );
   const { rank, of, value, low, high, tied, measured, model, metric, random } = standing;
   const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);

@@ -28,6 +28,13 @@ def tensors(images: Tensor, device: str) -> Tensor:
     return images.to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
+@torch.inference_mode()
+def answered(model: VisionTransformer, images: Tensor, batch: int = 32) -> Tensor:
+    """What a finished model answers to pictures, uint8 (N, H, W, 3), on the CPU: (N, classes)."""
+    model.to("cpu").eval()
+    return torch.cat([model(pixels(model, some)) for some in images.split(batch)])
+
+
 def pixels(model: VisionTransformer, images: Tensor) -> Tensor:
     """uint8 (B, H, W, 3) to float (B, 3, H, W) as the model's configuration says; pictures of another size are made the model's."""
     mean, std = (torch.tensor(model.pretrained_cfg[name]).view(1, 3, 1, 1) for name in ("mean", "std"))
