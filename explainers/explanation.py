@@ -23,7 +23,7 @@ from explainers.methods.requirements import defaults_of, for_probability, lacks_
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
 from explainers.models.outputs import probabilities as probabilities_of
 from explainers.plugins import plugin_versions
-from explainers.precision import computed
+from explainers.precision import computed, notes_on_scores
 from explainers.result import Attribution, Explanation
 from explainers.session import Cancelled, Precision, Session, checker, content_of
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
@@ -226,6 +226,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             raise ExplainerError(
                 f"{request.spec} gave numbers that are not finite for this input in {trace.recording.logits.dtype}: try float32 weights."
             )
+        sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         attributions.append(
             Attribution(
@@ -246,20 +247,12 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes, *_empty(values, content)])),
+                notes=tuple(dict.fromkeys([*trace.notes, *notes_on_scores(values, content, sizes, trace.layout.grid is not None)])),
                 pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )
         )
     return attributions
-
-
-def _empty(scores: Tensor, content: Tensor) -> list[str]:
-    """A note where no patch or word has a score."""
-    shown = scores[content]
-    if len(shown) == 0 or bool(shown.any()):
-        return []
-    return ["This map is zero everywhere: for this target the method gives no patch or word any score, so there is nothing to rank."]
 
 
 def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""In which precision a map is computed: the model's own, or float64 where rounding would show.
+"""In which precision a map is computed: the model's own, or float64 where rounding would show. And what a map says where it does.
 
 Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and amplify the rounding of the forward
 pass: for some inputs and methods a little, for others by a factor of a hundred thousand. So each map of relevance is computed in the
@@ -34,6 +34,10 @@ LIGHT = 5e9
 #: The estimate is of first order and drawn at random: what it is multiplied by, so that it bounds what rounding does.
 MARGIN = 6.0
 DRAWS = 2
+#: Scores whose rounding may be this share of the largest of them say so.
+ROUGH = 0.1
+#: What a sum rounds by, in epsilons of its type and of the sum of the sizes of its terms: on embedded models half of it was the most seen.
+SUM = 1.0
 #: What reading a map off rounds by itself, in units of the last place of its largest score.
 READING = 4.0
 
@@ -188,6 +192,30 @@ def _in_double(attribution: Attribution, rough: Tensor, shares: tuple[float, flo
         "small changes of the input may change it as much."
     )
     return replace(in_double, notes=(*in_double.notes, note))
+
+
+def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_patches: bool) -> list[str]:
+    """Notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words.
+
+    ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None where the
+    read-out does not say.
+    """
+    shown = scores[content]
+    if len(shown) == 0:
+        return []
+    if not bool(shown.any()):
+        return ["This map is zero everywhere: for this target the method gives no patch or word any score, so there is nothing to rank."]
+    if sizes is None:
+        return []
+    share = float(SUM * torch.finfo(sizes.dtype).eps * sizes[content].max() / shown.abs().max())
+    if share < ROUGH:
+        return []
+    kind, by = ("patches", "patch") if of_patches else ("words", "word")
+    changed = "wholly" if share >= 1 else f"by {share:.0%} of the largest of them"
+    return [
+        f"The terms of each {by}'s score all but cancel: what is left of the {kind} may be changed {changed} by rounding "
+        f"({_name(sizes.dtype)}), so do not trust their order."
+    ]
 
 
 def _kind(attribution: Attribution) -> str:

@@ -37,6 +37,7 @@ class Reading:
     pixels  (B, height, width): the map at the pixels, where it has one
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
+    sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
     """
 
     scores: Tensor
@@ -44,6 +45,7 @@ class Reading:
     pixels: Tensor | None = None
     terms: Mapping[int, Tensor] = field(default_factory=dict)
     rest: Tensor | None = None
+    sizes: Tensor | None = None
 
 
 class Trace:
@@ -259,6 +261,12 @@ def _present(attention: Tensor | None, block: int) -> Tensor:
     if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
     return attention
+
+
+def inner_products(tokens: Tensor, signals: Tensor) -> Reading:
+    """Each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
+    products = tokens * signals
+    return Reading(products.sum(-1), sizes=products.abs().sum(-1))
 
 
 def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Reading:

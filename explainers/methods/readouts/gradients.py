@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, from_pixels, over_blocks
+from explainers.trace import Reading, Trace, from_pixels, inner_products, over_blocks
 
 LIBRA = RULES["libra"].paper
 ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
@@ -42,11 +42,11 @@ AT = Option(
     },
     options={"integrated": INTEGRATED, "at": AT},
 )
-def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor | Reading:
+def input_x_gradient(trace: Trace, at: str = "tokens") -> Reading:
     """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
     if at == "pixels":
         return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
-    return (trace.block_inputs[0] * trace.block_input_grads[0]).sum(-1)
+    return inner_products(trace.block_inputs[0], trace.block_input_grads[0])
 
 
 @method(
@@ -61,9 +61,13 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> Tensor | Reading:
     signed=True,
     options={"integrated": INTEGRATED},
 )
-def hirescam(trace: Trace) -> Tensor:
-    """Each token at the last block's input times its gradient, summed over the width."""
-    return (trace.block_inputs[-1] * trace.block_input_grads[-1]).sum(-1)
+def hirescam(trace: Trace) -> Reading:
+    """Each token at the last block's input times its gradient, summed over the width.
+
+    Where the head reads one token, the others reach it through the LayerNorm of the last block alone, whose input times its ordinary
+    gradient is zero but for its epsilon: a note on such a map says so.
+    """
+    return inner_products(trace.block_inputs[-1], trace.block_input_grads[-1])
 
 
 @method(

@@ -1,0 +1,61 @@
+"""What maps say of themselves where there is nothing to rank."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explainers
+from explainers.precision import notes_on_scores
+from tests.explainers.support.explained import picture
+from tests.explainers.support.wrapped import inputs, wrapped
+
+CANCELS = "all but cancel"
+CONTENT = torch.tensor([False, True, True])
+
+
+def notes_of(model: explainers.Model, spec: str) -> list[str]:
+    return list(explainers.explain(model, inputs("vit", 1, model.dtype), target=1, methods=spec)[spec].notes)
+
+
+@pytest.mark.parametrize(
+    ("scores", "sizes", "says"),
+    [
+        ([5, 0, 0], None, "zero everywhere"),
+        ([0, 3e-9, 0], [1, 1e-1, 1e-9], "patches may be changed wholly by rounding (float32)"),
+        ([9, 3e-8, -6e-8], [9, 1e-1, 1e-1], "by 20% of the largest of them"),
+        ([0, 1e-6, 0], [9, 1e-1, 1e-1], None),
+        ([0, 3e-9, 0], None, None),
+    ],
+)
+def test_scores_below_rounding(scores: list[float], sizes: list[float] | None, says: str | None) -> None:
+    notes = notes_on_scores(torch.tensor(scores), CONTENT, None if sizes is None else torch.tensor(sizes), of_patches=True)
+    assert len(notes) == (says is not None)
+    assert says is None or says in notes[0]
+
+
+def test_a_map_without_content_says_nothing() -> None:
+    assert notes_on_scores(torch.zeros(3), torch.zeros(3, dtype=torch.bool), None, of_patches=False) == []
+
+
+def test_what_reaches_the_answer_through_one_norm_alone_is_rounding() -> None:
+    """In the last block of a ViT with a class token: a LayerNorm's input times its gradient is zero but for its epsilon."""
+    model = wrapped("vit", torch.float32)
+    assert any(CANCELS in note for note in notes_of(model, "hirescam"))
+    assert not any(CANCELS in note for note in notes_of(model, "hirescam:libra"))
+    assert not any(CANCELS in note for note in notes_of(model, "input_x_gradient"))
+
+
+def test_the_note_is_about_maps_that_float64_changes() -> None:
+    """On a trained model: where the note stands, the order of patches is another in float64; where it does not, it is the same."""
+    model = explainers.load("photos-vit", device="cpu")
+    exact = explainers.load("photos-vit", device="cpu")
+    exact.module.double()
+    image, specs = picture(), ["hirescam", "input_x_gradient", "hirescam:libra"]
+    rough, fine = (explainers.explain(m, image, target=281, methods=specs) for m in (model, exact))
+    for spec in specs:
+        content = rough[spec].content
+        ranks = [maps[spec].scores[content].argsort().argsort().double() for maps in (rough, fine)]
+        same = float(torch.corrcoef(torch.stack(ranks))[0, 1])
+        assert any(CANCELS in note for note in rough[spec].notes) == (spec == "hirescam") == (same < 0.9), (spec, same)
+        assert not any(CANCELS in note for note in fine[spec].notes)
