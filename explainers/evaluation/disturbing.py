@@ -54,13 +54,16 @@ def shuffled(model: Model, seed: int) -> Iterator[Iterator[int]]:
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
-    disturbed = []
+    with shuffled(model, seed) as steps:
+        return torch.stack([_scores(model, _inputs(tensors), target, specs, seed) for _ in steps], 1)
+
+
+def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
+    """The scores (M, N) of M methods after the weights of all layers were put into the order in which the steps above end."""
     with shuffled(model, seed) as steps:
         for _ in steps:
-            result = explain(model, _inputs(tensors), target, specs, seed=seed)
-            explanation = result[0] if isinstance(result, list) else result
-            disturbed.append(torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs]))
-    return torch.stack(disturbed, 1)
+            pass
+        return _scores(model, _inputs(tensors), target, specs, seed)
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
@@ -71,10 +74,15 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: int | 
     disturbed = []
     for _ in range(DRAWS):
         noise = (2 * torch.rand(pixels.shape, generator=draw) - 1).to(pixels) * reach
-        result = explain(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed=seed)
-        explanation = result[0] if isinstance(result, list) else result
-        disturbed.append(torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs]))
+        disturbed.append(_scores(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed))
     return torch.stack(disturbed, 1)
+
+
+def _scores(model: Model, inputs: dict[str, Tensor], target: int | str, specs: Sequence[str], seed: int) -> Tensor:
+    """The scores (M, N) of patches or words."""
+    result = explain(model, inputs, target, specs, seed=seed)
+    explanation = result[0] if isinstance(result, list) else result
+    return torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs])
 
 
 def _inputs(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from explainers.datasets import Dataset, Sample, Thing
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.asking import Answers
-from explainers.evaluation.disturbing import disturbed_scores, randomised_scores
+from explainers.evaluation.disturbing import all_random_scores, disturbed_scores, randomised_scores
 from explainers.evaluation.plan import Plan
 from explainers.explanation import explain
 from explainers.metrics import Curve, Metric
@@ -29,7 +29,7 @@ PROMPT = "a photo of a {}"
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")
 #: What metrics take besides curves for which the model is asked anew.
-_ASK_AGAIN = {"randomised", "disturbed"}
+_ASK_AGAIN = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
 Row = dict[str, Any]
 
 
@@ -127,7 +127,7 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
         long_texts=bench.plan.long_texts,
         cancelled=bench.cancelled,
     )
-    if explanation.windows and (bench.curves or bench.needs & _ASK_AGAIN):
+    if explanation.windows and (bench.curves or bench.needs & _ASK_AGAIN.keys()):
         raise ExplainerError(
             f"{sample.name} is longer than {bench.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
@@ -273,9 +273,8 @@ class Measured:
             )
         if need == "other":
             return _content_scores(self.others)
-        disturb = randomised_scores if need == "randomised" else disturbed_scores
         named = self.bench.named(self.target)
-        return disturb(self.bench.model, self.explanation.tensors, named, self.bench.plan.methods, self.place)
+        return _ASK_AGAIN[need](self.bench.model, self.explanation.tensors, named, self.bench.plan.methods, self.place)
 
     @property
     def _maps(self) -> Tensor | None:

@@ -43,6 +43,7 @@ NEEDS: dict[str, str] = {
     "error": "(B,): how far the scores miss the explained number; not a number where a method promises no sum",
     "other": "(B, N): the scores when another class is explained",
     "randomised": "(B, L, N): the scores after the weights of ever more layers were randomised, from the output down",
+    "all_random": "(B, N): the scores after the weights of all layers were randomised",
     "disturbed": "(B, K, N): the scores after K small changes of the input",
 }
 

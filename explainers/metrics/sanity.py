@@ -85,6 +85,22 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
 
 
 @metric(
+    "randomisation_end",
+    title="Randomised weights, all layers",
+    family="sanity",
+    takes=["scores", "all_random"],
+    direction="lower",
+    source=SANITY,
+    unit="number",
+)
+def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
+    """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends,
+    at two maps an input, so that slow methods can be asked too.
+    """
+    return _alike(scores, all_random).abs().nan_to_num(0.0)
+
+
+@metric(
     "sensitivity",
     title="Largest sensitivity",
     family="sanity",

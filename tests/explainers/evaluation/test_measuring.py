@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import explainers
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
+from explainers.evaluation.disturbing import all_random_scores, randomised_scores
 from explainers.evaluation.measuring import Bench, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.reporting import write_reports
@@ -137,6 +139,13 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
     assert "each class that the data set gives" in (finished.folder / "report.html").read_text("utf-8")
 
 
+def test_all_weights_are_random_where_the_steps_end() -> None:
+    model = explainers.load("scenes-vit", "cpu")
+    tensors = model.tensors(open_dataset("scenes")[3].image)
+    every = randomised_scores(model, tensors, 0, METHODS, seed=5)
+    assert torch.equal(all_random_scores(model, tensors, 0, METHODS, seed=5), every[:, -1])
+
+
 @pytest.mark.parametrize(
     ("name", "dataset"),
     [("scenes-vit", "scenes"), ("clip", "scenes-pairs"), ("photos-vit", "sample-photos"), ("reviews-bert", "sample-reviews")],
@@ -144,11 +153,12 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
 def test_maps_of_random_weights_and_of_changed_inputs(name: str, dataset: str) -> None:
     model, data = explainers.load(name, "cpu"), open_dataset(dataset)
     changed = ["sensitivity"] if data.kind == "image" else []
-    plan = make_plan(model, data, METHODS, ["randomisation", "class_correlation", "agreement", *changed])
+    plan = make_plan(model, data, METHODS, ["randomisation", "randomisation_end", "class_correlation", "agreement", *changed])
     before = bytes(next(iter(model.blocks[-1].parameters())).detach().numpy())
     chance, gradient = rows_of(Bench(model, data, plan), 5)
     assert bytes(next(iter(model.blocks[-1].parameters())).detach().numpy()) == before
-    assert chance["randomisation"] == pytest.approx(1)  # knows nothing of the weights
+    assert chance["randomisation"] == chance["randomisation_end"] == pytest.approx(1)  # knows nothing of the weights
+    assert gradient["randomisation_end"] < 0.9
     assert chance["class_correlation"] == pytest.approx(1)
     assert gradient["randomisation"] < 0.6
     assert -1 <= gradient["class_correlation"] < 0.9

@@ -38,6 +38,7 @@ def given(one: Metric) -> dict[str, Tensor]:
         "cell": lambda: torch.tensor([[0, 0], [0, 1], [1, 1]]),
         "error": lambda: torch.rand(MAPS, generator=draw),
         "randomised": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),
+        "all_random": lambda: torch.randn(MAPS, TOKENS, generator=draw),
         "disturbed": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),
     }
     assert made.keys() == NEEDS.keys()

@@ -21,6 +21,9 @@ def test_correlations_are_scipys() -> None:
 def test_randomisation_averages_magnitudes_over_layers() -> None:
     layers = torch.stack([FIRST, -FIRST, torch.zeros_like(FIRST)], 1)
     assert sanity.randomisation(FIRST, layers).tolist() == pytest.approx([2 / 3, 2 / 3])
+    for number in range(layers.shape[1]):
+        alone = sanity.randomisation(FIRST, layers[:, [number]])
+        assert sanity.randomisation_end(FIRST, layers[:, number]).tolist() == pytest.approx(alone.tolist())
 
 
 def test_sensitivity_is_the_largest_relative_change() -> None:
