@@ -104,6 +104,9 @@ TEXT_METHODS := $(METHODS),saliency,input_x_gradient:conservative-attention
 # Where Libra does not help: which of its rules it is.
 ATTENTION_ABLATIONS := random,generic_attention,generic_attention:libra,generic_attention:libra-attention,generic_attention:libra-norm,generic_attention:libra-attention-norm,generic_attention:libra-activation,token_tm,token_tm:libra,token_tm:libra-attention,token_tm:libra-norm,token_tm:libra-attention-norm,token_tm:libra-activation
 
+# The slow ones that the sanity runs leave out, beside a few of those that they have.
+SLOW_METHODS := random,raw_attention,generic_attention,input_x_gradient,fullgrad_plus:libra,decompx,decompx:libra,globenc,alti,integrated_gradients,integrated_gradients:libra,integrated_gradients:conservative,integrated_gradients:attnlrp,smoothgrad,smoothgrad:libra,smoothgrad:conservative,smoothgrad:attnlrp,attention_flow,occlusion,rise,kernel_shap,lime
+
 SCENES_METRICS := mif,mif_aopc,lif,srg,completeness,ap,energy,pointing
 ABLATION_METRICS := mif,mif_aopc,lif,srg,ap,pointing
 BLACK_METRICS := mif,lif,srg,positive_auc,negative_auc
@@ -135,6 +138,10 @@ results: $(VENV)/installed-test
 	$(call measure,photos-vit-sanity,--model photos-vit --dataset sample-photos --limit 6 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 	$(call measure,reviews-bert-sanity,--model reviews-bert --dataset sample-reviews --methods quick --metrics $(TEXT_SANITY_METRICS) --no-examples)
 	$(call measure,clip-sanity,--model clip --dataset scenes-pairs --limit 10 --methods quick --metrics $(SANITY_METRICS) --no-examples)
+	$(call measure,scenes-vit-sanity-slow,--model scenes-vit --dataset scenes --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
+	$(call measure,photos-vit-sanity-slow,--model photos-vit --dataset sample-photos --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
+	$(call measure,reviews-bert-sanity-slow,--model reviews-bert --dataset sample-reviews --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
+	$(call measure,clip-sanity-slow,--model clip --dataset scenes-pairs --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
 
 # What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
