@@ -31,14 +31,21 @@ class Standing:
         return {spec: results[spec] for spec in ranked(self.result.report, self.metric) if spec != CONTROL}
 
     @cached_property
-    def _ranks(self) -> dict[str, int]:
-        """Equal values share the place of the first of them."""
+    def ranks(self) -> dict[str, int]:
+        """The place of each method that has a value. Equal values share the place of the first of them; the control has none."""
         values = [figures["value"] for figures in self._figures.values()]
         return {spec: 1 + values.index(figures["value"]) for spec, figures in self._figures.items()}
 
     def rank(self, spec: str) -> int | None:
         """The place of a method, 1 for the best; None where it was not measured, and for the control."""
-        return self._ranks.get(spec)
+        return self.ranks.get(spec)
+
+    def apart(self, first: str, second: str, level: float) -> bool:
+        """Whether the paired test tells two methods of the run apart at a level."""
+        report = self.result.report
+        specs = [method["spec"] for method in report["methods"]]
+        p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
+        return p is not None and p < level
 
     def to_json(self) -> dict[str, Any]:
         """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
@@ -52,7 +59,7 @@ class Standing:
             "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
             "ranks": {
-                spec: {"rank": self._ranks[spec], "of": len(self._figures)}
+                spec: {"rank": self.ranks[spec], "of": len(self._figures)}
                 | {name: figures[name] for name in ("value", "low", "high", "tied")}
                 for spec, figures in self._figures.items()
             },

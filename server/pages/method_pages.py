@@ -17,6 +17,8 @@ from server.http.problems import Problem, suggestion
 from server.pages.formula import mathml, symbols
 from server.results import figures_of, folders_of_runs, read_results
 from server.services import Use
+from server.standing import standings
+from server.verdicts import verdicts
 
 
 def linked(text: str) -> Markup:
@@ -56,6 +58,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
             raise Problem(404, "no-such-method", f"There is no method {name!r}.", send=f"{near}They are listed at /methods.")
         method = listed[name]
         results, _ = read_results(folders_of_runs(services.settings.runs, services.runs.folder))
+        shipped = [result for result in results if result.shipped]
         papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
         return HTMLResponse(
             template.render(
@@ -64,6 +67,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 title=method["title"],
                 method=method,
                 about=about(name),
+                verdicts=verdicts([name, *(f"{name}:{rule}" for rule in method["rules"])], standings(), shipped),
                 figures=figures_of(name, method["rules"], results),
                 papers=[linked(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},

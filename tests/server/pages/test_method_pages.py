@@ -72,6 +72,7 @@ def test_a_method_is_told_with_what_was_measured_of_it(sites: Sites, tmp_path: P
         nothing = unescape(site.client.get("/methods/legrad").text)
         whole = unescape(site.client.get("/methods/fullgrad_plus").text)
     assert 'id="figures"' not in nothing
+    assert re.search(r'id="verdicts">\s*<dt><code>rollout</code></dt>\s*<dd>in the [^<]*scenes-vit', page)
     assert "has measured it" in nothing
     # the ablations measure it on the same scenes once more; those with black patches are another setting
     assert "run=scenes-vit-on-scenes&" in whole

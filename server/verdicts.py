@@ -1,0 +1,80 @@
+"""When to trust a method, in sentences made of what was measured: its place against the best and against a random map, model by model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from server.results import Result
+from server.standing import CONTROL, Standing
+
+#: Two methods whose paired test gives less than this are told apart.
+APART = 0.05
+#: A map that keeps this rank correlation with itself under random weights is said to.
+STUCK = 0.5
+#: The metrics of maps under random weights: where all are random, else the mean over the layers.
+_RANDOMISED = ("randomisation_end", "randomisation")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured of one spec, in a sentence that says of which models it holds."""
+
+    spec: str
+    text: str
+
+
+def verdicts(specs: Iterable[str], standings: Mapping[str, Standing], results: Iterable[Result]) -> list[Verdict]:
+    """For each of ``specs`` that was measured: how it stands on each model, and on which models its map outlives random weights."""
+    runs = list(results)
+    sentences: list[Verdict] = []
+    for spec in specs:
+        places: dict[str, list[str]] = {}
+        for model, standing in standings.items():
+            if (rank := standing.rank(spec)) is not None:
+                of = len(standing.ranks)
+                places.setdefault(_level(standing, spec), []).append(f"{model} ({rank} of {of})")
+        parts = [f"{level} on {_listed(models)}" for level, models in sorted(places.items(), key=lambda place: _LEVELS.index(place[0]))]
+        if stuck := _stuck(spec, runs):
+            parts.append(f"with random weights it keeps a rank correlation of {_listed(stuck)} with itself")
+        if parts:
+            sentences.append(Verdict(spec, "; ".join(parts) + "."))
+    return sentences
+
+
+_LEVELS = (
+    "cannot be told from the best",
+    "in the best third",
+    "in the middle third",
+    "in the last third",
+    "no better than a random map",
+    "worse than a random map",
+)
+
+
+def _level(standing: Standing, spec: str) -> str:
+    values = standing.result.report["results"][standing.metric["name"]]
+    if not standing.apart(spec, CONTROL, APART):
+        return "no better than a random map"
+    sign = -1 if standing.metric["direction"] == "lower" else 1
+    if sign * values[spec]["value"] < sign * values[CONTROL]["value"]:
+        return "worse than a random map"
+    if values[spec]["tied"]:
+        return "cannot be told from the best"
+    place = (standing.ranks[spec] - 1) / len(standing.ranks)
+    return f"in the {('best', 'middle', 'last')[int(3 * place)]} third"
+
+
+def _stuck(spec: str, runs: list[Result]) -> list[str]:
+    """Correlations of maps with themselves under random weights that are large, each with its model, by the first metric that it has."""
+    correlations: dict[str, float] = {}
+    for name in reversed(_RANDOMISED):
+        for run in runs:
+            value = run.report["results"].get(name, {}).get(spec, {}).get("value")
+            if value is not None:
+                correlations[run.report["plan"]["model"]] = value
+    return [f"{value:.2f} ({model})" for model, value in correlations.items() if value >= STUCK]
+
+
+def _listed(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,61 @@
+"""When to trust a method, in sentences made of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import explainers
+from server.results import Result, read_results
+from server.standing import CONTROL, Standing, standings
+from server.verdicts import verdicts
+
+#: spec -> value, whether tied with the best, and p against the control
+FIGURES = {"a": (0.9, True, 0.0), "b": (0.8, False, 0.0), "c": (0.7, False, 0.01), "d": (0.3, False, 0.2), "e": (0.1, False, 0.0)}
+
+
+def made(metric: str, values: dict[str, float], **more: Any) -> Result:
+    results = {metric: {spec: {"value": value, "tied": more.get("tied") == spec} for spec, value in values.items()}}
+    return Result("run", Path(), {"plan": {"model": "m"}, "results": results, "methods": [{"spec": spec} for spec in values], **more}, True)
+
+
+def standing(direction: str = "higher") -> Standing:
+    values = {spec: value for spec, (value, _, _) in FIGURES.items()} | {CONTROL: 0.25}
+    size = len(values)
+    apart = [[1.0] * size for _ in values]
+    for place, (_, _, p) in enumerate(FIGURES.values()):
+        apart[place][size - 1] = p
+    run = made("srg", values, apart={"srg": apart}, tied="a")
+    return Standing(run, {"name": "srg", "direction": direction, "unit": "share", "title": "Gain"})
+
+
+def sentences(direction: str = "higher", runs: list[Result] | None = None) -> dict[str, str]:
+    return {verdict.spec: verdict.text for verdict in verdicts([*FIGURES, "unknown"], {"m": standing(direction)}, runs or [])}
+
+
+def test_a_place_is_one_against_the_best_and_against_the_control() -> None:
+    assert sentences() == {
+        "a": "cannot be told from the best on m (1 of 5).",
+        "b": "in the best third on m (2 of 5).",
+        "c": "in the middle third on m (3 of 5).",
+        "d": "no better than a random map on m (4 of 5).",
+        "e": "worse than a random map on m (5 of 5).",
+    }
+    assert sentences("lower")["a"].startswith("worse than a random map")
+
+
+def test_a_map_that_random_weights_leave_alone_says_so() -> None:
+    layers = made("randomisation", {"a": 0.9, "b": 0.9, "unknown": 0.6, "c": 0.4})
+    ends = made("randomisation_end", {"a": 0.7, "b": 0.2})
+    told = sentences(runs=[layers, ends])
+    assert "rank correlation of 0.70 (m)" in told["a"]  # where all weights are random counts before the mean over layers
+    assert "rank correlation" not in told["b"] + told["c"]
+    assert told["unknown"].startswith("with random weights it keeps a rank correlation of 0.60 (m)")
+
+
+def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
+    specs = [pair.spec for pair in explainers.pairs()]
+    said = {verdict.spec: verdict.text for verdict in verdicts(specs, standings(), read_results([])[0])}
+    assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
+    assert "0.98 (photos-vit)" in said["lrp"]
+    assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
