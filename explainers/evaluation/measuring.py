@@ -117,16 +117,19 @@ def rows_of(bench: Bench, place: int) -> list[Row]:
     order = logits.argsort(descending=True, stable=True).tolist()
     runners_up = [next((index for index in order if index != target), target) for target in targets]
     wanted = list(dict.fromkeys([*targets, *(runners_up if "other" in bench.needs else [])]))
-    explanation: Explanation = explain(
-        bench.model,
-        sample.given,
-        [bench.named(index) for index in wanted],
-        list(bench.plan.methods),
-        prompts=bench.prompts,
-        seed=place,
-        long_texts=bench.plan.long_texts,
-        cancelled=bench.cancelled,
-    )
+    try:
+        explanation: Explanation = explain(
+            bench.model,
+            sample.given,
+            [bench.named(index) for index in wanted],
+            list(bench.plan.methods),
+            prompts=bench.prompts,
+            seed=place,
+            long_texts=bench.plan.long_texts,
+            cancelled=bench.cancelled,
+        )
+    except ExplainerError as problem:
+        raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
     if explanation.windows and (bench.curves or bench.needs & _ASK_AGAIN.keys()):
         raise ExplainerError(
             f"{sample.name} is longer than {bench.model.name} takes and is read in windows, and some of the metrics ask the model anew "

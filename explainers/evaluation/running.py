@@ -28,7 +28,7 @@ __all__ = ["Run", "run"]
 FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
 AT_ONCE = "tokens_at_once"  # of forward passes, in run.json
-DATA = "data_digest"  # of the first inputs, in run.json: the same plan on other files is another run
+DATA = "data_digest"  # of the first inputs, in run.json
 DIGESTED = 3
 #: Told how many inputs are measured, of how many.
 Progress = Callable[[int, int], None]
@@ -70,7 +70,7 @@ def run(
         "weights_digest": model.weights_digest,
         "versions": versions(),
         "inputs": len(places),
-        DATA: digest_of(data, places[:DIGESTED]),
+        DATA: first_inputs(data, plan),
     }
     with alone_in(run_folder_of(folder)):
         begun = _begin(folder, about)
@@ -141,6 +141,11 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     if differing:
         raise ExplainerError(f"{folder} holds another run. It has other {', '.join(differing)}: name another folder, or ask for the same.")
     return dict(before)
+
+
+def first_inputs(data: Dataset, plan: Plan) -> str:
+    """The digest of the first inputs of a plan: the same plan on other files is another run."""
+    return digest_of(data, data.chosen(plan.limit, plan.seed)[:DIGESTED])
 
 
 def digest_of(data: Dataset, places: Sequence[int]) -> str:

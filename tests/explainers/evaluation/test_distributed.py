@@ -97,7 +97,7 @@ def alone(wanted: tuple[Model, Dataset, Plan], tmp_path_factory: pytest.TempPath
 
 
 def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alone: Run, saved: Path, tmp_path: Path) -> None:
-    """Killed while it measures the third input; a part that is there already is measured by nobody."""
+    """Killed while it measures the fifth input; a part that is there already is measured by nobody."""
     places = wanted[1].chosen(INPUTS)
     folder, readings = tmp_path / "run", tmp_path / "readings"
     readings.mkdir()
@@ -106,15 +106,16 @@ def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alo
     assert [path.name for path in (folder / "parts").iterdir()] == ["000000.parquet"]
 
     told: list[int] = []
-    engine = ray_engine(Deadly(model=str(saved), dataset="scenes", place=places[2], readings=readings), workers=2)
+    engine = ray_engine(Deadly(model=str(saved), dataset="scenes", place=places[4], readings=readings), workers=2)
     finished = run(*wanted, folder, engine=engine, progress=lambda done, _: told.append(done))
     assert finished is not None
     assert (readings / "killed").exists()
     killed = [path for path in readings.iterdir() if path.name != "killed"]
     read = [int(place) for path in killed for place in path.read_text().split()]
     assert len(killed) > 1
-    assert set(read) == set(places[1:])
-    assert read.count(places[2]) > 1
+    assert set(read) == set(places)
+    assert read.count(places[0]) == len(killed)  # once in each process, to see that it has the inputs of the run
+    assert read.count(places[4]) > 1
     assert told == [1, 2, 3, 4, 5, 6]
     assert finished.rows == alone.rows
     assert (folder / "rows.parquet").read_bytes() == (alone.folder / "rows.parquet").read_bytes()
@@ -128,8 +129,9 @@ def test_a_worker_that_lacks_the_model_says_so(wanted: tuple[Model, Dataset, Pla
 
 def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     sources = Sources(model=str(saved), dataset="scenes")
-    order = Order(sources=sources, plan=PLAN, device="cpu", threads=torch.get_num_threads(), weights="0", versions=versions())
+    order = Order(sources=sources, plan=PLAN, device="cpu", threads=torch.get_num_threads(), weights="0", inputs="0", versions=versions())
     assert "other weights than" in _problem(order)
+    assert "its scenes holds other inputs than" in _problem(replace(order, weights=explainers.load(saved, "cpu").weights_digest))
     assert "it has torch " in _problem(replace(order, versions=versions() | {"torch": "1.0"}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,14 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
     assert {case["name"] for case in shown} == {row["input"] for row in finished.rows}
     assert len({(case["name"], case["target"]) for case in shown}) == len(shown) == 4
     assert "each class that the data set gives" in (finished.folder / "report.html").read_text("utf-8")
+
+
+def test_an_input_that_cannot_be_explained_is_named() -> None:
+    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    bench = Bench(model, data, make_plan(model, data, ["random"], ["mif"]))
+    broken = replace(bench, plan=replace(bench.plan, methods=("rollout:libra",)))
+    with pytest.raises(ExplainerError, match=rf"{data[3].name} cannot be explained: rollout reads no backward signal"):
+        rows_of(broken, 3)
 
 
 def test_all_weights_are_random_where_the_steps_end() -> None:
