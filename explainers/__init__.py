@@ -7,6 +7,7 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 
 # isort: split
 from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
 from explainers.faithfulness.deletion import DeletionTest, deletion_test
@@ -41,6 +42,7 @@ __all__ = [
     "AnyOf",
     "Attribution",
     "Cancelled",
+    "Citation",
     "Contrast",
     "Crop",
     "DeletionTest",

@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from explainers.autograd.integration import Rerun
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.integration import Rerun
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
 from explainers.models.eval_mode import evaluating
 from explainers.targets import ResolvedTarget, Target, as_list, choose, prompts_of

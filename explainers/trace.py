@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import Signals
 from explainers.errors import ExplainerError
-from explainers.integration import Rerun, mean_signals
 from explainers.models.base import Layout
 from explainers.targets import ResolvedTarget
 

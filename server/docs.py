@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from server import settings
 
 if TYPE_CHECKING:
-    from explainers import Rule
-    from explainers.methods import Variant
     from explainers.metrics import Metric
 
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -43,7 +41,16 @@ def methods_markdown() -> str:
         if not method.class_specific:
             scores += ", the same for every class"
         rules = ", ".join(f"`{rule}`" for rule in method.rules)
-        rows.append((f"`{method.name}`", method.title, source(method.by, method.year), rules or "none", scores, method.description))
+        rows.append(
+            (
+                f"`{method.name}`",
+                method.title,
+                source(method.source.authors, method.source.year),
+                rules or "none",
+                scores,
+                method.description,
+            )
+        )
     return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
@@ -55,7 +62,7 @@ def rules_markdown() -> str:
         return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
 
     rows = [
-        (f"`{rule.name}`", source(rule.by, rule.year), *(chosen(value) for value in rule.choices.values()))
+        (f"`{rule.name}`", source(rule.source.authors, rule.source.year), *(chosen(value) for value in rule.choices.values()))
         for rule in explainers.RULES.values()
     ]
     return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
@@ -72,13 +79,14 @@ def models_markdown() -> str:
 def references_markdown() -> str:
     """One line a publication that a method or a rule comes from, in the order of the methods."""
     import explainers
+    from explainers import Citation
 
     lines: dict[str, str] = {}
-    listed: list[Variant | Rule] = [*explainers.variants(), *explainers.RULES.values()]
-    for entry in listed:
-        cited = ARXIV.search(entry.paper)
-        if entry.year:
-            lines.setdefault(cited[0] if cited else entry.paper, f"- {source(entry.by, entry.year)}: {entry.paper}.")
+    named = (Citation(authors=variant.by, year=variant.year, title=variant.paper) for variant in explainers.variants())
+    for cited in (*named, *(rule.source for rule in explainers.RULES.values())):
+        if cited.year:
+            paper = ARXIV.search(cited.title)
+            lines.setdefault(paper[0] if paper else cited.title, f"- {source(cited.authors, cited.year)}: {cited.title}.")
     return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
 
 

@@ -48,7 +48,7 @@ def engine() -> Engine:
         for_probability=explainers.for_probability,
         methods=methods,
         choosing=choosing,
-        rules=lambda: [asdict(rule) | {"label": rule.label, "short": rule.short or rule.title} for rule in explainers.RULES.values()],
+        rules=lambda: [_rule(rule) for rule in explainers.RULES.values()],
         kinds=lambda: [{"name": name, **asdict(kind)} for name, kind in explainers.KINDS.items()],
         quantities=lambda: [
             {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
@@ -105,12 +105,18 @@ def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     return [_method(method, blocks, [pair for pair in pairs if pair.readout == method.name]) for method in explainers.METHODS.values()]
 
 
+def _rule(rule: explainers.Rule) -> dict[str, Any]:
+    document = {name: value for name, value in asdict(rule).items() if name != "source"}
+    return {**document, **rule.source.to_json(), "label": rule.label, "short": rule.short or rule.title}
+
+
 def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
-    left_out = ("readout", "named", "pixels", "refuses", "promise")
+    left_out = ("readout", "named", "pixels", "refuses", "promise", "source")
     document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
     shown = ("spec", "rule", "title", "by", "year", "paper", "adds_up_to", "reason", "remedies")
     return {
         **document,
+        **method.source.to_json(),
         "rules": list(method.rules),
         "promise": None if method.promise is None else {"rules": list(method.promise.rules), "total": method.promise.total},
         "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},

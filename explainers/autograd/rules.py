@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from explainers.citation import UNKNOWN, Citation
 from explainers.errors import ExplainerError
 
 Carried = Literal["gradient", "relevance"]
@@ -163,9 +164,7 @@ class Rule:
     title: str = "custom rule"
     short: str = ""  # what a label or a column calls it; none: its title
     group: str = ""  # what stands before ``short``, once over the columns of the rules that share it
-    by: str = ""
-    year: int | None = None
-    paper: str = ""
+    source: Citation = UNKNOWN
 
     @property
     def is_relevance(self) -> bool:
@@ -227,9 +226,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="libra",
             title="Libra",
-            by="Mehri et al.",
-            year=2025,
-            paper="LibraGrad, CVPR 2025, arXiv 2411.16760",
+            source=Citation(authors="Mehri et al.", year=2025, title="LibraGrad, CVPR 2025, arXiv 2411.16760"),
             attention="constant",
             norm="constant",
             activation="gate",
@@ -238,18 +235,18 @@ RULES: dict[str, Rule] = {
         Rule(
             name="conservative",
             title="conservative",
-            by="Ali et al.",
-            year=2022,
-            paper="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",
+            source=Citation(
+                authors="Ali et al.",
+                year=2022,
+                title="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",
+            ),
             attention="constant",
             norm="constant",
         ),
         Rule(
             name="attnlrp",
             title="AttnLRP",
-            by="Achtibat et al.",
-            year=2024,
-            paper="AttnLRP, ICML 2024, arXiv 2402.05602",
+            source=Citation(authors="Achtibat et al.", year=2024, title="AttnLRP, ICML 2024, arXiv 2402.05602"),
             attention="half",
             norm="constant",
             activation="gate",
@@ -258,9 +255,11 @@ RULES: dict[str, Rule] = {
         Rule(
             name="deep_taylor",
             title="deep Taylor",
-            by="Chefer et al.",
-            year=2021,
-            paper="Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838",
+            source=Citation(
+                authors="Chefer et al.",
+                year=2021,
+                title="Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838",
+            ),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -270,9 +269,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp",
             title="LRP",
-            by="Chefer et al.",
-            year=2021,
-            paper="the LRP baseline of arXiv 2012.09838, as its code computes it",
+            source=Citation(authors="Chefer et al.", year=2021, title="the LRP baseline of arXiv 2012.09838, as its code computes it"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -282,9 +279,11 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp-eq4",
             title="LRP of eq. 4",
-            by="Chefer et al.",
-            year=2021,
-            paper="the LRP baseline of arXiv 2012.09838, as its eq. 4 writes it; the code computes another one",
+            source=Citation(
+                authors="Chefer et al.",
+                year=2021,
+                title="the LRP baseline of arXiv 2012.09838, as its eq. 4 writes it; the code computes another one",
+            ),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -294,17 +293,19 @@ RULES: dict[str, Rule] = {
         Rule(
             name="conservative-attention",
             title="conservative, attention alone",
-            by="Ali et al.",
-            year=2022,
-            paper="LRP (AH) of arXiv 2202.07304: the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
+            source=Citation(
+                authors="Ali et al.",
+                year=2022,
+                title="LRP (AH) of arXiv 2202.07304: the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
+            ),
             attention="constant",
         ),
         Rule(
             name="attnlrp-epsilon",
             title="AttnLRP with ε",
-            by="Achtibat et al.",
-            year=2024,
-            paper="AttnLRP, arXiv 2402.05602, with the ε of its code (LXT's explicit rules)",
+            source=Citation(
+                authors="Achtibat et al.", year=2024, title="AttnLRP, arXiv 2402.05602, with the ε of its code (LXT's explicit rules)"
+            ),
             attention="half",
             norm="constant",
             activation="gate",
@@ -314,9 +315,12 @@ RULES: dict[str, Rule] = {
         Rule(
             name="cp-lrp-gamma",
             title="CP-LRP with γ",
-            by="Achtibat et al.",
-            year=2024,
-            paper="what AttnLRP's code (LXT) does with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers",
+            source=Citation(
+                authors="Achtibat et al.",
+                year=2024,
+                title="what AttnLRP's code (LXT) does with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in "
+                "linear layers",
+            ),
             attention="constant",
             norm="constant",
             activation="gate",
@@ -326,9 +330,11 @@ RULES: dict[str, Rule] = {
         Rule(
             name="pa-lrp",
             title="PA-LRP",
-            by="Bakish et al.",
-            year=2025,
-            paper="Revisiting LRP: Positional Attribution as the Missing Ingredient for Transformer Explainability, arXiv 2506.02138",
+            source=Citation(
+                authors="Bakish et al.",
+                year=2025,
+                title="Revisiting LRP: Positional Attribution as the Missing Ingredient for Transformer Explainability, arXiv 2506.02138",
+            ),
             attention="constant_half",
             norm="constant",
             activation="gate",

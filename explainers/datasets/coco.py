@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Mask, Sample, Thing
 from explainers.datasets.registry import Folder, dataset, union
-from explainers.methods.citation import Citation
 
 _COCO = Citation(
     authors="Lin et al.",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample, Thing
 from explainers.datasets.registry import Folder, dataset
 from explainers.errors import ExplainerError
-from explainers.methods.citation import Citation
 from explainers.models.inputs.images import to_rgb
 
 _WNID = re.compile(r"n\d{8}")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample, Thing
 from explainers.datasets.registry import Folder, dataset, union
-from explainers.methods.citation import Citation
 from explainers.models.inputs.images import read_image
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Kind, Mask
 from explainers.errors import ExplainerError
-from explainers.methods.citation import Citation
 from explainers.models.inputs.images import read_image
 
 #: What a data set may give besides its inputs.

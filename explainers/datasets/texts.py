@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
+from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample
 from explainers.datasets.registry import Folder, dataset
-from explainers.methods.citation import Citation
 
 _SENTIMENT = ("negative", "positive")
 _WORDS = {"NEG": "negative", "POS": "positive", "neg": "negative", "pos": "positive", "0": "negative", "1": "positive"}

@@ -73,7 +73,13 @@ def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: fl
         "kind": bench.data.kind,
         "dataset": {"name": entry.name, "title": entry.title, "description": entry.description, "source": _plain(entry.source)},
         "methods": [
-            {"spec": spec, "title": entry.name.title, "by": entry.name.by, "year": entry.name.year or None, "signed": entry.method.signed}
+            {
+                "spec": spec,
+                "title": entry.name.title,
+                "by": entry.name.source.authors,
+                "year": entry.name.source.year,
+                "signed": entry.method.signed,
+            }
             for spec, entry in named
         ],
         "metrics": [metric.about() for metric in bench.metrics],

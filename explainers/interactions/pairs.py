@@ -27,11 +27,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explainers.autograd.integration import quadrature
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
-from explainers.integration import quadrature
 from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.result import input_json

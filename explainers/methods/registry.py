@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from explainers.autograd.rules import RULES, Rule
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import FAMILIES, OTHER
@@ -28,9 +29,7 @@ class Name:
     """What a read-out is called with one of its rules, where that pair has a name of its own."""
 
     title: str
-    by: str
-    year: int
-    paper: str
+    source: Citation
     default: bool = False
 
 
@@ -70,9 +69,7 @@ class Method:
     title: str
     family: str
     classic: bool
-    by: str
-    year: int | None
-    paper: str
+    source: Citation
     rule: str | None
     also: tuple[str, ...]
     signed: bool
@@ -215,9 +212,10 @@ def method(
     title: str,
     family: str = OTHER,
     classic: bool = False,
-    by: str,
-    year: int | None,
-    paper: str,
+    source: Citation | None = None,
+    by: str = "",
+    year: int | None = None,
+    paper: str = "",
     rule: str | None,
     also: tuple[str, ...] = (),
     signed: bool,
@@ -235,7 +233,8 @@ def method(
     class_attention: ClassAttention | None = None,
 ) -> Callable[[Readout], Readout]:
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
-    docstring describes it.
+    docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
+    are a short way to write one.
     """
 
     def declare(readout: Readout) -> Readout:
@@ -256,9 +255,7 @@ def method(
             title=title,
             family=family,
             classic=classic,
-            by=by,
-            year=year,
-            paper=paper,
+            source=Citation(authors=by, year=year, title=paper) if source is None else source,
             rule=rule,
             also=also,
             signed=signed,
@@ -284,12 +281,12 @@ def method(
 def name_of(what: Method, rule: Rule | None) -> Name:
     """What the pair is called, and whose it is: its own name if it has one, else the read-out's; under Libra, LibraGrad's authors."""
     if rule is None:
-        return Name(what.title, what.by, what.year or 0, what.paper, what.default)
+        return Name(what.title, what.source, what.default)
     if rule.name in what.named:
         return what.named[rule.name]
     if rule.name == what.rule:
-        return Name(what.title, what.by, what.year or 0, what.paper, what.default)
-    return Name(f"{what.title} · {rule.title}", rule.by or what.by, rule.year or what.year or 0, rule.paper or what.paper)
+        return Name(what.title, what.source, what.default)
+    return Name(f"{what.title} · {rule.title}", rule.source if rule.source.title else what.source)
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
@@ -336,9 +333,9 @@ def pairs_of(method: Method) -> list[Variant]:
                 readout=method.name,
                 rule=rule_name,
                 title=name.title,
-                by=name.by,
-                year=name.year or None,
-                paper=name.paper,
+                by=name.source.authors,
+                year=name.source.year,
+                paper=name.source.title,
                 signed=method.signed,
                 class_specific=method.class_specific,
                 slow=method.slow,

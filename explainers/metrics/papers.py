@@ -1,6 +1,6 @@
 """The publications that metrics come from."""
 
-from explainers.methods.citation import Citation
+from explainers.citation import Citation
 
 _ARXIV = "https://arxiv.org/abs/"
 LIBRAGRAD = Citation(authors="Mehri et al.", year=2025, title="LibraGrad, CVPR 2025, arXiv 2411.16760", link=_ARXIV + "2411.16760")

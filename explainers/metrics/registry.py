@@ -10,8 +10,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from torch import Tensor
 
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.citation import Citation
 
 Direction = Literal["higher", "lower"]
 Unit = Literal["share", "number"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import explainers
-from explainers import Contrast, Probability
+from explainers import Citation, Contrast, Probability
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
@@ -283,7 +283,7 @@ def test_attention_written_out_fused_and_of_torch_give_equal_signals(seed: int, 
 @few
 @given(models, seeds, st.sampled_from(sorted(RULES)))
 def test_a_rule_made_in_python_is_the_rule_with_a_name(which: Which, seed: int, name: str) -> None:
-    own = replace(RULES[name], name="custom", title="custom rule", by="", year=None, paper="")
+    own = replace(RULES[name], name="custom", title="custom rule", source=Citation())
     readout = "lrp" if own.is_relevance else "fullgrad_plus"
     result = explainers.explain(model_of(*which), input_of(which[0], seed), target=1, methods=[f"{readout}:{name}", (readout, own)])
     named, made = result.maps

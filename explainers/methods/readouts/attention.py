@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.rules import RULES
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
 from explainers.methods.specs import Option
@@ -41,9 +42,7 @@ def without_class_token(trace: Trace, scores: Tensor) -> Tensor:
     title="Raw attention",
     family="attention",
     classic=True,
-    by="last block",
-    year=None,
-    paper="baseline of arXiv 2012.09838",
+    source=Citation(authors="last block", title="baseline of arXiv 2012.09838"),
     rule=None,
     signed=False,
     class_specific=False,
@@ -62,9 +61,7 @@ def raw_attention(trace: Trace) -> Tensor:
     title="Attention rollout",
     family="attention",
     classic=True,
-    by="Abnar & Zuidema",
-    year=2020,
-    paper="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928",
+    source=Citation(authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928"),
     rule=None,
     signed=False,
     class_specific=False,
@@ -91,9 +88,11 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     title="Grad-CAM on attention",
     family="attention_gradient",
     classic=True,
-    by="Selvaraju et al., as in Chefer et al.",
-    year=2017,
-    paper="Grad-CAM, ICCV 2017, arXiv 1610.02391; on attention as the baseline of arXiv 2012.09838",
+    source=Citation(
+        authors="Selvaraju et al., as in Chefer et al.",
+        year=2017,
+        title="Grad-CAM, ICCV 2017, arXiv 1610.02391; on attention as the baseline of arXiv 2012.09838",
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -123,9 +122,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     "generic_attention",
     title="Generic Attention",
     family="attention_gradient",
-    by="Chefer et al.",
-    year=2021,
-    paper="Generic Attention-model Explainability, ICCV 2021, arXiv 2103.15679",
+    source=Citation(authors="Chefer et al.", year=2021, title="Generic Attention-model Explainability, ICCV 2021, arXiv 2103.15679"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -146,15 +143,15 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     "attcat",
     title="AttCAT",
     family="attention_gradient",
-    by="Qiang et al.",
-    year=2022,
-    paper="AttCAT: Explaining Transformers via Attentive Class Activation Tokens, NeurIPS 2022",
+    source=Citation(
+        authors="Qiang et al.", year=2022, title="AttCAT: Explaining Transformers via Attentive Class Activation Tokens, NeurIPS 2022"
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     summed=True,
     needs=("attention",),
-    named={"libra": Name("AttCAT · Libra", "Mehri et al.", 2025, RULES["libra"].paper, default=True)},
+    named={"libra": Name("AttCAT · Libra", RULES["libra"].source, default=True)},
     options={
         "integrated": INTEGRATED,
         "published_code": Option(

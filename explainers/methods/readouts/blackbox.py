@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.citation import Citation
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.models.token_removal import painted
@@ -75,9 +76,9 @@ def _each_sample(trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], 
     "occlusion",
     title="Occlusion",
     family="perturbation",
-    by="Zeiler & Fergus",
-    year=2014,
-    paper="Visualizing and Understanding Convolutional Networks, ECCV 2014, arXiv 1311.2901",
+    source=Citation(
+        authors="Zeiler & Fergus", year=2014, title="Visualizing and Understanding Convolutional Networks, ECCV 2014, arXiv 1311.2901"
+    ),
     rule=None,
     signed=True,
     class_specific=True,
@@ -107,9 +108,11 @@ def occlusion(trace: Trace, window: int = 1) -> Tensor:
     "rise",
     title="RISE",
     family="perturbation",
-    by="Petsiuk et al.",
-    year=2018,
-    paper="RISE: Randomized Input Sampling for Explanation of Black-box Models, BMVC 2018, arXiv 1806.07421",
+    source=Citation(
+        authors="Petsiuk et al.",
+        year=2018,
+        title="RISE: Randomized Input Sampling for Explanation of Black-box Models, BMVC 2018, arXiv 1806.07421",
+    ),
     rule=None,
     signed=True,
     needs=("mask_token",),
@@ -159,9 +162,9 @@ def _fitted(trace: Trace, samples: int, explainer: Callable[[Callable[[Tensor], 
     "kernel_shap",
     title="Kernel SHAP",
     family="perturbation",
-    by="Lundberg & Lee",
-    year=2017,
-    paper="A Unified Approach to Interpreting Model Predictions, NIPS 2017, arXiv 1705.07874",
+    source=Citation(
+        authors="Lundberg & Lee", year=2017, title="A Unified Approach to Interpreting Model Predictions, NIPS 2017, arXiv 1705.07874"
+    ),
     rule=None,
     signed=True,
     needs=("mask_token",),
@@ -180,9 +183,7 @@ def kernel_shap(trace: Trace, samples: int = 400) -> Tensor:
     "lime",
     title="LIME",
     family="perturbation",
-    by="Ribeiro et al.",
-    year=2016,
-    paper="“Why Should I Trust You?”, KDD 2016, arXiv 1602.04938",
+    source=Citation(authors="Ribeiro et al.", year=2016, title="“Why Should I Trust You?”, KDD 2016, arXiv 1602.04938"),
     rule=None,
     signed=True,
     needs=("mask_token",),

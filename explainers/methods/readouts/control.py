@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from explainers.citation import Citation
 from explainers.methods.registry import method
 from explainers.trace import Trace
 
@@ -14,9 +15,7 @@ from explainers.trace import Trace
     title="Random",
     family="control",
     classic=True,
-    by="control",
-    year=None,
-    paper="",
+    source=Citation(authors="control"),
     rule=None,
     signed=False,
     class_specific=False,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from explainers.autograd.propagation import Propagation
 from explainers.autograd.rules import RULES, Rule
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
@@ -41,9 +42,7 @@ def _moving(rule: Rule) -> str | None:
     "decompx",
     title="DecompX",
     family="decomposition",
-    by="Modarressi et al.",
-    year=2023,
-    paper="DecompX, ACL 2023, arXiv 2306.02873; without biases, as in LibraGrad",
+    source=Citation(authors="Modarressi et al.", year=2023, title="DecompX, ACL 2023, arXiv 2306.02873; without biases, as in LibraGrad"),
     rule="libra-product",
     also=("libra",),
     signed=True,
@@ -114,9 +113,7 @@ def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Ten
     "globenc",
     title="GlobEnc",
     family="decomposition",
-    by="Modarressi et al.",
-    year=2022,
-    paper="GlobEnc, NAACL 2022, arXiv 2205.03286",
+    source=Citation(authors="Modarressi et al.", year=2022, title="GlobEnc, NAACL 2022, arXiv 2205.03286"),
     rule=None,
     signed=False,
     class_specific=False,
@@ -140,9 +137,11 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
     "alti",
     title="ALTI",
     family="decomposition",
-    by="Ferrando et al.",
-    year=2022,
-    paper="Measuring the Mixing of Contextual Information in the Transformer, EMNLP 2022, arXiv 2203.04212",
+    source=Citation(
+        authors="Ferrando et al.",
+        year=2022,
+        title="Measuring the Mixing of Contextual Information in the Transformer, EMNLP 2022, arXiv 2203.04212",
+    ),
     rule=None,
     signed=False,
     class_specific=False,

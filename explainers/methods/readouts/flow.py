@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from explainers.citation import Citation
 from explainers.methods.registry import TOKEN_ROW, method
 from explainers.trace import Trace
 
@@ -17,9 +18,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     title="Attention flow",
     family="attention",
     classic=True,
-    by="Abnar & Zuidema",
-    year=2020,
-    paper="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928",
+    source=Citation(authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928"),
     rule=None,
     signed=False,
     class_specific=False,

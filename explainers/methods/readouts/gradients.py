@@ -5,13 +5,18 @@ from __future__ import annotations
 from torch import Tensor
 
 from explainers.autograd.rules import RULES
+from explainers.citation import Citation
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Reading, Trace, from_pixels, inner_products, over_blocks
 
-LIBRA = RULES["libra"].paper
-ALI = "XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304"
-ATTNLRP = "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML 2024, arXiv 2402.05602"
+LIBRA = RULES["libra"].source
+ALI = RULES["conservative"].source
+ATTNLRP = Citation(
+    authors="Achtibat et al.",
+    year=2024,
+    title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML 2024, arXiv 2402.05602",
+)
 AT = Option(
     str,
     "tokens",
@@ -24,21 +29,19 @@ AT = Option(
     "input_x_gradient",
     title="Input × Gradient",
     family="gradients",
-    by="Shrikumar et al.",
-    year=2017,
-    paper="Not Just a Black Box, arXiv 1605.01713",
+    source=Citation(authors="Shrikumar et al.", year=2017, title="Not Just a Black Box, arXiv 1605.01713"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     default=True,
     promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
     named={
-        "libra": Name("Input × Gradient · Libra", "Mehri et al.", 2025, LIBRA, default=True),
-        "conservative": Name("Conservative LRP", "Ali et al.", 2022, f"{ALI}: its LRP (AH+LN)", default=True),
-        "conservative-attention": Name("Conservative LRP, attention alone", "Ali et al.", 2022, f"{ALI}: its LRP (AH)"),
-        "attnlrp": Name("AttnLRP", "Achtibat et al.", 2024, ATTNLRP, default=True),
-        "attnlrp-epsilon": Name("AttnLRP with ε", "Achtibat et al.", 2024, RULES["attnlrp-epsilon"].paper),
-        "cp-lrp-gamma": Name("CP-LRP with γ", "Achtibat et al.", 2024, RULES["cp-lrp-gamma"].paper),
+        "libra": Name("Input × Gradient · Libra", LIBRA, default=True),
+        "conservative": Name("Conservative LRP", ALI.noted(": its LRP (AH+LN)"), default=True),
+        "conservative-attention": Name("Conservative LRP, attention alone", ALI.noted(": its LRP (AH)")),
+        "attnlrp": Name("AttnLRP", ATTNLRP, default=True),
+        "attnlrp-epsilon": Name("AttnLRP with ε", RULES["attnlrp-epsilon"].source),
+        "cp-lrp-gamma": Name("CP-LRP with γ", RULES["cp-lrp-gamma"].source),
     },
     options={"integrated": INTEGRATED, "at": AT},
 )
@@ -53,9 +56,9 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> Reading:
     "hirescam",
     title="HiResCAM",
     family="gradients",
-    by="Draelos & Carin",
-    year=2020,
-    paper="Use HiResCAM instead of Grad-CAM, arXiv 2011.08891; on tokens as in LibraGrad",
+    source=Citation(
+        authors="Draelos & Carin", year=2020, title="Use HiResCAM instead of Grad-CAM, arXiv 2011.08891; on tokens as in LibraGrad"
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -75,9 +78,7 @@ def hirescam(trace: Trace) -> Reading:
     title="Saliency",
     family="gradients",
     classic=True,
-    by="Simonyan et al.",
-    year=2014,
-    paper="Deep Inside Convolutional Networks, ICLR workshop 2014, arXiv 1312.6034",
+    source=Citation(authors="Simonyan et al.", year=2014, title="Deep Inside Convolutional Networks, ICLR workshop 2014, arXiv 1312.6034"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -94,9 +95,7 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | Reading:
     "gradcam_plus",
     title="GradCAM+",
     family="gradients",
-    by="Mehri et al.",
-    year=2025,
-    paper=LIBRA + " (Grad-CAM summed over all blocks)",
+    source=LIBRA.noted(" (Grad-CAM summed over all blocks)"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -113,9 +112,7 @@ def gradcam_plus(trace: Trace) -> Reading:
     "xgradcam_plus",
     title="XGradCAM+",
     family="gradients",
-    by="Mehri et al.",
-    year=2025,
-    paper=LIBRA + " (XGrad-CAM of Fu et al. 2020, arXiv 2008.02312, with absolute activations, summed over all blocks)",
+    source=LIBRA.noted(" (XGrad-CAM of Fu et al. 2020, arXiv 2008.02312, with absolute activations, summed over all blocks)"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -140,14 +137,12 @@ def xgradcam_plus(trace: Trace) -> Reading:
     "fullgrad",
     title="FullGrad",
     family="gradients",
-    by="Srinivas & Fleuret",
-    year=2019,
-    paper="Full-Gradient Representation, NeurIPS 2019, arXiv 1905.00780",
+    source=Citation(authors="Srinivas & Fleuret", year=2019, title="Full-Gradient Representation, NeurIPS 2019, arXiv 1905.00780"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     promise=Promise(("libra",), "the explained number", unplaced=True),
-    named={"libra": Name("FullGrad · Libra", "Mehri et al.", 2025, LIBRA)},
+    named={"libra": Name("FullGrad · Libra", LIBRA)},
     options={"integrated": INTEGRATED},
 )
 def fullgrad(trace: Trace) -> Tensor:
@@ -164,14 +159,12 @@ def fullgrad(trace: Trace) -> Tensor:
     "fullgrad_plus",
     title="FullGrad+",
     family="gradients",
-    by="Mehri et al.",
-    year=2025,
-    paper=LIBRA,
+    source=LIBRA,
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     summed=True,
-    named={"libra": Name("FullGrad+ · Libra", "Mehri et al.", 2025, LIBRA, default=True)},
+    named={"libra": Name("FullGrad+ · Libra", LIBRA, default=True)},
     options={"integrated": INTEGRATED},
 )
 def fullgrad_plus(trace: Trace) -> Reading:

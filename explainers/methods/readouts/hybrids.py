@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -24,9 +25,11 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
     "token_tm",
     title="TokenTM",
     family="attention_gradient",
-    by="Wu et al.",
-    year=2024,
-    paper="Token Transformation Matters, CVPR 2024, arXiv 2403.14552; the formula is that of LibraGrad's code, as none was published",
+    source=Citation(
+        authors="Wu et al.",
+        year=2024,
+        title="Token Transformation Matters, CVPR 2024, arXiv 2403.14552; the formula is that of LibraGrad's code, as none was published",
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -54,9 +57,11 @@ def token_tm(trace: Trace) -> Tensor:
     "legrad",
     title="LeGrad",
     family="attention_gradient",
-    by="Bousselham et al.",
-    year=2025,
-    paper="LeGrad: An Explainability Method for Vision Transformers via Feature Formation Sensitivity, ICCV 2025, arXiv 2404.03214",
+    source=Citation(
+        authors="Bousselham et al.",
+        year=2025,
+        title="LeGrad: An Explainability Method for Vision Transformers via Feature Formation Sensitivity, ICCV 2025, arXiv 2404.03214",
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -99,9 +104,7 @@ def legrad(trace: Trace, layers: int = 2) -> Reading:
     "grad_eclip",
     title="Grad-ECLIP",
     family="attention_gradient",
-    by="Zhao et al.",
-    year=2024,
-    paper="Gradient-based Visual Explanation for Transformer-based CLIP, ICML 2024",
+    source=Citation(authors="Zhao et al.", year=2024, title="Gradient-based Visual Explanation for Transformer-based CLIP, ICML 2024"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,

@@ -8,9 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers import integration
+from explainers.autograd import integration
+from explainers.autograd.integration import INNER_BATCH
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.integration import INNER_BATCH
 from explainers.methods.readouts.gradients import AT
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
@@ -57,9 +58,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     "integrated_gradients",
     title="Integrated Gradients",
     family="paths",
-    by="Sundararajan et al.",
-    year=2017,
-    paper="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365",
+    source=Citation(authors="Sundararajan et al.", year=2017, title="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -120,9 +119,7 @@ def integrated_gradients(
     title="SmoothGrad",
     family="paths",
     classic=True,
-    by="Smilkov et al.",
-    year=2017,
-    paper="SmoothGrad: removing noise by adding noise, arXiv 1706.03825",
+    source=Citation(authors="Smilkov et al.", year=2017, title="SmoothGrad: removing noise by adding noise, arXiv 1706.03825"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from explainers.autograd.rules import RULES
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.trace import Reading, Trace, from_pixels
 
-CHEFER = "Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838"
+CHEFER = RULES["deep_taylor"].source
 
 
 def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
@@ -23,9 +25,7 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     "transformer_attribution",
     title="Transformer Attribution",
     family="relevance",
-    by="Chefer et al.",
-    year=2021,
-    paper=CHEFER,
+    source=CHEFER,
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
@@ -68,9 +68,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
     "transformer_attribution_without_gradient",
     title="Transformer Attribution without gradient",
     family="relevance",
-    by="Chefer et al.",
-    year=2021,
-    paper=CHEFER + " (ablation i)",
+    source=CHEFER.noted(" (ablation i)"),
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
@@ -94,9 +92,7 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     "transformer_attribution_last_block",
     title="Transformer Attribution, last block only",
     family="relevance",
-    by="Chefer et al.",
-    year=2021,
-    paper=CHEFER + " (ablation ii)",
+    source=CHEFER.noted(" (ablation ii)"),
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
@@ -113,9 +109,7 @@ def last_block(trace: Trace) -> Tensor:
     "transformer_attribution_second_block",
     title="Transformer Attribution, second block only",
     family="relevance",
-    by="Chefer et al.",
-    year=2021,
-    paper=CHEFER + " (ablation iii)",
+    source=CHEFER.noted(" (ablation iii)"),
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
@@ -136,9 +130,11 @@ def second_block(trace: Trace) -> Tensor:
     title="Partial LRP",
     family="relevance",
     classic=True,
-    by="Voita et al., as in Chefer et al.",
-    year=2019,
-    paper="Analyzing Multi-Head Self-Attention, ACL 2019, arXiv 1905.09418; as the baseline of arXiv 2012.09838",
+    source=Citation(
+        authors="Voita et al., as in Chefer et al.",
+        year=2019,
+        title="Analyzing Multi-Head Self-Attention, ACL 2019, arXiv 1905.09418; as the baseline of arXiv 2012.09838",
+    ),
     rule="lrp",
     also=("deep_taylor",),
     signed=False,
@@ -157,9 +153,11 @@ def partial_lrp(trace: Trace) -> Tensor:
     title="LRP",
     family="relevance",
     classic=True,
-    by="Bach et al., as in Chefer et al.",
-    year=2015,
-    paper="Layer-wise Relevance Propagation, PLoS ONE 2015; as the baseline of arXiv 2012.09838",
+    source=Citation(
+        authors="Bach et al., as in Chefer et al.",
+        year=2015,
+        title="Layer-wise Relevance Propagation, PLoS ONE 2015; as the baseline of arXiv 2012.09838",
+    ),
     rule="lrp",
     also=("deep_taylor",),
     signed=True,

@@ -21,7 +21,7 @@ def test_every_method_has_a_family_and_a_line() -> None:
 
 def test_a_family_that_does_not_exist_is_refused() -> None:
     with pytest.raises(explainers.ExplainerError, match="family 'nothing', which does not exist"):
-        method("new", title="", family="nothing", by="", year=None, paper="", rule=None, signed=False)(lambda trace: trace)
+        method("new", title="", family="nothing", rule=None, signed=False)(lambda trace: trace)
 
 
 def test_sets_hold_methods_that_run() -> None:

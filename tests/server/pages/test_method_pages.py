@@ -54,7 +54,7 @@ def test_the_page_of_a_method(site: Site, name: str) -> None:
     for option, declared in method.options.items():
         assert f"<code>{option}" in page
         assert declared.help in page
-    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.paper + told.fails):
+    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.source.title + told.fails):
         assert f'href="https://arxiv.org/abs/{paper}"' in page
 
 
