@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
-from explainers.autograd import handlers, projections  # noqa: F401  handlers: registers what dispatch knows
-from explainers.autograd.dispatch import call_through, give_role, handler_of
+from explainers.autograd import projections
+from explainers.autograd.biases import BiasTerms
+from explainers.autograd.dispatch import give_role
+from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
@@ -28,57 +28,6 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.tokens import as_given, as_tokens, map_size, rows_mix_tokens, tokens_in, with_tokens
 
 Change = Callable[[Tensor], Tensor]
-
-
-class _Mode(TorchFunctionMode):
-    """Sends every torch call of the forward pass through the operators."""
-
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.recording = recording
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            value = func(*args, **(kwargs or {}))
-            return value.detach() if isinstance(args[0], nn.Parameter) and isinstance(value, Tensor) else value
-        # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
-        args = tuple(_constant(a) for a in args)
-        kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
-        if not self.recording.double:
-            return self._call(func, args, kwargs)
-        if func in _NARROWING:
-            return args[0].double()
-        args, kwargs = tuple(_doubled(a) for a in args), {k: _doubled(v) for k, v in kwargs.items()}
-        return _doubled(self._call(func, args, kwargs))
-
-    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        handler = handler_of(func)
-        if handler is not None:
-            return handler(self.recording, func, *args, **kwargs)
-        return call_through(self.recording, func, args, kwargs)
-
-
-def _constant(value: Any) -> Any:
-    if isinstance(value, nn.Parameter):
-        return value.detach()
-    if isinstance(value, list | tuple) and any(isinstance(v, nn.Parameter) for v in value):
-        return type(value)(_constant(v) for v in value)
-    return value
-
-
-_NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
-
-
-def _doubled(value: Any) -> Any:
-    """Every floating-point tensor and data type in float64."""
-    if isinstance(value, Tensor):
-        return value.double() if value.is_floating_point() and value.dtype != torch.float64 else value
-    if isinstance(value, torch.dtype):
-        return torch.float64 if value.is_floating_point else value
-    if type(value) in (list, tuple):
-        return type(value)(_doubled(v) for v in value)
-    return value
 
 
 class Recording:
@@ -133,17 +82,16 @@ class Recording:
         self.class_attentions: list[Tensor] = []  # (B, H, 1, 1 + S): of blocks behind the others, where a class token joins the S tokens
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
-        self._bias: Tensor | None = None
-        self._unplaced: Tensor | None = None
+        self._biases: BiasTerms | None = None
         self._unruled: set[str] = set()
         self._thread = threading.get_ident()
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
 
-        tensors = {k: _doubled(v) for k, v in tensors.items()} if double else dict(tensors)
+        tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = give_role(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), _Mode(self):
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), RecordingMode(self):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = model.forward(tensors)
         if not self.block_inputs:
@@ -337,9 +285,8 @@ class Recording:
 
     def begin(self, rule: Rule) -> None:
         """Make ready for a backward pass under ``rule``."""
-        x = self.block_inputs[0]
         self.rule = rule
-        self._bias, self._unplaced = x.new_zeros(x.shape[:2]), x.new_zeros(x.shape[0])
+        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens)
         self._unruled = set()
 
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
@@ -353,43 +300,9 @@ class Recording:
         tensor.register_hook(note)
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Account for the bias term signal * bias: by token where the signal has a token axis, else to the first prefix token, to the one
-        that the head reads, or to nobody.
-        """
-        batch = len(self.block_inputs[0])
-        assert self._bias is not None
-        assert self._unplaced is not None
-        if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self._bias.shape:  # most of them, without the product
-            self._bias += signal.detach() @ bias.detach()
-            return
-        term = (signal * bias).detach()
-        if term.shape[0] != batch or signal.dim() < 2:
-            if term.shape[0] % batch:
-                raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
-            self._unplaced += term.reshape(batch, -1).sum(1)
-            return
-        by_token = self._by_token(term)
-        if by_token is not None:
-            self._bias += by_token
-        elif self.layout.prefix:
-            self._bias[:, 0] += term.reshape(batch, -1).sum(1)
-        elif self.class_tokens is not None:
-            self._bias[torch.arange(batch), self.class_tokens] += term.reshape(batch, -1).sum(1)
-        else:
-            self._unplaced += term.reshape(batch, -1).sum(1)
-
-    def _by_token(self, term: Tensor) -> Tensor | None:
-        """(B, S) from a term with an axis of tokens, or with height and width of the map of patches; None where it has none."""
-        batch, tokens = self.block_inputs[0].shape[:2]
-        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
-        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
-        axis = next((a for a in places if term.shape[a] == tokens), None)
-        grid, prefix = self.layout.grid, self.layout.prefix
-        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
-            for down in (2, 1):
-                if term.shape[down : down + 2] == grid:
-                    return F.pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
-        return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+        """Account for the bias term signal * bias in the backward pass that is under way."""
+        assert self._biases is not None
+        self._biases.add(signal, bias)
 
     def signals(self, rule: Rule, seed: Tensor) -> Signals:
         """Go back once under ``rule`` from ``seed`` (B, C), the signal at the logits. Kept: the same question is answered once."""
@@ -423,8 +336,7 @@ class Recording:
         """Put together from what arrived at the inputs and outputs of blocks, attentions, contexts, and the ends of the graph."""
         blocks = len(self.block_inputs)
         maps = iter(filled[2 * blocks :])
-        assert self._bias is not None
-        assert self._unplaced is not None
+        assert self._biases is not None
         return Signals(
             block_inputs=tuple(filled[:blocks]),
             block_outputs=tuple(filled[blocks : 2 * blocks]),
@@ -433,8 +345,8 @@ class Recording:
             class_attentions=tuple(next(maps) for _ in self.class_attentions),
             pooling=None if self.pooling is None else next(maps),
             placed=None if self.positions is None else next(maps),
-            bias=self._bias,
-            unplaced=self._unplaced,
+            bias=self._biases.by_token,
+            unplaced=self._biases.unplaced,
             pixels=filled[-1] if self.pixels is not None else None,
             unruled=frozenset(self._unruled),
             seconds=self._now() - started,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explainers.autograd import recording as module
+from explainers.autograd import mode as module
 from explainers.autograd.dispatch import _HANDLERS
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule

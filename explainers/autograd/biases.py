@@ -1,0 +1,57 @@
+"""FullGrad's bias terms of one backward pass: by the token where they act, or of none."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Layout
+
+
+class BiasTerms:
+    """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
+
+    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None) -> None:
+        """``x`` (B, S, D) are tokens of the model; a term without an axis of tokens goes to the first prefix token, to the one that the
+        head reads, ``class_tokens`` (B,), or to nobody.
+        """
+        self.by_token = x.new_zeros(x.shape[:2])
+        self.unplaced = x.new_zeros(len(x))
+        self._layout, self._class_tokens = layout, class_tokens
+
+    def add(self, signal: Tensor, bias: Tensor) -> None:
+        """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
+        batch = len(self.by_token)
+        if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape:  # most of them, without the product
+            self.by_token += signal.detach() @ bias.detach()
+            return
+        term = (signal * bias).detach()
+        if term.shape[0] != batch or signal.dim() < 2:
+            if term.shape[0] % batch:
+                raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
+            self.unplaced += term.reshape(batch, -1).sum(1)
+            return
+        by_token = self._by_token(term)
+        if by_token is not None:
+            self.by_token += by_token
+        elif self._layout.prefix:
+            self.by_token[:, 0] += term.reshape(batch, -1).sum(1)
+        elif self._class_tokens is not None:
+            self.by_token[torch.arange(batch), self._class_tokens] += term.reshape(batch, -1).sum(1)
+        else:
+            self.unplaced += term.reshape(batch, -1).sum(1)
+
+    def _by_token(self, term: Tensor) -> Tensor | None:
+        """(B, S) from a term with an axis of tokens, or with height and width of the map of patches; None where it has none."""
+        batch, tokens = self.by_token.shape
+        # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
+        places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        axis = next((a for a in places if term.shape[a] == tokens), None)
+        grid, prefix = self._layout.grid, self._layout.prefix
+        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
+            for down in (2, 1):
+                if term.shape[down : down + 2] == grid:
+                    return F.pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
+        return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
