@@ -12,6 +12,7 @@ from explainers.evaluation.examples import drawn, unpacked
 from server.http.problems import Problem, suggestion
 from server.results import Result, folders_of_runs, read_results
 from server.services import Services, Use
+from server.standing import STAND_IN, standing_for
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
 
@@ -35,9 +36,12 @@ def find_result(run_id: str, services: Services) -> Result:
 @router.get("")
 def leaderboard(services: Use) -> dict[str, Any]:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
-    told from the best. ``problems`` says which of the folders cannot be read.
+    told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``problems`` says which of the
+    folders cannot be read.
     """
     results, problems = _results(services)
+    ranking = [standing.result.id for kind in STAND_IN if (standing := standing_for(kind)) is not None]
+    results.sort(key=lambda result: ranking.index(result.id) if result.shipped and result.id in ranking else len(ranking))
     return {"runs": [result.to_json() for result in results], "problems": problems}
 
 

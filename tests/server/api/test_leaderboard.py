@@ -28,6 +28,8 @@ def test_runs_are_those_of_the_named_folders(sites: Sites, tmp_path: Path) -> No
     assert [one["id"] for one in runs] == ["my-run", "other", "alone"]
     assert [one["plan"]["model"] for one in runs] == ["scenes-vit", "scenes-vit", "photos-vit"]
     assert "apart" not in runs[0]
+    first = [run["plan"]["model"] for run in document["runs"][:3]]
+    assert first == ["photos-vit", "clip", "reviews-bert"]  # those by which the pages rank, of photos before all
     assert runs[0]["results"]["mif"]["fullgrad:libra"]["value"] == FIGURES["fullgrad:libra"][0][0]
     assert [str(tmp_path / "nothing") in problem for problem in document["problems"]] == [True]
 
