@@ -184,7 +184,8 @@ def test_methods_are_the_registry(site: Site) -> None:
 def test_rules_are_the_registry(site: Site) -> None:
     rules = site.get("/api/rules")["rules"]
     assert [one["name"] for one in rules] == list(RULES)
-    assert set(rules[0]) == {"label", *(field.name for field in fields(RULES["gradient"]))}
+    assert set(rules[0]) == {"label", "by", "year", "paper", *(field.name for field in fields(RULES["gradient"]))} - {"source"}
+    assert [(rule["by"], rule["year"]) for rule in rules if rule["name"] == "libra"] == [("Mehri et al.", 2025)]
 
 
 @pytest.fixture
