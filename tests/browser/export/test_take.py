@@ -224,25 +224,29 @@ def test_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
         assert json.loads(archive.read("explanation.json")) == document
 
 
-@pytest.mark.parametrize("path", ["/image", "/text"])
-def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path, path: str) -> None:
+def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path) -> None:
+    """Those of each page in a module of their own, all in one fresh process."""
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    desk.open(path)
-    document = desk.document()
-    desk.page.locator("#export summary").click()
-    desk.page.get_by_role("button", name="Copy as Python").click()
-    expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
-    lines = desk.page.evaluate("() => navigator.clipboard.readText()")
-    assert lines == desk.get(f"/api/explanations/{document['id']}/code")["python"]
-    ending = "\nimport json\njson.dump([one.to_json() for one in result.maps], open('maps.json', 'w'))\n"
-    (tmp_path / "reproduce.py").write_text(lines + ending, "utf-8")
+    documents = {}
+    for name in ("image", "text"):
+        desk.open(f"/{name}")
+        documents[name] = desk.document()
+        desk.page.locator("#export summary").click()
+        desk.page.get_by_role("button", name="Copy as Python").click()
+        expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
+        lines = desk.page.evaluate("() => navigator.clipboard.readText()")
+        assert lines == desk.get(f"/api/explanations/{documents[name]['id']}/code")["python"]
+        ending = f"\nimport json\njson.dump([one.to_json() for one in result.maps], open('{name}.json', 'w'))\n"
+        (tmp_path / f"copied_{name}.py").write_text(lines + ending, "utf-8")
+    command = [sys.executable, "-c", "import runpy\nfor name in ('image', 'text'): runpy.run_path(f'copied_{name}.py')"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run([sys.executable, "reproduce.py"], cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    again = json.loads((tmp_path / "maps.json").read_text("utf-8"))
-    assert [one["method"] for one in again] == [one["method"] for one in document["maps"]]
-    for one, other in zip(again, document["maps"], strict=True):
-        np.testing.assert_allclose(one["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
+    for name, document in documents.items():
+        repeated = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+        assert [one["method"] for one in repeated] == [one["method"] for one in document["maps"]]
+        for one, other in zip(repeated, document["maps"], strict=True):
+            np.testing.assert_allclose(one["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
 
 
 def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:
