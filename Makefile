@@ -22,7 +22,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test pytest check lint chromium fonts screenshots results results-data wheel clean
+.PHONY: help serve install test pytest check quick lint chromium fonts screenshots results results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -65,7 +65,10 @@ pytest: $(VENV)/installed-test
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py
 
-check: lint
+check: $(VENV)/installed-test
+	@$(MAKE) --no-print-directory -j 2 lint quick
+
+quick: $(VENV)/installed-test
 	$(PYTEST) -m "not slow" $(QUICK)
 
 # Debian's packages where they can be installed and run, Playwright's own download elsewhere. The headless shell comes first: it is Chromium

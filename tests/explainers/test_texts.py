@@ -98,6 +98,7 @@ def specs_for(model: Model) -> list[str]:
     return specs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_padding_changes_no_score_and_gets_none(name: str, side: str) -> None:
@@ -119,6 +120,7 @@ def test_padding_changes_no_score_and_gets_none(name: str, side: str) -> None:
         assert float((a.scores - b.scores).abs().max()) <= 1e-5 * float(b.scores.abs().max()) + 1e-12, spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_every_rule_is_that_of_the_model_written_out(name: str) -> None:
     """The signal at x^1 under every rule, of one short text, against the model as a plain function in the operators of the rule."""

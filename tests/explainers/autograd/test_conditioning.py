@@ -61,6 +61,7 @@ def test_maps_of_the_embedded_models_are_those_of_float64_or_computed_in_it(name
     check(found)
 
 
+@pytest.mark.slow
 def test_patches_of_the_astronaut_are_those_of_float64() -> None:
     """photos-vit: in float32 they are off by half of the largest, which is small beside the classification token's score."""
     model, picture = explainers.load("photos-vit"), DATA / "photos" / "astronaut.jpg"
@@ -69,6 +70,7 @@ def test_patches_of_the_astronaut_are_those_of_float64() -> None:
     assert difference(ours.scores[ours.content], exact.scores[exact.content]) < ILL_CONDITIONED
 
 
+@pytest.mark.slow
 def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
     noted = {}
     for light in (True, False):
@@ -202,6 +204,7 @@ def test_a_device_without_float64_gives_float32_and_says_what_it_may_be_off_by(m
         explainers.explain(model, image, target=0, methods=["lrp"], precision="double")
 
 
+@pytest.mark.slow
 def test_the_warning_says_what_was_measured() -> None:
     seen = {True: 0, False: 0}
     for seed in range(12):
@@ -221,6 +224,7 @@ def test_the_warning_says_what_was_measured() -> None:
     assert all(seen.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_recording_in_float64_is_that_of_the_model_in_float64(family: str) -> None:
     """Nothing of the model is changed for it, whatever data types its code names."""
@@ -245,6 +249,7 @@ def test_relevance_of_a_bfloat16_model_is_computed_in_float64() -> None:
     assert found["lrp"].precision == explainers.MapPrecision("float64", "bfloat16 has too few digits for relevance.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_relevance_is_the_same_whether_it_carries_its_error_or_not(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every family: the estimate goes along every path that the relevance goes, and changes nothing."""

@@ -133,6 +133,7 @@ def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch
         torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @every_family
 def test_a_samples_signals_do_not_depend_on_its_neighbours(name: str) -> None:
     """Under every rule; padding counts as a neighbour."""
@@ -162,6 +163,7 @@ def test_a_samples_signals_do_not_depend_on_its_neighbours(name: str) -> None:
                 assert float((here - piece).abs().max()) <= 1e-6 * scale + 1e-12, rule
 
 
+@pytest.mark.slow
 @every_family
 def test_the_same_twice(name: str) -> None:
     model, tensors = wrapped(name), inputs(name, 2)
@@ -187,6 +189,7 @@ def test_a_rule_leaves_nothing_behind_for_the_next() -> None:
 # --- ways of writing attention --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in NAMES if FAMILIES[n].library == "transformers" and FAMILIES[n].heads])
 def test_eager_and_fused_attention_of_transformers_give_equal_maps(name: str) -> None:
     """The eager one casts its softmax to float32, which is not what is asked here: that cast is left out."""
@@ -342,6 +345,7 @@ def test_biases_before_the_first_block_are_part_of_x1(rule: str) -> None:
     assert b.pixels is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", NAMES)
 def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> None:
     """At once, without the garbage collector, which cannot see through autograd's nodes: else every explanation would stay in memory."""

@@ -313,6 +313,7 @@ BLACK_BOXES = {"random"} | {
 }  # drawn by place in the batch, or too slow here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "distilbert"])
 def test_padding_changes_no_score_of_any_method(name: str) -> None:
     model, tensors = wrapped(name), inputs(name, 2)

@@ -166,6 +166,7 @@ def test_the_catalogue_names_what_ships_inside() -> None:
             assert cfg.hf_hub_id.endswith(entry.name.removeprefix("timm/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", embedded_names())
 def test_embedded_models_load_and_answer(name: str) -> None:
     model = load(name, "cpu")

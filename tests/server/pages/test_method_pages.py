@@ -102,6 +102,7 @@ def test_a_formula_becomes_mathml() -> None:
             mathml(wrong)
 
 
+@pytest.mark.slow
 def test_page_list_and_plates_promise_the_same(sites: Sites) -> None:
     with sites() as site:
         listed = {pair["spec"]: pair for method in site.get("/api/methods")["methods"] for pair in method["pairs"]}

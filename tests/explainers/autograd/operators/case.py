@@ -51,7 +51,7 @@ class With(nn.Module):
 
 def seeded(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also writes down, for GPUs, where it was called from
         module = make().double().eval()
         with torch.no_grad():
             for parameter in module.parameters():
