@@ -1,8 +1,8 @@
 """Backward rules: how a signal travels from the output back to each tensor.
 
-A rule is data: one choice for each kind of operator. No rule changes the forward pass. Under the first four rules the signal at a tensor is
-a gradient (of a surrogate that has the same value as the model); under the last two it is a relevance, which is already multiplied
-by the tensor and starts as one-hot at the target.
+A rule is data: one choice for each kind of operator. No rule changes the forward pass. Under most rules the signal at a tensor is a
+gradient (of a surrogate that has the same value as the model); under those of LRP (``Rule.is_relevance``) it is a relevance, which is
+already multiplied by the tensor and starts as one-hot at the target.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Dataset:
 
     classes  names of its classes, in the order of their indices; empty where they are not numbered
     read     the sample at a place, 0 to ``length`` - 1
-    gives    what is known of its inputs: keys of ``explainers.datasets.GIVES``; :func:`open_dataset` fills it in
+    gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
     """
 
     name: str

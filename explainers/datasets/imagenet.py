@@ -13,7 +13,7 @@ from PIL import Image
 from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample, Thing
 from explainers.datasets.registry import Folder, dataset
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, not_installed
 from explainers.models.inputs.images import to_rgb
 
 _WNID = re.compile(r"n\d{8}")
@@ -104,7 +104,7 @@ def imagenet_segmentation(place: Folder) -> Dataset:
     try:
         import h5py
     except ImportError:
-        raise ExplainerError("gtsegs_ijcv.mat is read with h5py, which is not installed: pip install 'vitrine[evaluate]'.") from None
+        raise ExplainerError(not_installed("gtsegs_ijcv.mat is read with h5py", "evaluate")) from None
     path = place.path if place.path.is_file() else place.need("gtsegs_ijcv.mat")
     try:
         with h5py.File(path, "r") as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from explainers.datasets.registry import Folder
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, not_installed
 
 
 class Table:
@@ -19,7 +19,7 @@ class Table:
             import pyarrow.parquet as pq
             from pyarrow import ArrowInvalid
         except ImportError:
-            raise ExplainerError("Parquet files are read with pyarrow, which is not installed: pip install 'vitrine[evaluate]'.") from None
+            raise ExplainerError(not_installed("Parquet files are read with pyarrow", "evaluate")) from None
         if not files:
             place.need("*.parquet")
         self._files = []

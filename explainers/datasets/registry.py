@@ -201,5 +201,6 @@ def open_dataset(name: str, folder: Path | None = None) -> Dataset:
     """A data set by name. Raises ExplainerError, naming near misses, for an unknown one, and where files are missing."""
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)
-        raise ExplainerError(f"There is no data set {name!r}; {'did you mean' if near else 'there are'} {', '.join(near or DATASETS)}?")
+        send = f"Did you mean {', '.join(near)}?" if near else f"Choose one of {', '.join(DATASETS)}."
+        raise ExplainerError(f"There is no data set {name!r}. {send}")
     return DATASETS[name].open(folder)

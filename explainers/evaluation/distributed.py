@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from explainers.datasets import Dataset, open_dataset
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, not_installed
 from explainers.evaluation.engines import Engine, Parts, Size, Tell, one_by_one
 from explainers.evaluation.measuring import Bench, Row
 from explainers.evaluation.plan import Plan
@@ -113,7 +113,7 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise ExplainerError("The engine ray needs Ray, which is not installed: pip install 'vitrine[evaluate,ray]'.") from None
+        raise ExplainerError(not_installed("The engine ray needs Ray", "evaluate,ray")) from None
     return ray
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, not_installed
 from explainers.metrics import Metric
 
 RUN, ROWS, PARTS = "run.json", "rows.parquet", "parts"
@@ -21,7 +21,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ExplainerError("Rows are written with pyarrow, which is not installed: pip install 'vitrine[evaluate]'.") from None
+        raise ExplainerError(not_installed("Rows are written with pyarrow", "evaluate")) from None
     return pyarrow
 
 

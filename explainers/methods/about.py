@@ -35,7 +35,9 @@ RULES_IN_A_LINE = {
 
 
 def line_of(readout: str, rule: str | None, usual: str | None) -> str:
-    """One line of plain words for a read-out under a rule; its ``own`` rule needs none. Empty for a method that says nothing of itself."""
+    """One line of plain words for a read-out under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
+    of itself.
+    """
     if readout not in ABOUT:
         return ""
     parts = [ABOUT[readout].line]

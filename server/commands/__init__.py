@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -15,6 +15,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with code 2."""
         self.exit(2, f"vitrine: {message} ({self.prog} --help says more)\n")
+
+
+class Listed(argparse.Action):
+    """An argument that is given several times over: with spaces or commas between."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Keep the single names."""
+        given = [values] if isinstance(values, str) else values
+        setattr(namespace, self.dest, [name.strip() for value in given for name in value.split(",") if name.strip()])
 
 
 class CommandError(Exception):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from server.commands import CommandError, Commands
+from server.commands import CommandError, Commands, Listed
 from server.commands.listing import text_table
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
     parser.add_argument(
         "--methods",
-        metavar="LIST",
-        default="default",
-        help="specs or sets separated by commas: default, quick, all, ... (default: default)",
+        metavar="SPEC",
+        nargs="+",
+        action=Listed,
+        default=["default"],
+        help="specs or sets: default, quick, all, ... (default: default)",
     )
     parser.add_argument("--metrics", metavar="LIST", default="mif,lif,srg", help="names separated by commas, or all (default: mif,lif,srg)")
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     plan = make_plan(
         model,
         data,
-        [name.strip() for name in args.methods.split(",") if name.strip()],
+        args.methods,
         [name.strip() for name in args.metrics.split(",") if name.strip()],
         limit=args.limit,
         target=args.target,
@@ -130,7 +132,7 @@ def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
     for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
-        value = getattr(args, name)
+        value = ",".join(args.methods) if name == "methods" else getattr(args, name)
         if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0), ("long_texts", "windows")):
             words += [f"--{name.replace('_', '-')}", str(value)]
     data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []

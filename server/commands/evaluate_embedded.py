@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from embedded.evaluation import EVALUATIONS, MODELS, Figure, Report, Setting, Table, measure, written
-from server.commands import CommandError, Commands
+from server.commands import CommandError, Commands, Listed
 from server.commands.listing import text_table
 
 
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--only", metavar="MODEL", choices=list(EVALUATIONS), action="append", help=f"{', '.join(EVALUATIONS)}; repeatable")
     parser.add_argument("--folder", metavar="DIR", type=Path, help="weights to measure in place of the embedded ones; needs one --only")
-    parser.add_argument("--methods", metavar="SPEC", nargs="+", help="whose maps are measured (default: the page's)")
+    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="whose maps are measured (default: the page's)")
     parser.add_argument("--limit", metavar="N", type=int, help="at most N scenes or texts of each kind: a quick look")
     parser.add_argument("--json", action="store_true", help="print JSON in place of the tables")
     parser.set_defaults(run=run)

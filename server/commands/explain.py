@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.commands import CommandError, Commands
+from server.commands import CommandError, Commands, Listed
 from server.commands.listing import text_table
 from server.commands.progress import Loading, Maps
 from server.export.file_names import file_stem, folder_names
@@ -66,7 +66,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
-    parser.add_argument("--methods", metavar="SPEC", nargs="+", help="see 'vitrine methods' (default: the page's)")
+    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="see 'vitrine methods' (default: the page's)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     parser.add_argument(
         "--long-texts",
@@ -138,7 +138,9 @@ def crop_box(text: str) -> tuple[int, int, int, int]:
     """The four numbers of ``--crop``."""
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is no crop: give four whole numbers such as 40,0,240,200")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not name a part of the picture: give four whole pixels x0,y0,x1,y1, such as 40,0,240,200"
+        )
     x0, y0, x1, y1 = map(int, parts)
     return x0, y0, x1, y1
 

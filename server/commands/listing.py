@@ -90,7 +90,7 @@ def run_methods(args: argparse.Namespace) -> None:
     count = counted(explainers.pairs(model))
     print(
         f"\n{count['readouts']} read-outs, {count['methods']} methods{' for this model' if model else ''}: {count['listed']} with rules of "
-        f"their own, listed here, and {count['parts']} with Libra less one of its parts."
+        f"their own, listed here, and {count['parts']} with other rules, which --all lists."
     )
 
 

@@ -161,7 +161,7 @@ def _crop(text: str) -> Box | None:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         send = "Send crop=x0,y0,x1,y1: whole pixels of the upright picture, counted from its top left corner."
-        raise _bad("wrong-crop", f"{text[:60]!r} is no part of a picture.", send)
+        raise _bad("wrong-crop", f"{text[:60]!r} does not name a part of the picture.", send)
     x0, y0, x1, y1 = map(int, parts)
     return x0, y0, x1, y1
 
@@ -170,7 +170,7 @@ def _long_texts(sent: Sequence[str], text: str | None) -> LongTexts:
     """What is done with a text that is longer than the model takes."""
     wanted = next(iter(_unique(sent)), None)
     if wanted is not None and text is None:
-        raise _bad("wrong-input", "long_texts is said of an image.", "Leave long_texts out, or send a text.")
+        raise _bad("wrong-input", "long_texts is only for texts, and an image was sent.", "Leave long_texts out, or send a text.")
     for way in LONG_TEXTS:
         if wanted in (way, None):
             return way
@@ -183,7 +183,7 @@ def _number(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, st
     if other is not None and len(other) > MOST_CHARS_OF_A_NAME:
         raise _bad("too-long", "The value of against is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters.")
     if number not in READS:
-        raise _bad("unknown-read", f"read={number!r} is nothing that can be explained.", f"Send one of {', '.join(READS)}.")
+        raise _bad("unknown-read", f"read={number!r} names nothing that a model gives.", f"Send one of {', '.join(READS)}.")
     if other is not None and number == "probability":
         detail = "A difference of two classes is explained by their logits, not by a probability."
         raise _bad("wrong-target", detail, "Send against or read=probability, not both.")

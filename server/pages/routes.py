@@ -18,15 +18,15 @@ from server.pages.static import StaticFolder
 from server.samples import Sample
 from server.settings import Settings
 
-#: path -> (template, title); the order is the order of the navigation
+#: path -> (template, title); all but the first are in the navigation, in this order
 PAGES: dict[str, tuple[str, str]] = {
     "/": ("home.html", "What the model looked at"),
     "/image": ("image.html", "Image"),
     "/prompt": ("prompt.html", "Prompt"),
     "/text": ("text.html", "Text"),
+    "/history": ("history.html", "History"),
     "/methods": ("methods.html", "Methods"),
     "/models": ("models.html", "Models"),
-    "/history": ("history.html", "History"),
     "/leaderboard": ("leaderboard.html", "Leaderboard"),
 }
 
@@ -63,8 +63,16 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     static = StaticFolder(_folder("static"))
     languages = " ".join(sorted(file.stem for file in (_folder("static") / "help" / "language").glob("*.js")))
 
+    navigation = [(path, title) for path, (_, title) in PAGES.items() if path != "/"]
+
     def shared() -> dict[str, Any]:
-        return {"version": _version(), "embed": bool(settings.embed), "static": static.path, "languages": languages}
+        return {
+            "version": _version(),
+            "embed": bool(settings.embed),
+            "static": static.path,
+            "languages": languages,
+            "navigation": navigation,
+        }
 
     def add(path: str, template: str, title: str) -> None:
         def page(request: Request) -> HTMLResponse:

@@ -114,7 +114,7 @@ class Drawer {
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);
     this.waiting.textContent = isOld
-      ? "This is of the question before; the new one follows once the maps above are done."
+      ? "This belongs to the previous question. It is updated once the maps above are done."
       : "This opens once the maps above are done.";
     this.body.inert = isOld;
     if (!done) return;

@@ -1,4 +1,4 @@
-// What is of the question before, and cannot be asked of the next one: who tries is told why.
+// What belongs to the previous question, and cannot be asked of the next one: who tries is told why.
 
 const EVENTS = ["pointerdown", "click", "keydown", "change"];
 const LEAVES = ["Tab", "Escape"];

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from explainers.errors import not_installed
 from explainers.models.token_removal import painted
 
 SHARP, TINY = "sharp", "tiny_imagenet"
@@ -40,7 +41,7 @@ def tiny_photos(data: Path, split: str = "train") -> list[bytes]:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError("reading Parquet files needs pyarrow: pip install 'vitrine[train]'") from error
+        raise ImportError(not_installed("reading Parquet files needs pyarrow", "train")) from error
     paths = sorted((data / TINY).glob(f"{split}*.parquet"))
     if not paths:
         raise FileNotFoundError(f"{data / TINY} holds no {split}*.parquet; --data must name a folder that holds {SHARP}/ and {TINY}/")

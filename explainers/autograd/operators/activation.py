@@ -34,7 +34,7 @@ class Activation(Operator):
         choice = ctx.rec.rule.activation
         if g is None or choice == "identity":
             return g, None, None, None
-        factor = "gate" if choice == "gate" and not (ctx.power and ctx.rec.rule.norm == "jacobian") else "slope"
+        factor = {"jacobian": "slope", "gate": "slope" if ctx.power and ctx.rec.rule.norm == "jacobian" else "gate"}[choice]
         if factor not in ctx.factors:
             x, y = (t.detach() for t in ctx.saved_tensors)
             ctx.factors[factor] = slope(ctx.act, x) if factor == "slope" else gate(ctx.act, x, y)

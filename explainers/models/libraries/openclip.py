@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before open_clip)
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, not_installed
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import Progress
@@ -136,7 +136,7 @@ def _named(name: str) -> tuple[str, str]:
     try:
         import open_clip
     except ImportError:
-        raise ExplainerError(f"{name} needs the package open_clip_torch: pip install 'vitrine[openclip]'") from None
+        raise ExplainerError(not_installed(f"{name} needs the package open_clip_torch", "openclip")) from None
     _, _, rest = name.partition("/")
     model, _, tag = rest.rpartition("/")
     known = [f"openclip/{model}/{tag}" for model, tag in open_clip.list_pretrained()]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explainers.autograd import mode as module
+from explainers.autograd import mode
 from explainers.autograd.dispatch import _HANDLERS
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
@@ -105,9 +105,9 @@ def test_names_of_the_rows_are_unique() -> None:
 def test_every_handler_has_a_row() -> None:
     """Each function with a handler is called by some row, seen at the place where handlers are looked up."""
     seen: set[Any] = set()
-    original = module.handler_of
+    original = mode.handler_of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "handler_of", lambda f: (seen.add(f), original(f))[1])
+        patch.setattr(mode, "handler_of", lambda f: (seen.add(f), original(f))[1])
         for case in CASES:
             record(case.make(), case.x)
     names = {getattr(f, "__qualname__", str(f)) for f in set(_HANDLERS) - seen - {F.tanh, F.sigmoid}}  # these two only call the method

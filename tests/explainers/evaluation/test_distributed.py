@@ -149,5 +149,5 @@ def test_a_cluster_without_room_is_refused(wanted: tuple[Model, Dataset, Plan], 
 
 def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ExplainerError, match=r"pip install 'vitrine\[evaluate,ray\]'"):
+    with pytest.raises(ExplainerError, match=r"pip install -e '\.\[evaluate,ray\]'"):
         ray_engine(Sources(model="scenes-vit", dataset="scenes"))

@@ -21,7 +21,7 @@ from explainers.models.libraries import hub, openclip
 from tests.explainers.support.wrapped import read, trace_of
 from tests.vocabularies import wordpiece
 
-open_clip = pytest.importorskip("open_clip", reason="the extra openclip is not installed: pip install 'vitrine[openclip]'")
+open_clip = pytest.importorskip("open_clip", reason="the extra openclip is not installed: pip install -e '.[openclip]'")
 
 TOWERS = {
     "plain": {"vision_cfg": {"layers": 2, "width": 24, "head_width": 12}},
@@ -182,5 +182,5 @@ def test_loads_by_name(monkeypatch: pytest.MonkeyPatch, worded: nn.Module) -> No
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(ExplainerError, match=r"vitrine\[openclip\]"):
+    with pytest.raises(ExplainerError, match=r"-e '\.\[openclip\]'"):
         explainers.load("openclip/ViT-B-32/openai")

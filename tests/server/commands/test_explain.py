@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from PIL import Image
 
 import explainers
 from server.cli import main
+from server.commands import Listed
 from tests.explainers.models.saved import save_timm
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
@@ -106,7 +108,7 @@ def test_a_crop_is_what_the_model_sees(photo: Path, capsys: pytest.CaptureFixtur
     assert "does not lie in the picture, which is 224 x 224 pixels" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*asked, "--crop", "20,30"])
-    assert "give four whole numbers such as 40,0,240,200" in capsys.readouterr().err
+    assert "give four whole pixels x0,y0,x1,y1, such as 40,0,240,200" in capsys.readouterr().err
     assert main(["explain", "--text", "a film", "--crop", "0,0,5,5"]) != 0
     assert "--crop is for images" in capsys.readouterr().err
 
@@ -192,3 +194,10 @@ def test_a_probability_names_what_it_leaves_out(capsys: pytest.CaptureFixture[st
     left_out = set(explainers.default_methods(model)) - set(result["methods"])
     assert "transformer_attribution" in left_out
     assert all(spec in result["notes"][-1] for spec in left_out)
+
+
+@pytest.mark.parametrize("given", [["rollout", "attcat:libra"], ["rollout,attcat:libra"], ["rollout,", "attcat:libra"]])
+def test_methods_are_listed_with_spaces_or_commas(given: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--methods", nargs="+", action=Listed)
+    assert parser.parse_args(["--methods", *given]).methods == ["rollout", "attcat:libra"]
