@@ -27,6 +27,7 @@ from embedded.recipes.calibration import made_up, read_calibration
 from embedded.recipes.data.scenes import KINDS, draw
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
+from tests.loaded import loaded
 
 SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once
 VIT, PHOTOS, CLIP = (MODELS / name for name in ("scenes-vit", "photos-vit", "clip"))
@@ -122,7 +123,7 @@ def test_clip_is_an_ordinary_transformers_folder() -> None:
 
 
 def test_prompts_of_any_kind_are_read() -> None:
-    model = explainers.load("clip", "cpu")
+    model = loaded("clip")
     alone = text_features(model, ["A photo of a ZEBRA"])
     padded = text_features(model, ["a photo of a zebra", "a photo of an elephant next to a spoon and a fork"])
     torch.testing.assert_close(alone[0], padded[0])
@@ -130,15 +131,18 @@ def test_prompts_of_any_kind_are_read() -> None:
     assert torch.isfinite(strange).all()
 
 
+@cache
+def features_of_kinds() -> torch.Tensor:
+    return text_features(loaded("clip"), [PROMPT.format(kind) for kind in KINDS])
+
+
 WORDS = {"puppy": "dog", "kitten": "cat", "automobile": "car", "serpent": "snake", "sailboat": "boat", "bike": "bicycle"}
 
 
 @pytest.mark.parametrize(("word", "name"), WORDS.items())
 def test_words_of_no_prompt_mean_what_they_mean_in_english(word: str, name: str) -> None:
-    model = explainers.load("clip", "cpu")
-    names = text_features(model, [PROMPT.format(one) for one in KINDS])
-    asked = text_features(model, [PROMPT.format(word)])[0]
-    assert KINDS[int((names @ asked).argmax())] == name
+    asked = text_features(loaded("clip"), [PROMPT.format(word)])[0]
+    assert KINDS[int((features_of_kinds() @ asked).argmax())] == name
 
 
 @pytest.mark.parametrize("row", INDEX, ids=[row["id"] for row in INDEX])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import explainers
 from explainers.datasets import open_dataset
 from explainers.evaluation.plan import Plan, make_plan
 from explainers.evaluation.running import Progress, Run, run
+from tests.loaded import loaded
 
 METHODS = ("random", "rollout", "fullgrad")
 METRICS = ("mif", "lif", "srg", "completeness", "ap", "miou", "class_correlation")
@@ -17,7 +17,7 @@ INPUTS = 4
 
 def begin(folder: Path, progress: Progress | None = None) -> tuple[Plan, Run | None]:
     """Begin the run of these tests, or go on with it."""
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
     plan = make_plan(model, data, METHODS, METRICS, limit=INPUTS)
     return plan, run(model, data, plan, folder, progress=progress)
 

@@ -18,6 +18,7 @@ from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
 from explainers.metrics import METRICS
+from tests.loaded import loaded
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     file = tmp_path / "texts.jsonl"
     rows = [{"text": text, "label": "negative", "rationale": [[2, 11]]}, {"text": "Lovely.", "label": "joyful"}]
     file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    model, data = explainers.load("reviews-bert", "cpu"), open_dataset("texts", file)
+    model, data = loaded("reviews-bert"), open_dataset("texts", file)
     bench = Bench(model, data, make_plan(model, data, METHODS, ["all"]))
     assert {"auac", "au_mse", "auprc", "iou_f1", "token_f1_10", "attcat_log_odds", "srg", "class_tau"} <= set(bench.plan.metrics)
     assert "ap" not in bench.plan.metrics
@@ -58,7 +59,7 @@ def test_inputs_of_classes_that_the_model_does_not_know_are_left_out_and_counted
     """As of a photo of ImageNet-S on which no object is large enough, or of a person for a model that knows animals alone."""
     file = tmp_path / "texts.csv"
     file.write_text("text,label\nGood,joyful\nA good film,positive\nDull,\n")
-    model, data = explainers.load("reviews-bert", "cpu"), open_dataset("texts", file)
+    model, data = loaded("reviews-bert"), open_dataset("texts", file)
     targets: tuple[Explained, ...] = ("gold", "each")
     for target in targets:
         plan = make_plan(model, data, METHODS, ["mif"], target=target)
@@ -76,7 +77,7 @@ def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
     scenes = " ".join(f"And then scene {number} with the old man, which was dull." for number in range(60))
     file = tmp_path / "long.jsonl"
     file.write_text(json.dumps({"text": f"I saw this film. {scenes} What an awful mess.", "rationale": [[0, 16]]}), "utf-8")
-    model, data = explainers.load("reviews-bert", "cpu"), open_dataset("texts", file)
+    model, data = loaded("reviews-bert"), open_dataset("texts", file)
     whole = rows_of(Bench(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
     with pytest.raises(ExplainerError, match="--long-texts cut"):
         rows_of(Bench(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
@@ -86,7 +87,7 @@ def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
 
 
 def test_a_mosaic_is_pointed_at() -> None:
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes-mosaic")
+    model, data = loaded("scenes-vit"), open_dataset("scenes-mosaic")
     plan = make_plan(model, data, ["random", "fullgrad_plus:libra"], ["grid_pointing", "pointing"], target="gold", how="black")
     rows = [row for place in range(3) for row in rows_of(Bench(model, data, plan), place)]
     mean = {method: sum(row["grid_pointing"] for row in rows if row["method"] == method) / 3 for method in plan.methods}
@@ -95,7 +96,7 @@ def test_a_mosaic_is_pointed_at() -> None:
 
 
 def test_a_picture_compared_with_names() -> None:
-    model, data = explainers.load("clip", "cpu"), open_dataset("scenes")
+    model, data = loaded("clip"), open_dataset("scenes")
     plan = make_plan(model, data, ["random"], ["mif", "ap", "class_correlation"], target="gold", how="zeroed")
     row = rows_of(Bench(model, data, plan), 0)[0]
     assert row["target"] == f"a photo of a {data[0].labels[0]}"
@@ -104,7 +105,7 @@ def test_a_picture_compared_with_names() -> None:
 
 
 def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
-    model, data = explainers.load("clip", "cpu"), open_dataset("scenes-pairs")
+    model, data = loaded("clip"), open_dataset("scenes-pairs")
     methods, metrics = ["random", "generic_attention"], ["own_object", "ap", "class_correlation", "positive_auc"]
     plan = make_plan(model, data, methods, metrics, target="each")
     rows = rows_of(Bench(model, data, plan), 2)
@@ -125,7 +126,7 @@ def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
 
 
 def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes-pairs")
+    model, data = loaded("scenes-vit"), open_dataset("scenes-pairs")
     plan = make_plan(model, data, ["random", "rollout"], ["own_object"], limit=2, target="each")
     finished = run(model, data, plan, tmp_path / "run")
     assert finished is not None
@@ -141,7 +142,7 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
 
 
 def test_an_input_that_cannot_be_explained_is_named() -> None:
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
     bench = Bench(model, data, make_plan(model, data, ["random"], ["mif"]))
     broken = replace(bench, plan=replace(bench.plan, methods=("rollout:libra",)))
     with pytest.raises(ExplainerError, match=rf"{data[3].name} cannot be explained: rollout reads no backward signal"):
@@ -149,7 +150,7 @@ def test_an_input_that_cannot_be_explained_is_named() -> None:
 
 
 def test_all_weights_are_random_where_the_steps_end() -> None:
-    model = explainers.load("scenes-vit", "cpu")
+    model = loaded("scenes-vit")
     tensors = model.tensors(open_dataset("scenes")[3].image)
     every = randomised_scores(model, tensors, 0, METHODS, seed=5)
     assert torch.equal(all_random_scores(model, tensors, 0, METHODS, seed=5), every[:, -1])
@@ -160,7 +161,7 @@ def test_all_weights_are_random_where_the_steps_end() -> None:
     [("scenes-vit", "scenes"), ("clip", "scenes-pairs"), ("photos-vit", "sample-photos"), ("reviews-bert", "sample-reviews")],
 )
 def test_maps_of_random_weights_and_of_changed_inputs(name: str, dataset: str) -> None:
-    model, data = explainers.load(name, "cpu"), open_dataset(dataset)
+    model, data = loaded(name), open_dataset(dataset)
     changed = ["sensitivity"] if data.kind == "image" else []
     plan = make_plan(model, data, METHODS, ["randomisation", "randomisation_end", "class_correlation", "agreement", *changed])
     before = bytes(next(iter(model.blocks[-1].parameters())).detach().numpy())

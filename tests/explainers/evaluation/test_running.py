@@ -26,6 +26,7 @@ from explainers.evaluation.running import Run, digest_of, run
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
+from tests.loaded import loaded
 
 pytestmark = pytest.mark.slow
 #: Begins a run in a folder, or goes on with it.
@@ -43,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Run]:
 @pytest.fixture(scope="module")
 def tiny() -> Tiny:
     """Runs of two scenes that take a moment."""
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
     plan = make_plan(model, data, ["random", "rollout"], ["ap"], limit=2)
 
     def measured(folder: Path) -> Run:
@@ -57,7 +58,7 @@ def tiny() -> Tiny:
 def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Run]) -> None:
     """The server lets people's questions pass between the forward passes of a run."""
     plan, done = finished
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
     passes = asked = 0
 
     def others_first() -> bool:
@@ -83,7 +84,7 @@ def test_rows_hold_what_metrics_found(finished: tuple[Plan, Run]) -> None:
         assert row["srg"] == pytest.approx((sum(row["curve.left"]) - sum(row["curve.most"])) / 10)
         assert (row["completeness"] is None) == (row["method"] != "fullgrad")
         assert len(row["scores"]) == 14 * 14
-    model = explainers.load("scenes-vit", "cpu")
+    model = loaded("scenes-vit")
     scene = open_dataset("scenes")[done.rows[0]["index"]]
     assert scene.image is not None
     alone = explainers.explain(model, scene.image, None, ["fullgrad"])
@@ -119,7 +120,7 @@ def test_a_killed_run_ends_equal(finished: tuple[Plan, Run], tmp_path: Path) -> 
 
 
 def test_a_folder_belongs_to_one_run(finished: tuple[Plan, Run], tmp_path: Path) -> None:
-    model, data = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
     other = make_plan(model, data, METHODS, ["mif"], limit=INPUTS - 1)
     with pytest.raises(ExplainerError, match=r"holds another run\. It has other metrics, limit \(4, not 3\): name another"):
         run(model, data, other, finished[1].folder)
@@ -138,7 +139,7 @@ def test_a_run_killed_at_its_first_line_begins_anew(tiny: Tiny, tmp_path: Path) 
 
 def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
     """Texts are numbered, so their names say nothing of what they are."""
-    model = explainers.load("reviews-bert", "cpu")
+    model = loaded("reviews-bert")
     file = tmp_path / "texts.csv"
 
     def measured(text: str) -> Run | None:
@@ -225,11 +226,11 @@ def test_a_folder_that_cannot_be_made_is_named(tiny: Tiny, tmp_path: Path) -> No
 def test_a_data_set_without_inputs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,label\n")
     with pytest.raises(ExplainerError, match="texts holds no inputs"):
-        make_plan(explainers.load("reviews-bert", "cpu"), open_dataset("texts", tmp_path / "texts.csv"), ["random"], ["mif"])
+        make_plan(loaded("reviews-bert"), open_dataset("texts", tmp_path / "texts.csv"), ["random"], ["mif"])
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    model, scenes = explainers.load("scenes-vit", "cpu"), open_dataset("scenes")
+    model, scenes = loaded("scenes-vit"), open_dataset("scenes")
     with pytest.raises(ExplainerError, match="it is for texts"):
         make_plan(model, scenes, ["random"], ["auac"])
     with pytest.raises(ExplainerError, match="scenes gives no cell"):
@@ -247,7 +248,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 def test_reports_say_what_the_rows_say(finished: tuple[Plan, Run]) -> None:
     plan, done = finished
-    bench = Bench(explainers.load("scenes-vit", "cpu"), open_dataset("scenes"), plan)
+    bench = Bench(loaded("scenes-vit"), open_dataset("scenes"), plan)
     report = write_reports(done, bench, command="vitrine evaluate")
     assert report == json.loads((done.folder / "report.json").read_text("utf-8"))
     found = report["results"]["mif"]["rollout"]
