@@ -17,7 +17,7 @@ VENV ?= .venv
 HOST ?= 127.0.0.1
 PORT ?= 8000
 DEVICE ?=
-WORKERS ?= 2
+WORKERS ?= 3
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
@@ -53,6 +53,7 @@ lint: $(VENV)/installed-test
 
 # One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone. A file stays in one
 # worker. A worker starts one server and one Chromium for all its browser tests: the files keep their order, so that none comes between.
+# Browser tests wait: two workers left two cores idle for a third of the time, so there is one more. Quick tests never wait.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # mypy from nothing takes as long as many tests: it runs beside them.
@@ -68,6 +69,7 @@ QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.p
 check: $(VENV)/installed-test
 	@$(MAKE) --no-print-directory -j 2 lint quick
 
+quick: WORKERS = 2
 quick: $(VENV)/installed-test
 	$(PYTEST) -m "not slow" $(QUICK)
 
