@@ -205,7 +205,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     choice = page.get_by_label("Curves of")
     expect(choice.locator("option")).to_have_text(names)
     choice.select_option(names[1])
-    area = next(row for row in ask(desk, second["id"])["ranking"] if row["method"] == "rollout")["most"]
+    area = next(row for row in found["ranking"] if row["method"] == "rollout")["most"]  # of the second
     expect(page.locator('.ranks tr[data-spec="rollout"] td').nth(1)).to_have_text(percent(area))
     page.get_by_label("Compare with").select_option("")
     expect(page.locator(".said")).not_to_contain_text(titles[other])

@@ -52,7 +52,7 @@ def same_elsewhere(desk: Visit, browser: Browser) -> None:
         other.open(link)
         equal = f"(before) => {{ const now = ({SHOWN})(); return JSON.stringify(now) === JSON.stringify(before); }}"
         try:
-            other.page.wait_for_function(equal, arg=before, timeout=PATIENCE)
+            other.page.wait_for_function(equal, arg=before, polling=200, timeout=PATIENCE)
         except TooLate:
             assert other.page.evaluate(SHOWN) == before
         assert other.page.url == page.url  # and what is there leads to the same again
