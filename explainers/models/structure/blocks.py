@@ -239,8 +239,12 @@ def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
             "pass blocks= (a list of modules or its dotted name)"
         )
     last = _patches(runs[-1][0])
-    # of nested rows that run equally often (a group that holds one shared block), the innermost is the block
-    return max((run for run in runs if _patches(run[0]) == last), key=lambda run: (len(run), run[0].row.count(".")))
+    longest = [run for run in runs if _patches(run[0]) == last]
+    longest = [run for run in longest if len(run) == max(map(len, longest))]
+    # of nested rows that run equally often (a group that holds one shared block), the innermost is the block; of others that of the model
+    # itself, not of its convolutional trunk
+    innermost = [run for run in longest if not any(other[0].row.startswith(f"{run[0].row}.") for other in longest)]
+    return min(innermost, key=lambda run: run[0].row.count("."))
 
 
 def _patches(call: _Call) -> int:
