@@ -9,12 +9,14 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from timm.models.vision_transformer import VisionTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel
 
@@ -22,11 +24,12 @@ import explainers
 from embedded.evaluation import CONTROL, LEAD, dual
 from embedded.evaluation import clip as on_clip
 from embedded.recipes import calibration, train_clip, train_photos_vit
+from embedded.recipes.data import clip as data
 from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
-from embedded.recipes.networks import memory, text_tower, vits
+from embedded.recipes.networks import composed, detectors, text_tower, vits
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
@@ -139,36 +142,15 @@ def test_the_text_tower_means_the_average_of_all_tokens(encoder: Path) -> None:
     torch.testing.assert_close(pooled / text_tower.NARROW, read - read.mean(0), atol=2e-2, rtol=2e-2)
 
 
-def test_the_image_side_starts_as_the_photos_vit(tmp_path: Path) -> None:
-    """As many numbers as classes would make the answers the same; fewer keep what they can of them."""
-    torch.manual_seed(0)
-    shape = train_photos_vit.model_args(1, 5)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"] * 1000, shape).eval()
-    vits.save(vit, tmp_path, train_photos_vit.ARCHITECTURE, ["a"] * 1000, shape)
-    names = F.normalize(torch.randn(1000, 2, train_clip.SHARED), dim=-1)
-    side, arguments = train_clip.image_side(tmp_path, train_clip.Texts(None, None, torch.empty(0), names, []))  # type: ignore[arg-type]
-    assert arguments == shape
-    features = torch.randn(3, 196, 112)
-    middles = F.normalize(names.mean(1), dim=-1)
-    with torch.inference_mode():
-        wanted = vit.head(vits.encode_features(vit, features)[:, 0])
-        x = vits.encode_features(side.vit, features)[:, 0]
-        found = side.projection(x) @ middles.T
-    wanted = wanted - wanted.mean(1, keepdim=True)
-    nearest = middles @ torch.linalg.lstsq(middles, wanted.T).solution
-    assert F.cosine_similarity(found, nearest.T).min() > 0.99
-    assert torch.equal(side.vit.patch_embed.proj.weight, vits.load(tmp_path).patch_embed.proj.weight)
-
-
 def test_objects_that_are_gone_are_not_asked_for() -> None:
-    targets = torch.zeros(2, len(KINDS) + 2)
-    targets[:, [1, 3]], targets[:, -1] = 0.5, 1.0
+    targets = torch.zeros(2, len(KINDS))
+    targets[:, [1, 3]] = 0.5
     patches = torch.full((2, 9), len(KINDS))
     patches[:, :2], patches[:, 5:] = 1, 3
     kept = torch.tensor([[0, 1, 2], [1, 5, 6]])
     found = train_clip.still_there(targets, patches, kept)
     assert found[0, 1] == 1
-    assert found[0, 3] == found[0, -1] == 0
+    assert found[0, 3] == 0
     torch.testing.assert_close(found[1], targets[1])
 
 
@@ -184,24 +166,27 @@ def test_a_row_without_a_target_counts_for_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """A clip after three steps."""
+    """A clip after two steps, with the composed weights beside it."""
     folder = tmp_path_factory.mktemp("trained")
-    torch.manual_seed(0)
-    shape = train_photos_vit.model_args(4, 7)
-    labels = [row["label"] for row in prompts.classes()]
-    vits.save(vits.create(train_photos_vit.ARCHITECTURE, labels, shape), folder / "vit", train_photos_vit.ARCHITECTURE, labels, shape)
     parser = argparse.ArgumentParser()
     train_clip.add_arguments(parser)
-    given = {"data": photo_data, "encoder": encoder, "start": folder / "vit", "out": folder / "clip"}
-    given |= {"steps": 3, "batch": 8, "vocabulary": 70}
+    given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
+    given |= {"steps": 2, "vocabulary": 70, "device": "cpu"}
+    few = {"PARTS": 1, "FITTED": 2, "WORDINGS": 1, "KIND_WORDINGS": 1, "PHOTOS": 4, "SCENES": 2, "MOST": 20}
+    compose = train_clip.compose
+
+    def remembered(vit: VisionTransformer, *more: Any) -> None:
+        compose(vit, *more)
+        torch.save(vit.state_dict(), folder / "composed.pt")
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_clip, "SCENES", 32)  # of 128: two of a batch of 8
-        patch.setattr(train_clip, "REMEMBERED", 6)
-        patch.setattr(train_clip, "PHOTO_WORDINGS", 1)
-        patch.setattr(train_clip, "SCENE_WORDINGS", (1, 1, 1))
-        train_clip.train(
-            parser.parse_args(["--device", "cpu", *(str(part) for name, value in given.items() for part in (f"--{name}", value))])
-        )
+        for name, value in few.items():
+            patch.setattr(train_clip, name, value)
+        for name, number in (("PHOTOS", 4), ("PHOTO_BATCHES", 2), ("SCENES", 3), ("SCENE_BATCHES", 1)):
+            patch.setattr(data, name, number)
+        patch.setattr(detectors, "STEPS", 3)
+        patch.setattr(train_clip, "compose", remembered)
+        train_clip.train(parser.parse_args([str(part) for name, value in given.items() for part in (f"--{name}", value)]))
     return folder / "clip"
 
 
@@ -209,7 +194,7 @@ def test_the_recipe_writes_a_folder_that_is_explained_from_both_sides(trained: P
     assert not list(trained.glob("checkpoint*"))
     assert "_name_or_path" not in (trained / "config.json").read_text("utf-8")
     model = explainers.load(trained)
-    assert (model.kind, model.details["grid"], model.details["blocks"]) == ("clip", (14, 14), 4)
+    assert (model.kind, model.details["grid"], model.details["blocks"]) == ("clip", (14, 14), 3)
     assert model.seen_from("text").details["blocks"] == 3
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 100, 3), dtype=np.uint8))
     for side, shape in (("image", (197,)), ("text", (7,))):
@@ -217,30 +202,45 @@ def test_the_recipe_writes_a_folder_that_is_explained_from_both_sides(trained: P
         assert all(one.scores.shape == shape and one.scores.isfinite().all() and one.scores.any() for one in found.maps)
 
 
-def test_training_moves_the_image_side_and_leaves_the_text_side(trained: Path, encoder: Path) -> None:
+def test_tuning_changes_what_reads_and_writes_behind_the_last_convolution(trained: Path, encoder: Path) -> None:
     model = explainers.load(trained).module
     tower, _ = text_tower.new_tower(encoder, sorted({*KINDS, *prompts.words().names}), 70)
     ours = dict(model.text_model.named_parameters())  # type: ignore[union-attr, operator]
     for name, value in tower.named_parameters():
         if not name.startswith("pooler"):
             torch.testing.assert_close(ours[name], value, atol=1e-3, rtol=1e-3)
-    started = explainers.load(trained.parent / "vit").module.state_dict()
-    moved = model.vision_model.timm_model.state_dict()  # type: ignore[union-attr, operator]
-    before, after = (weights["blocks.0.attn.qkv.weight"].flatten() for weights in (started, moved))
-    assert not torch.equal(before, after)
-    assert F.cosine_similarity(before, after, dim=0) > 0.9
+    before, after = torch.load(trained.parent / "composed.pt"), model.vision_model.timm_model.state_dict()  # type: ignore[union-attr, operator]
+    changed = {name for name, value in before.items() if not torch.equal(after[name], value.half().float())}
+    assert {"blocks.1.mlp.fc1.weight", "blocks.2.mlp.fc2.weight", "blocks.2.attn.qkv.weight"} <= changed
+    assert not [name for name in changed if not name.startswith(("blocks.0.mlp.fc2", "blocks.1.mlp", "blocks.2"))]
 
 
-def test_training_goes_on_from_a_clip(trained: Path) -> None:
-    unused = train_clip.Texts(None, None, torch.empty(0), torch.empty(0), [])  # type: ignore[arg-type]
-    side, arguments = train_clip.image_side(trained, unused)
+def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> None:
     model = explainers.load(trained)
-    images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8)
+    vit = model.module.vision_model.timm_model  # type: ignore[union-attr, operator]
+    images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        tokens = side.vit.patch_embed.backbone(normalised(images)).flatten(2).transpose(1, 2)
-        torch.testing.assert_close(side.eval()(tokens, None)[0], dual.image_features(model, images), atol=1e-4, rtol=1e-3)
-    assert float(side.scale.detach().exp()) == pytest.approx(model.details["logit_scale"], rel=1e-3)
-    assert arguments == train_photos_vit.model_args(4, 7)
+        features = vit.patch_embed.backbone(normalised(images)).flatten(2).transpose(1, 2)
+        whole = vits.encode_features(vit, features)[:, 0]
+        token, patches = composed.read(vit, features)
+        torch.testing.assert_close(token, whole, atol=1e-4, rtol=1e-3)
+        assert patches.shape == (2, 196, composed.FEATURES)
+        kept = torch.tensor([[3, 50, 7], [0, 195, 9]])
+        part = vits.encode_features(vit, features, kept)[:, 0]
+        torch.testing.assert_close(composed.read(vit, features, kept)[0], part, atol=1e-4, rtol=1e-3)
+        embedding = F.normalize(whole[:, : train_clip.SHARED], dim=-1)
+        torch.testing.assert_close(embedding, dual.image_features(model, images), atol=1e-4, rtol=1e-3)
+
+
+def test_features_that_are_kept_are_read_again(trained: Path) -> None:
+    folder = trained.parent / "features"
+    part = next(data.parts(None, None, 1, 0, folder))  # type: ignore[arg-type]
+    assert [len(batch.tokens) for batch in part.photos] == [4, 4]
+    scenes = part.scenes[0]
+    assert scenes.kinds.shape == (3, len(KINDS))
+    torch.testing.assert_close(scenes.kinds.sum(1), torch.ones(3))
+    for kinds, patches in zip(scenes.kinds, scenes.patches, strict=True):
+        assert set(patches.tolist()) - {len(KINDS)} <= set(torch.nonzero(kinds).flatten().tolist())
 
 
 def test_words_are_cut_into_pieces(encoder: Path) -> None:
@@ -264,6 +264,8 @@ def test_a_trained_clip_has_lines_and_is_measured(
     trained: Path, photo_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_clip, "DRAWN", 1)
+    few = dict(list(on_clip.known_classes().items())[::40]) | {name: on_clip.known_classes()[name] for name in ("zebra", "bus")}
+    monkeypatch.setattr(on_clip, "known_classes", lambda: few)
     lines = json.loads((trained / "calibration.json").read_text("utf-8"))["lines"]
     assert list(lines) == ["unreadable_words", "not_in_picture"]
     asked = ["evaluate-embedded", "--only", "clip", "--folder", str(trained), "--data", str(photo_data), "--limit", "2", "--json"]
@@ -289,26 +291,31 @@ def test_another_word_wins_against_the_names_it_does_not_stand_for() -> None:
     assert on_clip.renamed(first, truth, [group, synonym, one]) == 0.5
 
 
-def test_a_memory_writes_the_names_of_what_it_is_shown() -> None:
+def test_names_told_apart_are_their_own_and_no_others() -> None:
+    like = F.normalize(torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.4, 0.0], [0.0, 0.0, 1.0]]), dim=-1)
+    products = composed.told_apart(like) @ like.T
+    assert products.argmax(1).tolist() == [0, 1, 2]
+    assert products[0, 1] < (like @ like.T)[0, 1] - 0.1
+
+
+def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None, photo_data: Path) -> None:  # noqa: F811
+    """Before the memory each patch holds the features of the network's last layer, and what the detectors say."""
     torch.manual_seed(0)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"], train_photos_vit.model_args(2, 5)).eval()
-    features = torch.randn(60, 196, 112) * torch.linspace(0.5, 2, 60)[:, None, None]
-    names = F.normalize(torch.randn(4, 320), dim=-1)
+    teacher = train_clip.Teacher(7)
+    images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8)
+    teacher.fit_basis([images])
+    names = F.normalize(torch.randn(1000 + len(KINDS), composed.FEATURES), dim=-1)
+    tokens = teacher.see(images).tokens.float()
+    network = torch.nn.Sequential(torch.nn.Linear(320, 256), torch.nn.GELU(), torch.nn.Linear(256, len(KINDS))).requires_grad_(False)
+    vit = vits.create(train_photos_vit.ARCHITECTURE, [], composed.model_args()).eval()
+    composed.compose(vit, teacher, network, names, tokens.flatten(0, 1))
+    last = teacher.head[0].float()
     with torch.inference_mode():
-        tokens = memory.before_memory(vit, features)
-        truth = torch.arange(60) % 4
-        weight, bias = memory.keys(memory.Shown(tokens, 10.0 * F.one_hot(truth, 4)))
-        answers = tokens @ weight.T + bias
-        torch.testing.assert_close(answers.mean(0), torch.full((4,), 2.5), atol=0.1, rtol=0)
-        assert memory.best_threshold(10.0 * F.one_hot(truth, 4), names, truth) in memory.THRESHOLDS
-        projection = torch.nn.Linear(320, 320, bias=False)
-        memory.write_memory(vit, projection, weight, bias, 2.0, names)
-        found = F.normalize(projection(vits.encode_features(vit, features)[:, 0]), dim=-1)
-    assert F.cosine_similarity(found, memory.read_out(answers, 2.0, names)).min() > 0.95
-
-
-def test_what_units_are_to_say() -> None:
-    photos = memory.wanted_of_photos(torch.tensor([[3.0, 1.0]]), 2)
-    assert photos.tolist() == [[1, -1, memory.NOTHING, memory.NOTHING]]
-    scenes = memory.wanted_of_scenes(torch.tensor([[0.5, 0.0]]), 1)
-    assert scenes.tolist() == [[memory.NOTHING, memory.KIND_LOGIT, memory.NOTHING]]
+        hidden = F.linear(tokens, last.weight[:, :, 0, 0], last.bias).clamp(0, 6)
+        wanted = F.linear(hidden - teacher.centre, teacher.basis)
+        x = F.linear(tokens, vit.patch_embed.proj.weight.flatten(1), vit.patch_embed.proj.bias)
+        block = vit.blocks[0]
+        x = vit.blocks[1].norm2(x + block.mlp(block.norm2(x)))
+        assert F.cosine_similarity(x[..., :320].flatten(), wanted.flatten(), dim=0) > 0.9
+        kinds = x[..., composed.KINDS_FROM : composed.KINDS_FROM + len(KINDS)]
+        torch.testing.assert_close(kinds, network(tokens), atol=0.05, rtol=0.05)

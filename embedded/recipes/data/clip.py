@@ -1,37 +1,81 @@
-"""The pictures that ``clip`` learns from, photos and rendered scenes, as the teacher sees them, and what is true of the scenes."""
+"""The pictures that ``clip`` learns from, photos and rendered scenes, as the teacher sees them, and what is true of the scenes.
+
+Making them takes longer than learning from them, so they are made once, in parts, which may be kept in a folder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-from embedded.recipes.data.pictures import PATCH, SIDE, Pictures
+from embedded.recipes.data.pictures import PATCH, SIDE, Pictures, tinted
 from embedded.recipes.data.prompts import of_scene
-from embedded.recipes.data.scenes import patch_labels, render
+from embedded.recipes.data.scenes import KINDS, Scene, patch_labels, render
 from embedded.recipes.networks.trunk import Seen, Teacher
 
+PHOTOS, PHOTO_BATCHES = 64, 8  # photos of a batch, and batches of a part
+SCENES, SCENE_BATCHES = 48, 10
+SMALL_SHARE = 0.75  # of the scenes are drawn at half the size and enlarged, as small pictures of a user are
+SEED = 77  # of the scenes
 
-class Mixed(NamedTuple):
-    """A batch: first photos, then ``len(targets)`` scenes."""
+
+class Drawn(NamedTuple):
+    """A batch of scenes."""
 
     seen: Seen
-    targets: Tensor  # (scenes, prompts), see `prompts.of_scene`
-    patches: Tensor  # int64 (scenes, rows, columns): the kind, len(KINDS) for background
+    kinds: Tensor  # (B, kinds): those in a scene, each row summing to 1
+    patches: Tensor  # int64 (B, rows * columns): the kind, len(KINDS) for background
 
 
-def mixed(pictures: Pictures, scenes: int, teacher: Teacher, rng: np.random.Generator) -> Mixed:
-    """A batch of photos; where they are ``SIDE`` wide the last ``scenes`` of them are fresh scenes instead."""
-    images = pictures(rng)
-    number = scenes if images.shape[1] == SIDE else 0
-    made = [render(rng, SIDE) for _ in range(number)]
-    if not made:
-        return Mixed(teacher.see(images), torch.zeros(0), torch.zeros(0, dtype=torch.long))
-    rendered = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in made]))
-    return Mixed(
-        teacher.see(torch.cat([images[:-number], rendered])),
-        torch.stack([of_scene(scene) for scene in made]),
-        torch.from_numpy(np.stack([patch_labels(scene, PATCH) for scene in made])),
+class Part(NamedTuple):
+    """Batches of photos and of scenes."""
+
+    photos: list[Seen]
+    scenes: list[Drawn]
+
+
+def photos(pictures: Pictures, rng: np.random.Generator) -> Tensor:
+    """A batch, uint8 (PHOTOS, SIDE, SIDE, 3), as of ``Pictures`` but all of full size."""
+    return tinted(torch.from_numpy(np.stack([pictures.picture(rng, SIDE) for _ in range(PHOTOS)])), rng)
+
+
+def scene(rng: np.random.Generator) -> tuple[Image.Image, Scene, int]:
+    """A fresh scene SIDE pixels wide, what is in it, and how many of its own pixels a patch is wide."""
+    if rng.random() >= SMALL_SHARE:
+        whole = render(rng, SIDE)
+        return whole.image, whole, PATCH
+    small = render(rng, SIDE // 2)
+    return small.image.resize((SIDE, SIDE), Image.Resampling.BICUBIC), small, PATCH // 2
+
+
+def drawn(teacher: Teacher, seed: list[int]) -> Drawn:
+    """A batch of fresh scenes."""
+    made = [scene(np.random.default_rng([*seed, number])) for number in range(SCENES)]
+    return Drawn(
+        teacher.see(torch.from_numpy(np.stack([np.asarray(image) for image, _, _ in made]))),
+        torch.stack([of_scene(whole)[: len(KINDS)] for _, whole, _ in made]),
+        torch.from_numpy(np.stack([patch_labels(whole, patch).ravel() for _, whole, patch in made])),
     )
+
+
+def parts(pictures: Pictures, teacher: Teacher, number: int, seed: int, folder: Path | None = None) -> Iterator[Part]:
+    """The first ``number`` parts; with ``folder`` those that lie there are read, and the others are put there."""
+    for place in range(number):
+        path = None if folder is None else folder / f"part-{seed}-{place}.pt"
+        if path is not None and path.is_file():
+            with torch.serialization.safe_globals([Part, Seen, Drawn]):
+                yield torch.load(path, weights_only=True)
+            continue
+        rngs = [np.random.default_rng([seed, 2, place, batch]) for batch in range(PHOTO_BATCHES)]
+        scenes = [drawn(teacher, [SEED + seed, 10 + place, batch]) for batch in range(SCENE_BATCHES)]
+        part = Part([teacher.see(photos(pictures, rng)) for rng in rngs], scenes)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(part, path)
+        yield part

@@ -1,0 +1,151 @@
+"""The image tower of ``clip``: a Vision Transformer whose weights are written, to be tuned afterwards.
+
+Its first MLP is the last convolution of the trunk's own network, beside detectors of the kinds of scenes. So each patch holds what that
+network would say of it. The second MLP is a memory (Geva et al., "Transformer Feed-Forward Layers Are Key-Value Memories", EMNLP
+2021): a unit for each class and kind, which writes the name's direction into the patches that show it. The last block's attention
+gathers the names from the patches in which most is found, and its MLP writes the likeliest ones louder. The attention of the first two
+blocks does nothing.
+
+A token carries +1 and -1 in two of its numbers, and features so small beside them that every normalisation divides by nearly the same:
+so the next layer reads features as they were. Another number balances the features, so that the mean of a token is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from embedded.recipes.data.pictures import SIDE
+from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Teacher
+
+DEPTH, WIDTH, HEADS = 3, 384, 6
+FEATURES = 320  # the first numbers of a token: features of the trunk, then of its last layer, then of names
+KINDS_FROM, ACTIVE, BALANCE, PLUS, MINUS = FEATURES, 368, 381, 382, 383
+FAINT, QUIET, WHISPERED = 1e-4, 1e-3, 2e-4  # size of the trunk's features, of the last layer's, of what detectors say
+SHARP = 3.0  # how much is read of a logit: GELU is then nearly a rectifier
+CLASS_FROM, KIND_FROM = 4.0, 1.5  # logits from which on units write
+LOUD = 0.7  # size of a name in a patch
+TOLD_APART = 0.5  # the less, the farther names are moved from those of other things
+FOUND, HEED = 0.35, 3.2  # how much a unit adds to what is found in a patch, and how much attention that gets
+LIKELY, LOUDER = 5.0, 0.3  # from which likeness on the last MLP writes a name, and how loud
+IDLE = -5.0  # bias of units that nothing is written for
+RIDGE = 1e-3
+
+
+def model_args() -> dict[str, Any]:
+    """What timm needs to know beside ``ARCHITECTURE``."""
+    return {"img_size": SIDE, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "trunk_stages": STAGES}
+
+
+@torch.no_grad()
+def compose(vit: VisionTransformer, teacher: Teacher, detectors: nn.Sequential, names: Tensor, tokens: Tensor) -> None:
+    """Write all weights but the trunk's, in place.
+
+    names   (classes + kinds, FEATURES), length 1, in the order of the teacher's logits and of ``detectors``
+    tokens  (N, channels): features of photos, on which the last convolution is fitted to units that know no upper limit
+    """
+    for value in (vit.cls_token, vit.pos_embed, *vit.patch_embed.proj.parameters(), *vit.blocks.parameters()):
+        value.zero_()
+    for norm in (vit.norm, *(norm for block in vit.blocks for norm in (block.norm1, block.norm2))):
+        norm.weight.fill_(1.0)
+    projection, classes = vit.patch_embed.proj, len(teacher.classifier.weight)
+    projection.weight[:FEATURES, :, 0, 0] = FAINT * torch.eye(FEATURES)
+    projection.weight[BALANCE] = -FAINT
+    for constant in (projection.bias, vit.cls_token[0, 0]):
+        constant[PLUS], constant[MINUS] = 1.0, -1.0
+    write_convolution(vit.blocks[0], teacher, detectors, tokens)
+    apart = told_apart(names)
+    write_memory(vit.blocks[1], teacher, apart, classes)
+    write_gathering(vit.blocks[2], names, apart)
+
+
+def told_apart(names: Tensor) -> Tensor:
+    """Directions, length 1, that lie near their name and far from the other names: (G + TOLD_APART)^-1 N with G = N N^T."""
+    return F.normalize(torch.linalg.solve(names @ names.T + TOLD_APART * torch.eye(len(names)), names), dim=-1)
+
+
+def _size() -> float:
+    """What normalisation divides by."""
+    return math.sqrt(2 / WIDTH)
+
+
+def write_convolution(block: Any, teacher: Teacher, detectors: nn.Sequential, tokens: Tensor) -> None:
+    """The MLP of the first block: features of the teacher's last layer in its own directions, and logits of the kinds."""
+    block.norm2.weight[:FEATURES] = _size() / FAINT
+    convolution, units = teacher.head[0].float(), teacher.head[0].out_channels
+    weight, bias = convolution.weight[:, :, 0, 0].detach().clone(), convolution.bias.detach().clone()
+    teacher.head[0].to(torch.bfloat16)
+    block.mlp.fc1.weight[:units, :FEATURES], block.mlp.fc1.bias[:units] = SHARP * weight, SHARP * bias
+    first, _, last = detectors
+    block.mlp.fc1.weight[units:, :FEATURES], block.mlp.fc1.bias[units:] = first.weight, first.bias
+    wanted = F.linear(F.linear(tokens, weight, bias).clamp(0, 6) - teacher.centre, teacher.basis).double()
+    read = F.gelu(SHARP * F.linear(tokens, weight, bias)).double()
+    middle, level = read.mean(0), wanted.mean(0)
+    squares = (read - middle).T @ (read - middle)
+    squares += RIDGE * squares.diagonal().mean() * torch.eye(units, dtype=torch.double)
+    fitted = torch.linalg.solve(squares, (read - middle).T @ (wanted - level)).T
+    written, constant = block.mlp.fc2.weight, block.mlp.fc2.bias
+    kinds = slice(KINDS_FROM, KINDS_FROM + last.out_features)
+    written[:DIRECTIONS, :units], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * (level - fitted @ middle).float()
+    written[kinds, units:], constant[kinds] = WHISPERED * last.weight, WHISPERED * last.bias
+    written[BALANCE], constant[BALANCE] = -written.sum(0), -constant.sum()
+
+
+def write_memory(block: Any, teacher: Teacher, apart: Tensor, classes: int) -> None:
+    """The MLP of the second block: a unit for each of ``apart`` (classes + kinds, FEATURES), which writes it."""
+    units, kinds = len(apart), range(KINDS_FROM, KINDS_FROM + len(apart) - classes)
+    block.norm2.weight[:FEATURES] = _size() / QUIET
+    block.norm2.weight[kinds.start : kinds.stop] = _size() / WHISPERED
+    block.mlp.fc1.weight[:classes, :DIRECTIONS] = SHARP * (teacher.readout - teacher.readout.mean(0))
+    block.mlp.fc1.bias[:classes] = SHARP * (teacher.bias - teacher.bias.mean() - CLASS_FROM)
+    block.mlp.fc1.weight[range(classes, units), kinds] = SHARP
+    block.mlp.fc1.bias[classes:units], block.mlp.fc1.bias[units:] = -SHARP * KIND_FROM, IDLE
+    written = block.mlp.fc2.weight
+    written[:FEATURES, :units], written[ACTIVE, :units] = LOUD / SHARP * apart.T, LOUD / SHARP * FOUND
+    written[BALANCE] = -written.sum(0)
+
+
+def write_gathering(block: Any, names: Tensor, apart: Tensor) -> None:
+    """The last block: the class token reads the patches where most is found, and then says the likeliest names louder."""
+    queries, keys, values = block.attn.qkv.weight.view(3, WIDTH, WIDTH)
+    starts = range(0, WIDTH, WIDTH // HEADS)
+    queries[starts, PLUS], keys[starts, ACTIVE] = _size(), HEED
+    for matrix in (values, block.attn.proj.weight):
+        matrix.copy_(torch.eye(WIDTH))
+    values[BALANCE:] = 0
+    block.mlp.fc1.weight[: len(apart), :FEATURES], block.mlp.fc1.bias[:] = apart, IDLE
+    block.mlp.fc1.bias[: len(apart)] = -LIKELY
+    block.mlp.fc2.weight[:FEATURES, : len(names)] = LOUDER * names.T
+
+
+def tuned(vit: VisionTransformer) -> list[nn.Parameter]:
+    """What is tuned: all that reads or writes behind the last convolution."""
+    return [*vit.blocks[0].mlp.fc2.parameters(), *vit.blocks[1].mlp.parameters(), *vit.blocks[2].parameters()]
+
+
+def read(vit: VisionTransformer, features: Tensor, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Features of the trunk (B, places, channels) to the class token (B, WIDTH) and what it gathers of each patch (B, n, FEATURES).
+
+    As the whole Transformer says it, without computing what does nothing: attention of the first blocks, other queries of the last.
+    """
+    if kept is not None:
+        features = features.gather(1, kept[..., None].expand(-1, -1, features.shape[-1]))
+    x = F.linear(features, vit.patch_embed.proj.weight.flatten(1), vit.patch_embed.proj.bias)
+    x = torch.cat([vit.cls_token.expand(len(x), -1, -1).to(x.dtype), x], 1)
+    first, second, last = vit.blocks
+    x = x + first.mlp(first.norm2(x))
+    x = x + second.mlp(second.norm2(x))
+    weight, bias = last.attn.qkv.weight, last.attn.qkv.bias
+    normalised = last.norm1(x)
+    query = F.linear(normalised[:, :1], weight[:WIDTH], bias[:WIDTH])
+    key, value = F.linear(normalised, weight[WIDTH:], bias[WIDTH:]).split(WIDTH, -1)
+    q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (query, key, value))
+    gathered = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    token = x[:, :1] + last.attn.proj(gathered)
+    token = vit.norm(token + last.mlp(last.norm2(token)))
+    return token[:, 0], F.linear(value[:, 1:], last.attn.proj.weight[:FEATURES])

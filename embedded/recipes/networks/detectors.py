@@ -1,0 +1,57 @@
+"""Small detectors of the kinds that scenes show, in each place of the trunk's features: drawings, which the trunk was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from tqdm import trange
+
+from embedded.recipes.data.clip import Drawn
+from embedded.recipes.data.scenes import KINDS
+from embedded.recipes.networks.trunk import Seen
+
+STEPS = 1600
+RATE = 4e-3
+SCENES, PHOTOS, PLACES = 24, 8, 60  # of a step; places of a photo
+BACKGROUND = 0.3  # weight of the patches that show no object
+POOLED, QUIET = 0.3, 0.1  # weights of what the mean over patches says, and of what photos are to leave silent
+SHARPER = 4.0  # how much the mean over patches counts
+
+
+def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, seed: int) -> nn.Sequential:
+    """A network of ``units`` hidden units, features (..., channels) to logits (..., kinds).
+
+    It learns the kind of each patch of an object, with 0 as the logit of background, and the kinds that a scene shows; and to say
+    nothing of photos.
+    """
+    tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos])
+    middle, spread = tokens.mean(0), tokens.std()
+    network = nn.Sequential(nn.Linear(tokens.shape[1], units), nn.GELU(), nn.Linear(units, len(KINDS)))
+    optimizer = torch.optim.AdamW(network.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=STEPS, pct_start=0.05)
+    weights = torch.ones(len(KINDS) + 1)
+    weights[-1] = BACKGROUND
+    rng = np.random.default_rng([seed, 8])
+    for _ in trange(STEPS, desc="detectors", mininterval=5, disable=None):
+        batch, other = scenes[rng.integers(len(scenes))], photos[rng.integers(len(photos))]
+        rows = torch.from_numpy(rng.permutation(len(batch.kinds))[:SCENES])
+        logits = network((batch.seen.tokens[rows].float() - middle) / spread)
+        named = torch.cat([logits, torch.zeros_like(logits[..., :1])], 2)
+        value = F.cross_entropy(named.flatten(0, 1), batch.patches[rows].flatten(), weight=weights)
+        pooled = (SHARPER * logits.clamp(min=0).mean(1)).log_softmax(1)
+        value = value - POOLED * (batch.kinds[rows] * pooled).sum(1).mean()
+        some = torch.from_numpy(rng.permutation(len(other.tokens))[:PHOTOS, None])
+        places = torch.from_numpy(rng.integers(other.tokens.shape[1], size=(len(some), PLACES)))
+        value = value + QUIET * F.softplus(network((other.tokens[some, places].float() - middle) / spread)).sum(2).mean()
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        schedule.step()
+    with torch.no_grad():  # from here on it reads features as they are
+        network[0].weight.div_(spread)
+        network[0].bias.sub_(network[0].weight @ middle)
+    return network.requires_grad_(False)
