@@ -23,6 +23,7 @@ from embedded.recipes.data.scenes import BACKGROUNDS, background
 
 FILE = "calibration.json"
 STAY = 0.9  # of the known photos stay known
+PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
 BINS = 15
 SEED = 20_250_104
@@ -167,14 +168,14 @@ def calibrate_prompts(there: Tensor, absent: Tensor, known: Tensor, unknown: Ten
     there, absent   cosines of photos held back with what is in them, and with what is not
     known, unknown  `pieces_per_word` of prompts in words that it was trained with, and of prompts with a word that nobody knows
     """
-    least = float(there.quantile(1 - STAY))
-    most = float(known.quantile(0.99))
+    least = float(there.quantile(1 - PROMPTS_STAY))
+    most = float(known.quantile(PROMPTS_STAY))
     present = (
-        f"{STAY:.0%} of {len(there)} prompts that name what the teacher sees in a photo held back stay above the line; "
-        f"{float((absent < least).float().mean()):.0%} of {len(absent)} that name something else fall below it"
+        f"{PROMPTS_STAY:.0%} of {len(there)} prompts that name what the teacher sees in a photo held back stay above the line; "
+        f"{float((absent < least).float().mean()):.1%} of {len(absent)} that name something else fall below it"
     )
     readable = (
-        f"99% of {len(known)} prompts about ImageNet's classes stay below the line; "
+        f"{PROMPTS_STAY:.0%} of {len(known)} prompts with the everyday names of ImageNet's classes stay below the line; "
         f"{float((unknown > most).float().mean()):.0%} of {len(unknown)} with a word of random syllables lie above it"
     )
     return {

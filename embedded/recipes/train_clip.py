@@ -65,6 +65,7 @@ PHOTOS, SCENES = 32, 16  # of a step
 MOST = 98  # patches that a step keeps, but of a rectangle
 PLACES = 10  # patches of each picture that are asked what they show
 PHOTO_PATCHES, SCENE_PATCHES = 0.5, 1.0  # weights of what they say
+PRESENT = 0.8  # share from which on the teacher says that a class or a group of classes is in a photo
 ABSENT = 0.1  # share, over that of a guess, below which the teacher says that a class is not in a photo
 HERE = 0.4  # share of an object's patches among those kept for it to count as there
 GREATEST = math.log(100)  # of the scale
@@ -324,14 +325,16 @@ def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 32) -> di
     shares = torch.cat([network(normalised(some)).softmax(1) for some in held_back.split(batch)])
     tokens = [side.vit.patch_embed.backbone(normalised(some)).flatten(2).transpose(1, 2) for some in held_back.split(batch)]
     seen = torch.cat([side(some) for some in tokens])
-    names = texts.photos[: len(classes())].mean(1)
+    places, members = zip(*words().groups, strict=True)
+    names = texts.photos[[*range(len(classes())), *places]].mean(1)
     cosines = seen @ F.normalize(names, dim=-1).T
-    sure = shares.amax(1).argsort(descending=True)[: max(2, len(shares) // 2)]
-    prompts = [f"a photo of a {word}" for word in words().names]
+    shares = torch.cat([shares, *(shares[:, group].sum(1, keepdim=True) for group in members)], 1)
+    prompts = [f"a photo of a {row['label']}" for row in classes()]
     strange = [f"a photo of a {word}" for word in letters_at_random(300)]
+    sure = shares > PRESENT
     return calibrate_prompts(
-        cosines[sure].gather(1, shares[sure].argmax(1, keepdim=True))[:, 0],
-        cosines[shares < ABSENT / len(names)],
+        cosines[sure],
+        cosines[shares < ABSENT / len(classes())],
         pieces_per_word(prompts, texts.tokenizer),
         pieces_per_word(strange, texts.tokenizer),
     )

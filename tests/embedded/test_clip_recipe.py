@@ -172,7 +172,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
     train_clip.add_arguments(parser)
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
     given |= {"steps": 2, "vocabulary": 70, "device": "cpu"}
-    few = {"PARTS": 1, "FITTED": 2, "WORDINGS": 1, "KIND_WORDINGS": 1, "PHOTOS": 4, "SCENES": 2, "MOST": 20}
+    few = {"PARTS": 1, "FITTED": 2, "WORDINGS": 1, "KIND_WORDINGS": 1, "PHOTOS": 4, "SCENES": 2, "MOST": 20, "PRESENT": 0.0}
     compose = train_clip.compose
 
     def remembered(vit: VisionTransformer, *more: Any) -> None:
@@ -253,9 +253,9 @@ def test_words_are_cut_into_pieces(encoder: Path) -> None:
 def test_lines_of_prompts_are_drawn_between_there_and_absent() -> None:
     there, absent = torch.linspace(0.5, 1.0, 101), torch.linspace(0.0, 0.6, 101)
     lines = calibration.calibrate_prompts(there, absent, torch.ones(50), torch.full((50,), 2.0))["lines"]
-    assert lines["not_in_picture"]["line"] == pytest.approx(0.55)
+    assert lines["not_in_picture"]["line"] == pytest.approx(0.515)
     assert lines["not_in_picture"]["below"] is True
-    assert "91% of 101 that name something else" in lines["not_in_picture"]["measured"]
+    assert "85.1% of 101 that name something else" in lines["not_in_picture"]["measured"]
     assert lines["unreadable_words"]["line"] == 1
     assert "100% of 50 with a word" in lines["unreadable_words"]["measured"]
 
