@@ -138,7 +138,7 @@ results: $(VENV)/installed-test
 	$(call measure,scenes-vit-ablations-attention,--model scenes-vit --dataset scenes --limit 200 --methods $(ATTENTION_ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations,--model scenes-vit --dataset scenes --limit 60 --methods $(ABLATIONS) --metrics $(ABLATION_METRICS) --no-examples)
 	$(call measure,scenes-vit-ablations-black,--model scenes-vit --dataset scenes --limit 30 --how black --methods $(ABLATIONS) --metrics $(BLACK_METRICS) --no-examples)
-	$(call measure,clip-on-scenes-pairs,--model clip --dataset scenes-pairs --limit 120 --target each --methods $(METHODS) --metrics $(PROMPT_METRICS))
+	$(call measure,clip-on-scenes-pairs,--model clip --dataset scenes-pairs --limit 60 --target each --methods $(METHODS) --metrics $(PROMPT_METRICS))
 	$(call measure,scenes-vit-sanity,--model scenes-vit --dataset scenes --limit 18 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 	$(call measure,photos-vit-sanity,--model photos-vit --dataset sample-photos --limit 6 --methods quick --metrics $(SANITY_METRICS) --no-examples)
 	$(call measure,reviews-bert-sanity,--model reviews-bert --dataset sample-reviews --methods quick --metrics $(TEXT_SANITY_METRICS) --no-examples)

@@ -60,7 +60,7 @@ def test_scenes_vit_says_something_else_of_photos_and_not_of_scenes() -> None:
 
 
 def test_clip_names_what_is_there() -> None:
-    figures = named(SCORES["clip"](CLIP), 60, 256).figures()
+    figures = named(SCORES["clip"](CLIP), 60, 196).figures()
     assert figures[TOP] >= 0.88
     assert figures[SHARE] >= 0.75
     assert figures[HALF] >= 0.75
@@ -115,7 +115,7 @@ def test_clip_is_an_ordinary_transformers_folder() -> None:
     assert clip.dtype == torch.float32
     picture = Image.open(samples.OUT / "zebra-elephant.png")
     images = AutoImageProcessor.from_pretrained(CLIP, backend="pil")(picture, return_tensors="pt")
-    assert images["pixel_values"].shape == (1, 3, 64, 64)
+    assert images["pixel_values"].shape == (1, 3, 224, 224)
     texts = AutoTokenizer.from_pretrained(CLIP)([PROMPT.format(kind) for kind in ("zebra", "guitar")], return_tensors="pt", padding=True)
     with torch.inference_mode():
         zebra, guitar = clip(**texts, **images).logits_per_image[0]

@@ -63,17 +63,23 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     third = desk.document()
     assert [one["label"] for one in third["targets"]] == ["a photo of a spoon"]
     check_matrix(desk, third)
-    expect(desk.page.locator("main")).not_to_contain_text("100.0")  # a share of one prompt says nothing
+    expect(desk.page.locator("main")).not_to_contain_text(percent(1))  # a share of one prompt says nothing
+    # there is no spoon in the picture, and the model has a line for that
+    assert third["targets"][0]["abstention"]["kind"] == "not_in_picture"
+    expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon”: not in this picture.")
     details = desk.get(f"/api/models/{third['model']}")["details"]
     cosine = shown(third["targets"][0]["logit"] / details["logit_scale"])
     said = f"“a photo of a spoon” and the picture have a similarity of {cosine} (cosine; 1 is the most)."
-    expect(desk.page.locator("#overview")).to_contain_text(f"{said} Whether that is much, a second prompt shows")
-    line = {"kind": "not_in_picture", "says": "not in this picture", "score": "cosine", "line": 0.2, "below": True}
-    found = desk.page.evaluate(
-        "async ([targets, details]) => (await script('workbench/overview.js')).answerLine({ targets }, details)",
-        [third["targets"], {**details, "calibration": {"lines": [line]}}],
-    )
-    assert found == f"{said} That is above 0.200, the line under which this model says “not in this picture”."
+    line = {"kind": "not_in_picture", "says": "not in this picture", "score": "cosine", "line": -0.9, "below": True}
+    for calibration, further in (
+        ({"lines": [line]}, f"That is above {shown(-0.9)}, the line under which this model says “not in this picture”."),
+        (None, "Whether that is much, a second prompt shows: add one to compare."),
+    ):
+        found = desk.page.evaluate(
+            "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)",
+            [{**third["targets"][0], "abstention": None}, {**details, "calibration": calibration}],
+        )
+        assert found == f"{said} {further}"
 
 
 def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
