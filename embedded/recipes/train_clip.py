@@ -44,9 +44,9 @@ from embedded.recipes.data.clip import Drawn, Part, parts, photos
 from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
 from embedded.recipes.data.prompts import choose_names, classes, shared_out, worded, words
 from embedded.recipes.data.scenes import KINDS
+from embedded.recipes.detectors import fit_detectors
 from embedded.recipes.networks.composed import FEATURES, compose, model_args, tuned
 from embedded.recipes.networks.composed import read as read_patches
-from embedded.recipes.networks.detectors import fit_detectors
 from embedded.recipes.networks.moving import Mover
 from embedded.recipes.networks.text_tower import VOCABULARY, centre_, directions, new_tower, read
 from embedded.recipes.networks.trunk import STAGES, Seen, Teacher, efficientnet, normalised
@@ -268,7 +268,7 @@ class Losses:
 
 def composed(given: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
     """The image side as it is written, before it is tuned."""
-    vit = create(ARCHITECTURE, [], model_args())
+    vit = create(ARCHITECTURE, [], model_args(SIDE))
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
     some = [batch for part in given for batch in part.photos]
     units = vit.blocks[0].mlp.fc1.out_features - teacher.head[0].out_channels
@@ -312,7 +312,7 @@ def train(args: argparse.Namespace) -> None:
     side = composed(given, teacher, texts, args.seed)
     move = Mover(teacher, [batch for part in given for batch in part.photos][:FITTED])
     tune(side, Losses(side, texts, teacher), given, move, args)
-    save(side, texts, model_args(), args.out)
+    save(side, texts, model_args(SIDE), args.out)
     write(args.out, calibrated(side, texts, args.data))
 
 

@@ -23,13 +23,13 @@ from transformers import BertConfig, BertModel
 import explainers
 from embedded.evaluation import CONTROL, LEAD, dual
 from embedded.evaluation import clip as on_clip
-from embedded.recipes import calibration, train_clip, train_photos_vit
+from embedded.recipes import calibration, detectors, train_clip, train_photos_vit
 from embedded.recipes.data import clip as data
 from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
-from embedded.recipes.networks import composed, detectors, text_tower, vits
+from embedded.recipes.networks import composed, text_tower, vits
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
@@ -307,7 +307,7 @@ def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None,
     names = F.normalize(torch.randn(1000 + len(KINDS), composed.FEATURES), dim=-1)
     tokens = teacher.see(images).tokens.float()
     network = torch.nn.Sequential(torch.nn.Linear(320, 256), torch.nn.GELU(), torch.nn.Linear(256, len(KINDS))).requires_grad_(False)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, [], composed.model_args()).eval()
+    vit = vits.create(train_photos_vit.ARCHITECTURE, [], composed.model_args(SIDE)).eval()
     composed.compose(vit, teacher, network, names, tokens.flatten(0, 1))
     last = teacher.head[0].float()
     with torch.inference_mode():

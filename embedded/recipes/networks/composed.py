@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Teacher
 
 DEPTH, WIDTH, HEADS = 3, 384, 6
@@ -37,9 +36,9 @@ IDLE = -5.0  # bias of units that nothing is written for
 RIDGE = 1e-3
 
 
-def model_args() -> dict[str, Any]:
-    """What timm needs to know beside ``ARCHITECTURE``."""
-    return {"img_size": SIDE, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "trunk_stages": STAGES}
+def model_args(side: int) -> dict[str, Any]:
+    """What timm needs to know beside the name of the architecture, for pictures ``side`` pixels wide."""
+    return {"img_size": side, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "trunk_stages": STAGES}
 
 
 @torch.no_grad()
