@@ -40,7 +40,11 @@ const bench = new Bench("clip", {
   example() {
     const own = bench.samples.filter((sample) => sample.model === bench.models.current.name);
     // prompts are best seen side by side
-    const first = own.find(({ prompts: several }) => several?.length > 1) ?? own[0] ?? bench.samples[0];
+    const first =
+      bench.samples.find(({ id }) => id === bench.asked.sample) ??
+      own.find(({ prompts: several }) => several?.length > 1) ??
+      own[0] ??
+      bench.samples[0];
     if (!first) return prompts.known();
     const wanted = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
     prompts.set(wanted);

@@ -218,7 +218,11 @@ function patchLine(maps, grid, all) {
   const found = agreement(pointed, (patches) => widened(patches, grid));
   const where = found.places.length ? whereabouts(found.places, grid) : null;
   if (!found.places.length || !found.agreeing.length) return "The methods point at different places.";
-  return told(found, where ? where.replace(/^(in|at) /, "to ") : "to places all over the picture, not to one", all);
+  return told(
+    found,
+    where ? where.replace(/^(in|at) /, "to ") : "to the same places, spread over much of the picture",
+    all,
+  );
 }
 
 function wordLine(maps, { words }, all) {
