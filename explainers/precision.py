@@ -109,7 +109,7 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
     It is read again with the relevance moved by its errors, their signs drawn at random.
     """
     if has_double(trace.recording.logits.device):
-        trace.recording.rounding = gathered_by(session.model)
+        trace.recording.rounding = gathered_by(session.model).units
     reading = read(trace)
     scores = reading.scores.detach()
     of_tokens = scores.shape == trace.mask.shape
@@ -158,6 +158,8 @@ def _decided(session: Session) -> str | None:
         return "The model is in float64."
     if GATHERED * torch.finfo(logits.dtype).eps > BAR and has_double(logits.device):
         return f"{_name(logits.dtype)} has too few digits for relevance."
+    if has_double(logits.device) and (off := gathered_by(session.model).taken) > BAR:
+        return f"In {_name(logits.dtype)} rounding moves some of this model's own activations by {_percent(off)} of their mean size."
     return None
 
 

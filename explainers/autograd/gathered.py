@@ -8,6 +8,7 @@ each sum and each matrix product. Other inputs of the same model are nearly ever
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
-from explainers.autograd.operators import Add, MatMul
+from explainers.autograd.operators import Add, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.base import Model
@@ -24,11 +25,24 @@ from explainers.models.base import Model
 #: Of the numbers of an activation this share may be off by more than is kept, times the quantile of a normal distribution.
 TAIL, QUANTILE = 1e-3, 3.29
 
-_MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], dict[int, float]]] = WeakKeyDictionary()
+_MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Gathered]] = WeakKeyDictionary()
 
 
-def gathered_by(model: Model) -> Mapping[int, float]:
-    """For each operator, by its place in the forward pass, the rounding of what it gives: in units of :func:`rounding.scale_of`.
+@dataclass(frozen=True)
+class Gathered:
+    """The rounding that a model's activations gather.
+
+    units  of what each sum and matrix product gives, by its place in the forward pass: in units of :func:`rounding.scale_of`
+    taken  how far what a linear map takes may be off, relative to the numbers and their mean size: the largest of all linear maps, all but
+           a thousandth of whose numbers are nearer. The estimate of rounding takes them as they are
+    """
+
+    units: Mapping[int, float]
+    taken: float
+
+
+def gathered_by(model: Model) -> Gathered:
+    """What the activations of a model gather.
 
     Measured when first wanted, and kept as long as the module lives: for its device and type, and the side of it that is explained.
     Needs a device that has float64.
@@ -38,7 +52,9 @@ def gathered_by(model: Model) -> Mapping[int, float]:
     if key not in kept:
         tensors = made_up(model)
         exact = Comparison(model, tensors, double=True)
-        kept[key] = Comparison(model, tensors, exact.noted).differences
+        compared = Comparison(model, tensors, exact.noted)
+        taken = QUANTILE * max(compared.taken, default=0.0) * torch.finfo(model.dtype).eps / 2
+        kept[key] = Gathered(compared.differences, taken)
     return kept[key]
 
 
@@ -60,13 +76,20 @@ class Comparison(Recording):
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:
         self.noted: dict[int, Tensor] = {}
         self.differences: dict[int, float] = {}
+        self.taken: list[float] = []  # how far what linear maps take is from what another recording's took
         self._exact = exact
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, and note what it gives."""
         out = super().run(operator, *arguments)
-        if operator in (Add, MatMul):
+        if operator is LinearMap:
+            taken = arguments[0].detach()
+            if self._exact is None:
+                self.noted[self.place] = taken
+            else:
+                self.taken.append(_units(taken, self._exact[self.place], taken.abs() + taken.abs().mean()))
+        elif operator in (Add, MatMul):
             if self._exact is None:
                 self.noted[self.place] = out.detach()
             else:

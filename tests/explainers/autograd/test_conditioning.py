@@ -91,8 +91,8 @@ def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(mon
 def test_rounding_is_measured_where_relevance_is_split() -> None:
     """At every sum and product, deeper ones having gathered more; on another input about as much."""
     model, image = explainers.wrap(random_vit(1, 32, 48, 4)), random_image(1, 32)
-    measured = gathered_by(model)
-    assert measured is gathered_by(model)
+    measured = gathered_by(model).units
+    assert measured is gathered_by(model).units
     exact = Comparison(model, {"pixel_values": image}, double=True)
     theirs = Comparison(model, {"pixel_values": image}, exact.noted).differences
     assert measured.keys() == theirs.keys()
@@ -100,6 +100,31 @@ def test_rounding_is_measured_where_relevance_is_split() -> None:
     assert all(0.2 < measured[place] / theirs[place] < 5 for place in measured if place > 0)
     last_of_blocks = sorted(measured)[-13::4]  # what each block gives on
     assert measured[last_of_blocks[-1]] > measured[last_of_blocks[0]]
+
+
+class GeluOfRest(torch.nn.Module):
+    """GELU of what is left when a number is taken away."""
+
+    def __init__(self, taken_away: float) -> None:
+        super().__init__()
+        self.taken_away = taken_away
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x - self.taken_away)
+
+
+def test_a_model_whose_own_activations_lose_digits_is_computed_in_float64() -> None:
+    """What is added and taken away again leaves its rounding in what the next layer reads."""
+    vit, image = random_vit(1, 32, 48, 4), random_image(1, 32)
+    assert gathered_by(explainers.wrap(copy.deepcopy(vit))).taken < BAR
+    with torch.no_grad():
+        vit.blocks[1].mlp.fc1.bias.add_(3e4)
+        vit.blocks[1].mlp.act = GeluOfRest(3e4)
+    rough = explainers.wrap(vit)
+    assert gathered_by(rough).taken > BAR
+    attribution = explainers.explain(rough, {"pixel_values": image}, 0, "partial_lrp")["partial_lrp"]
+    assert attribution.precision.dtype == "float64"
+    assert "of this model's own activations" in attribution.precision.why
 
 
 @pytest.mark.slow
