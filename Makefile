@@ -146,7 +146,7 @@ results: $(VENV)/installed-test
 	$(call measure,scenes-vit-sanity-slow,--model scenes-vit --dataset scenes --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
 	$(call measure,photos-vit-sanity-slow,--model photos-vit --dataset sample-photos --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
 	$(call measure,reviews-bert-sanity-slow,--model reviews-bert --dataset sample-reviews --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
-	$(call measure,clip-sanity-slow,--model clip --dataset scenes-pairs --limit 3 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
+	$(call measure,clip-sanity-slow,--model clip --dataset scenes-pairs --limit 1 --methods $(SLOW_METHODS) --metrics randomisation_end --no-examples)
 
 # What needs data: DATA is a folder with coco, sst2 and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test

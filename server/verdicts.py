@@ -12,6 +12,8 @@ from server.standing import CONTROL, Standing
 APART = 0.05
 #: A map that keeps this rank correlation with itself under random weights is said to.
 STUCK = 0.5
+#: Runs of fewer inputs say nothing here.
+FEW = 3
 #: The metrics of maps under random weights: where all are random, else the mean over the layers.
 _RANDOMISED = ("randomisation_end", "randomisation")
 
@@ -70,6 +72,8 @@ def _stuck(spec: str, runs: list[Result]) -> list[str]:
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):
         for run in runs:
+            if run.report["inputs"] < FEW:
+                continue
             value = run.report["results"].get(name, {}).get(spec, {}).get("value")
             if value is not None:
                 correlations[run.report["plan"]["model"]] = value

@@ -16,7 +16,12 @@ FIGURES = {"a": (0.9, True, 0.0), "b": (0.8, False, 0.0), "c": (0.7, False, 0.01
 
 def made(metric: str, values: dict[str, float], **more: Any) -> Result:
     results = {metric: {spec: {"value": value, "tied": more.get("tied") == spec} for spec, value in values.items()}}
-    return Result("run", Path(), {"plan": {"model": "m"}, "results": results, "methods": [{"spec": spec} for spec in values], **more}, True)
+    return Result(
+        "run",
+        Path(),
+        {"plan": {"model": "m"}, "inputs": 3, "results": results, "methods": [{"spec": spec} for spec in values], **more},
+        True,
+    )
 
 
 def standing(direction: str = "higher") -> Standing:
@@ -47,7 +52,8 @@ def test_a_place_is_one_against_the_best_and_against_the_control() -> None:
 def test_a_map_that_random_weights_leave_alone_says_so() -> None:
     layers = made("randomisation", {"a": 0.9, "b": 0.9, "unknown": 0.6, "c": 0.4})
     ends = made("randomisation_end", {"a": 0.7, "b": 0.2})
-    told = sentences(runs=[layers, ends])
+    alone = made("randomisation_end", {"c": 0.9}, inputs=1)
+    told = sentences(runs=[layers, ends, alone])
     assert "rank correlation of 0.70 (m)" in told["a"]  # where all weights are random counts before the mean over layers
     assert "rank correlation" not in told["b"] + told["c"]
     assert told["unknown"].startswith("with random weights it keeps a rank correlation of 0.60 (m)")
