@@ -276,6 +276,21 @@ class Measured:
             )
         if need == "other":
             return _content_scores(self.others)
+        return self._maps_anew(need)
+
+    def _maps_anew(self, need: str) -> Tensor:
+        """What the model must be explained anew for: with random weights, or a changed input."""
+        if need == "randomised":
+            return self._randomised
+        if need == "all_random" and "randomised" in self.bench.needs:
+            return self._randomised[:, -1]  # where its steps end
+        return self._ask_again(need)
+
+    @cached_property
+    def _randomised(self) -> Tensor:
+        return self._ask_again("randomised")
+
+    def _ask_again(self, need: str) -> Tensor:
         named = self.bench.named(self.target)
         return _ASK_AGAIN[need](self.bench.model, self.explanation.tensors, named, self.bench.plan.methods, self.place)
 

@@ -16,6 +16,11 @@ def _alike(first: Tensor, second: Tensor) -> Tensor:
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
 
+def _kept(scores: Tensor, randomised: Tensor) -> Tensor:
+    """How much of its order each map (B, N) keeps once weights are random, 0 to 1; a map that becomes constant keeps nothing."""
+    return _alike(scores, randomised).abs().nan_to_num(0.0)
+
+
 @metric(
     "completeness",
     title="Completeness error",
@@ -80,7 +85,7 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
     A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
     becomes constant counts as unlike.
     """
-    layers = [_alike(scores, randomised[:, layer]).abs().nan_to_num(0.0) for layer in range(randomised.shape[1])]
+    layers = [_kept(scores, randomised[:, layer]) for layer in range(randomised.shape[1])]
     return torch.stack(layers).mean(0)
 
 
@@ -97,7 +102,7 @@ def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
     """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends,
     at two maps an input, so that slow methods can be asked too.
     """
-    return _alike(scores, all_random).abs().nan_to_num(0.0)
+    return _kept(scores, all_random)
 
 
 @metric(
