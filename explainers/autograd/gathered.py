@@ -71,7 +71,9 @@ def made_up(model: Model) -> dict[str, Tensor]:
 
 
 class Comparison(Recording):
-    """A recording that keeps what sums and products give as ``noted``, or how far they are from what another noted as ``differences``."""
+    """A recording that keeps what sums and products give, and what linear maps take, as ``noted``; or how far these are from what another
+    noted, as ``differences`` and ``taken``.
+    """
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:
         self.noted: dict[int, Tensor] = {}
@@ -81,21 +83,19 @@ class Comparison(Recording):
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
-        """Apply an operator, and note what it gives."""
+        """Apply an operator, and note what it gives, of a linear map what it takes."""
         out = super().run(operator, *arguments)
-        if operator is LinearMap:
-            taken = arguments[0].detach()
-            if self._exact is None:
-                self.noted[self.place] = taken
-            else:
-                self.taken.append(_units(taken, self._exact[self.place], taken.abs() + taken.abs().mean()))
-        elif operator in (Add, MatMul):
-            if self._exact is None:
-                self.noted[self.place] = out.detach()
-            else:
-                terms = (out,) if operator is MatMul else arguments[:2]
-                scale = torch.stack([rounding.scale_of(term.detach()).expand_as(out) for term in terms]).sum(0)
-                self.differences[self.place] = _units(out.detach(), self._exact[self.place], scale)
+        if operator not in (Add, MatMul, LinearMap):
+            return out
+        value = (arguments[0] if operator is LinearMap else out).detach()
+        if self._exact is None:
+            self.noted[self.place] = value
+        elif operator is LinearMap:
+            self.taken.append(_units(value, self._exact[self.place], value.abs() + value.abs().mean()))
+        else:
+            terms = (value,) if operator is MatMul else arguments[:2]
+            scale = torch.stack([rounding.scale_of(term.detach()).expand_as(value) for term in terms]).sum(0)
+            self.differences[self.place] = _units(value, self._exact[self.place], scale)
         return out
 
 
