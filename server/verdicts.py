@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from explainers.evaluation.html import ranked
 from server.results import Result
 from server.standing import CONTROL, Standing
 
@@ -31,12 +32,12 @@ def verdicts(specs: Iterable[str], standings: Mapping[str, Standing], results: I
     runs = list(results)
     sentences: list[Verdict] = []
     for spec in specs:
-        places: dict[str, list[str]] = {}
+        places: dict[int, list[str]] = {}
         for model, standing in standings.items():
             if (rank := standing.rank(spec)) is not None:
                 of = len(standing.ranks)
                 places.setdefault(_level(standing, spec), []).append(f"{model} ({rank} of {of})")
-        parts = [f"{level} on {_listed(models)}" for level, models in sorted(places.items(), key=lambda place: _LEVELS.index(place[0]))]
+        parts = [f"{_LEVELS[level]} on {_listed(models)}" for level, models in sorted(places.items())]
         if stuck := _stuck(spec, runs):
             parts.append(f"with random weights it keeps a rank correlation of {_listed(stuck)} with itself")
         if parts:
@@ -44,6 +45,7 @@ def verdicts(specs: Iterable[str], standings: Mapping[str, Standing], results: I
     return sentences
 
 
+#: Best first.
 _LEVELS = (
     "cannot be told from the best",
     "in the best third",
@@ -52,19 +54,20 @@ _LEVELS = (
     "no better than a random map",
     "worse than a random map",
 )
+_BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
-def _level(standing: Standing, spec: str) -> str:
-    values = standing.result.report["results"][standing.metric["name"]]
+def _level(standing: Standing, spec: str) -> int:
+    """The place in ``_LEVELS`` of a method that has a value."""
+    report = standing.result.report
+    order = ranked(report, standing.metric)
     if not standing.apart(spec, CONTROL, APART):
-        return "no better than a random map"
-    sign = -1 if standing.metric["direction"] == "lower" else 1
-    if sign * values[spec]["value"] < sign * values[CONTROL]["value"]:
-        return "worse than a random map"
-    if values[spec]["tied"]:
-        return "cannot be told from the best"
-    place = (standing.ranks[spec] - 1) / len(standing.ranks)
-    return f"in the {('best', 'middle', 'last')[int(3 * place)]} third"
+        return _CHANCE
+    if order.index(spec) > order.index(CONTROL):
+        return _WORSE
+    if report["results"][standing.metric["name"]][spec]["tied"]:
+        return _BEST
+    return _THIRDS + 3 * (standing.ranks[spec] - 1) // len(standing.ranks)
 
 
 def _stuck(spec: str, runs: list[Result]) -> list[str]:
