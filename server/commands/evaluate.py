@@ -39,7 +39,9 @@ def add(commands: Commands) -> None:
         default=["default"],
         help="specs or sets: default, quick, all, ... (default: default)",
     )
-    parser.add_argument("--metrics", metavar="LIST", default="mif,lif,srg", help="names separated by commas, or all (default: mif,lif,srg)")
+    parser.add_argument(
+        "--metrics", metavar="NAME", nargs="+", action=Listed, default=["mif", "lif", "srg"], help="names, or all (default: mif lif srg)"
+    )
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
     parser.add_argument("--target", choices=("predicted", "gold", "each"), default="predicted", help="which class is explained")
     parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         model,
         data,
         args.methods,
-        [name.strip() for name in args.metrics.split(",") if name.strip()],
+        args.metrics,
         limit=args.limit,
         target=args.target,
         how=args.how,
@@ -132,7 +134,8 @@ def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
     for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
-        value = ",".join(args.methods) if name == "methods" else getattr(args, name)
+        value = getattr(args, name)
+        value = ",".join(value) if isinstance(value, list) else value
         if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0), ("long_texts", "windows")):
             words += [f"--{name.replace('_', '-')}", str(value)]
     data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
