@@ -23,7 +23,7 @@ from explainers.models.outputs import Output
 Kind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
 T = TypeVar("T")
-MOST_KEPT = 4  # of what is made for single inputs
+MOST_KEPT = 8  # of what is made for single inputs
 
 
 @dataclass(frozen=True)

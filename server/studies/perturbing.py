@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.faithfulness.deletion import notes_on, run_deletion
+from explainers.faithfulness.deletion import DeletionTest, notes_on, run_deletion
 from explainers.faithfulness.reading import Reading, reading_of
 from explainers.metrics.faithfulness import Order, area, curves, removal_counts, removal_order
 from explainers.models.base import TextPair, Windows
@@ -93,7 +93,7 @@ def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | Non
 def perturbation_curves(
     subject: Subject, target: str | None, methods: Sequence[str] | None, orders: Sequence[Order], fractions: Sequence[float] | None
 ) -> dict[str, Any]:
-    """The deletion test of the maps of a target."""
+    """The deletion test of the maps of a target, made once for the explanations that were asked last."""
     question = reading(subject, target)
     maps = maps_of(subject.document, question.label, methods)
     removal = removal_of(subject, question.label)
@@ -101,7 +101,13 @@ def perturbation_curves(
     if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
         detail = f"At the fractions {', '.join(f'{share:g}' for share in shares)} always as many of the {removal.tokens} tokens are gone."
         raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
-    outcome = run_deletion(removal, question, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
+
+    def test() -> DeletionTest:
+        return run_deletion(removal, question, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
+
+    # hundreds of answers of the model, and the same for the same question: a page that is loaded anew asks it too
+    key = ("deletion test", subject.document["id"], question.label, tuple(maps), tuple(orders), tuple(shares))
+    outcome: DeletionTest = subject.model.keep(key, test)
     subject.notes.extend(outcome.notes)
     return outcome.to_json()
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import explainers
+from explainers.faithfulness.deletion import run_deletion
 from explainers.models.base import TextPair
 from explainers.models.token_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png
@@ -333,6 +334,25 @@ def test_how_tokens_are_taken_away_is_found_out_once_an_explanation(site: Site, 
     assert perturb(site, document, remove=[1, 2]) == first
     assert len(made) == 1
     for target in ("0", "1", "3", "4"):
-        perturb(site, image(site, target=target, methods=["rollout"]), remove=[0])
+        another = image(site, target=target, methods=["rollout"])
+        perturb(site, another, remove=[0])
+        perturb(site, another)
     perturb(site, document, remove=[1, 2])
     assert len(made) == 6
+
+
+def test_the_deletion_test_is_made_once_for_a_question(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def counted(*given: Any, **how: Any) -> Any:
+        made.append(given)
+        return run_deletion(*given, **how)
+
+    monkeypatch.setattr("server.studies.perturbing.run_deletion", counted)
+    document = image(site, target=["3", "4"], methods=["rollout", "random"])
+    first = perturb(site, document)
+    assert perturb(site, document, target="dog", methods=["rollout", "random"]) == first
+    assert len(made) == 1
+    for body in ({"target": "eel"}, {"methods": ["rollout"]}, {"order": "least"}, {"fractions": [0, 0.5, 1]}):
+        assert perturb(site, document, **body) != first
+    assert len(made) == 5
