@@ -33,17 +33,30 @@ serve: $(VENV)/installed
 
 install: $(VENV)/installed
 
-# The stamps are newer than what they were made from as long as nothing has to be installed again.
-$(VENV)/installed: pyproject.toml constraints.txt
+# The stamps are newer than what they were made from as long as nothing has to be installed again. The bytecode is made by all cores, where
+# pip would take one, and only of what is likely to be imported; Python makes the rest when it is. It says that templates do not compile.
+INSTALL = $(PIP) install --no-compile --constraint constraints.txt --editable
+RARE := transformers/models/|ray/(rllib|serve|train|tune)/|torch/(_inductor|distributed|onnx|testing)/|/tests?/
+COMPILE = @$(BIN)/python -m compileall -q -j 0 -x '$(RARE)' $(VENV)/lib >/dev/null 2>&1 || true
+
+unexport PYTHONDONTWRITEBYTECODE # what is left out here would be compiled by every process
+
+$(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Vitrine needs Python 3.11 or newer, and $(PYTHON) is not; say which one to use: make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable .
 	@touch $@
 
-$(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/made
+	$(INSTALL) .
+	$(COMPILE)
 	@touch $@
+
+# It has all that $(VENV)/installed has.
+$(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/made
+	$(INSTALL) '.[test]' --quiet
+	$(COMPILE)
+	@touch $(VENV)/installed $@
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
