@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +22,13 @@ class Citation:
         return f"{self.authors}, {self.year}: {self.title}"
 
     def to_json(self) -> dict[str, str | int | None]:
-        """The fields as methods and rules show them."""
+        """The fields as methods, rules and maps show them."""
         return {"by": self.authors, "year": self.year, "paper": self.title}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Citation:
+        """The source that a ``document`` of :meth:`to_json` names among its other fields; the link is not in it."""
+        return cls(authors=document["by"], year=document["year"], title=document["paper"])
 
     def noted(self, note: str) -> Citation:
         """The same, its title followed by a note on what was taken from it."""

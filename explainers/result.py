@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.models.abstention import Abstention
 from explainers.models.base import ImageInput, TextInput, Token
@@ -99,9 +100,7 @@ class Attribution:
     readout: str
     rule: str | None
     title: str
-    by: str
-    year: int | None
-    paper: str
+    source: Citation
     target: str
     scores: Tensor
     content: Tensor
@@ -155,9 +154,7 @@ class Attribution:
             "readout": self.readout,
             "rule": self.rule,
             "title": self.title,
-            "by": self.by,
-            "year": self.year,
-            "paper": self.paper,
+            **self.source.to_json(),
             "target": self.target,
             "scores": shown.tolist(),
             **({"grid": list(self.patches)} if self.patches is not None else {}),

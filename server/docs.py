@@ -79,10 +79,9 @@ def models_markdown() -> str:
 def references_markdown() -> str:
     """One line a publication that a method or a rule comes from, in the order of the methods."""
     import explainers
-    from explainers import Citation
 
     lines: dict[str, str] = {}
-    named = (Citation(authors=variant.by, year=variant.year, title=variant.paper) for variant in explainers.variants())
+    named = (variant.source for variant in explainers.variants())
     for cited in (*named, *(rule.source for rule in explainers.RULES.values())):
         if cited.year:
             paper = ARXIV.search(cited.title)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import explainers
+from explainers.citation import Citation
 from explainers.explanation import versions
 from explainers.methods import NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
@@ -43,7 +44,7 @@ def engine() -> Engine:
         fit_threads=Threads().fit,
         explain=explainers.explain,
         default_methods=explainers.default_methods,
-        variants=lambda model: [asdict(variant) for variant in explainers.variants(model)],
+        variants=lambda model: [variant.to_json() for variant in explainers.variants(model)],
         readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
         for_probability=explainers.for_probability,
         methods=methods,
@@ -113,7 +114,7 @@ def _rule(rule: explainers.Rule) -> dict[str, Any]:
 def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
     left_out = ("readout", "named", "pixels", "refuses", "promise", "source")
     document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
-    shown = ("spec", "rule", "title", "by", "year", "paper", "adds_up_to", "reason", "remedies")
+    shown = ("spec", "rule", "title", "adds_up_to", "reason", "remedies")
     return {
         **document,
         **method.source.to_json(),
@@ -122,7 +123,12 @@ def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[st
         "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},
         "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
         "pairs": [
-            {**{name: getattr(pair, name) for name in shown}, "line": line_of(method.name, pair.rule, method.rule)} for pair in pairs
+            {
+                **{name: getattr(pair, name) for name in shown},
+                **pair.source.to_json(),
+                "line": line_of(method.name, pair.rule, method.rule),
+            }
+            for pair in pairs
         ],
     }
 
@@ -131,7 +137,7 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     """What helps to choose among ``variants``: families, sets to begin with, and how far each method can be trusted on models of ``kind``
     (None: nothing was measured), by its own measurement where there is one.
     """
-    listed = [Variant(**variant) for variant in variants]
+    listed = [Variant.from_json(variant) for variant in variants]
     standing = None if kind is None else standing_for(kind, model)
     return {
         "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
@@ -204,9 +210,10 @@ def overlay(
         record = ImageInput(width, height, (0, 0, width, height), tuple(given["seen"]), seen)
         content = [True] * len(entry["scores"])
     grid = entry.get("grid")
-    same = ("method", "readout", "rule", "title", "by", "year", "paper", "target", "signed", "class_specific", "seconds")
+    same = ("method", "readout", "rule", "title", "target", "signed", "class_specific", "seconds")
     attribution = explainers.Attribution(
         **{name: entry[name] for name in same},
+        source=Citation.from_json(entry),
         scores=torch.tensor(entry["scores"], dtype=torch.float32),
         content=torch.tensor(content, dtype=torch.bool),
         patches=None if grid is None else tuple(grid),

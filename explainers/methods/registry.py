@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -166,9 +166,7 @@ class Variant:
     readout: str
     rule: str | None
     title: str
-    by: str
-    year: int | None
-    paper: str
+    source: Citation
     signed: bool
     class_specific: bool
     slow: bool
@@ -178,6 +176,19 @@ class Variant:
     adds_up_to: str | None = None
     reason: str | None = None
     remedies: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the source as ``by``, ``year`` and ``paper``."""
+        document: dict[str, Any] = {}
+        for declared in fields(self):
+            document |= self.source.to_json() if declared.name == "source" else {declared.name: getattr(self, declared.name)}
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Variant:
+        """The variant of a ``document`` of :meth:`to_json`."""
+        given = {declared.name: document[declared.name] for declared in fields(cls) if declared.name != "source"}
+        return cls(**given, source=Citation.from_json(document))
 
 
 #: Every read-out by its name, in the order of every list.
@@ -235,7 +246,12 @@ def method(
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
     are a short way to write one.
+
+    Raises ExplainerError where both are given, for a name that is taken, and for a rule, need or family that does not exist.
     """
+    if source is not None and (by or year is not None or paper):
+        raise ExplainerError(f"Method {name} has both source= and by=, year= or paper=: write authors, year and title into source alone.")
+    published = Citation(authors=by, year=year, title=paper) if source is None else source
 
     def declare(readout: Readout) -> Readout:
         promised = () if promise is None else promise.rules
@@ -255,7 +271,7 @@ def method(
             title=title,
             family=family,
             classic=classic,
-            source=Citation(authors=by, year=year, title=paper) if source is None else source,
+            source=published,
             rule=rule,
             also=also,
             signed=signed,
@@ -333,9 +349,7 @@ def pairs_of(method: Method) -> list[Variant]:
                 readout=method.name,
                 rule=rule_name,
                 title=name.title,
-                by=name.source.authors,
-                year=name.source.year,
-                paper=name.source.title,
+                source=name.source,
                 signed=method.signed,
                 class_specific=method.class_specific,
                 slow=method.slow,

@@ -72,12 +72,12 @@ def run_methods(args: argparse.Namespace) -> None:
         return
     variants = explainers.variants(model)
     if args.json:
-        print(json.dumps([asdict(variant) for variant in variants], indent=1, ensure_ascii=False))
+        print(json.dumps([variant.to_json() for variant in variants], indent=1, ensure_ascii=False))
         return
     rows = [
         (
             variant.spec,
-            f"{variant.title} ({source(variant.by, variant.year)})",
+            f"{variant.title} ({source(variant.source.authors, variant.source.year)})",
             "signed" if variant.signed else "",
             "" if variant.class_specific else "same for every class",
             variant.adds_up_to or "",

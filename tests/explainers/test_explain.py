@@ -66,7 +66,7 @@ def test_without_methods_the_usual_ones_run(model: Any) -> None:
     for one in found.maps:
         assert bool(one.scores.isfinite().all())
         assert one.title
-        assert one.by
+        assert one.source.authors
 
 
 @pytest.mark.parametrize("name", ["siglip", "eva02"])

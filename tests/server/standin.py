@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from explainers import METHODS, RULES, Abstention, AnyOf, Attribution, Cancelled, ExplainerError, Explanation
+from explainers.citation import UNKNOWN
 from explainers.methods import parse
 from explainers.models.base import Crop, ImageInput, TextInput, Token, Word
 from explainers.models.calibration import Calibration
@@ -162,9 +163,7 @@ class Standin:
             readout=request.method.name,
             rule=request.rule.name if request.rule else None,
             title=spec,
-            by="",
-            year=None,
-            paper="",
+            source=UNKNOWN,
             target=label,
             scores=scores,
             content=content,

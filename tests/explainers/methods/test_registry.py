@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import explainers
-from explainers import METHODS, RULES, ExplainerError, Probability, Rule, explain
+from explainers import METHODS, RULES, Citation, ExplainerError, Probability, Rule, explain
 from explainers.methods import parse
 from explainers.methods.registry import INTEGRATED, ROW, TOKEN_ROW
 from explainers.methods.specs import Option
@@ -133,3 +133,23 @@ def test_without_methods_a_probability_leaves_out_relevance_and_says_so() -> Non
     target = found.to_json()["targets"][0]
     assert (target["read"], target["of"], target["label"]) == ("probability", model.labels[1], f"p({model.labels[1]})")
     assert explainers.for_probability(["random", "rollout"]) == (["random", "rollout"], None)
+
+
+def test_a_method_with_two_sources_is_refused() -> None:
+    cited = Citation(authors="Doe", year=2026, title="A paper")
+    for twice in ({"by": "Roe"}, {"year": 2025}, {"paper": "Another paper"}):
+        with pytest.raises(ExplainerError, match=r"new has both source= and by=, year= or paper=: write .* into source alone"):
+            explainers.method("new", title="", source=cited, rule=None, signed=False, **twice)
+    assert "new" not in METHODS
+
+
+def test_a_variant_as_plain_data_is_the_same_variant() -> None:
+    for variant in explainers.variants():
+        document = variant.to_json()
+        assert (document["by"], document["year"], document["paper"]) == (
+            variant.source.authors,
+            variant.source.year,
+            variant.source.title,
+        )
+        assert "source" not in document
+        assert type(variant).from_json(document).to_json() == document
