@@ -8,6 +8,8 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 # isort: split
 from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
 from explainers.citation import Citation
+from explainers.comparisons.agreement import Agreement, agreement
+from explainers.comparisons.regions import Region, Regions, regions
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
 from explainers.faithfulness.deletion import DeletionTest, deletion_test
@@ -17,14 +19,12 @@ from explainers.interactions import Interaction, alike, interaction
 from explainers.methods import METHODS
 from explainers.methods.registry import method
 from explainers.methods.requirements import default_methods, for_probability, pairs, variants
-from explainers.metrics.agreement import Agreement, agreement
 from explainers.models.abstention import Abstention
 from explainers.models.base import Crop, Model, TextPair
 from explainers.models.loading import load
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
 from explainers.plugins import load_plugins
-from explainers.regions import Region, Regions, regions
 from explainers.result import Attribution, Explanation, MapPrecision
 from explainers.rule_mixer import Mix, mix
 from explainers.session import Cancelled, Session

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
-from explainers.metrics.faithfulness import area, curves, removal_counts, removal_order
+from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
 from explainers.models.base import Model, TextInput
 from explainers.models.token_removal import TokenRemoval, patch_removal, window_removal, word_removal
 from explainers.result import Explanation

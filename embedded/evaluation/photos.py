@@ -22,7 +22,7 @@ from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, 
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import Dataset, Sample, Thing
 from explainers.evaluation.measuring import Row
-from explainers.metrics.agreement import rank_correlations
+from explainers.metrics.rank_correlation import rank_correlations
 
 SEED = 20_250_102
 EXPLAINED, WORST, MADE_UP = 60, 5, 200

@@ -11,8 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics.faithfulness import kept
 from explainers.metrics.registry import Curve
+from explainers.metrics.removal_curves import kept
 from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
 from explainers.models.token_removal import How, patch_removal, word_removal

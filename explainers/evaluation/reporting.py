@@ -17,7 +17,7 @@ from explainers.evaluation.rows import write_json, write_whole
 from explainers.evaluation.running import FORMAT, Run
 from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of_rows
 from explainers.metrics import Metric
-from explainers.metrics.removal import LEFT, MOST
+from explainers.metrics.faithfulness import LEFT, MOST
 
 REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
 

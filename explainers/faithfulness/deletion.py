@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.faithfulness.reading import Read, Reading, reading_of
-from explainers.metrics.faithfulness import Order, area, curves, random_orders, removal_counts, removal_order
+from explainers.faithfulness.target_output import Read, TargetOutput, target_output
+from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.base import ImageInput, Model
 from explainers.models.token_removal import BeforePass, How, TokenRemoval, input_removal
 from explainers.rendering.plain import aligned
@@ -201,7 +201,7 @@ def deletion_test(
     place = list(result.labels).index(label) if result.prompts else None
     windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
     removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, place=place, windows=windows, how=how)
-    reading = reading_of(model, list(result.labels), result.targets[labels.index(label)].to_json())
+    output = target_output(model, list(result.labels), result.targets[labels.index(label)].to_json())
     check = checker(cancelled)
 
     def before_pass(done: int, total: int) -> None:
@@ -210,12 +210,12 @@ def deletion_test(
         check()
 
     wanted = {spec: maps[spec] for spec in chosen}
-    return run_deletion(removal, reading, wanted, fractions=fractions, orders=orders, draws=draws, before_pass=before_pass)
+    return run_deletion(removal, output, wanted, fractions=fractions, orders=orders, draws=draws, before_pass=before_pass)
 
 
 def run_deletion(
     removal: TokenRemoval,
-    reading: Reading,
+    output: TargetOutput,
     maps: Mapping[str, Tensor],
     *,
     fractions: Sequence[float],
@@ -232,18 +232,18 @@ def run_deletion(
     counts = removal_counts(shares, removal.tokens, removal.least)
     gone = [count / removal.tokens for count in counts]
     removals = [removal_order(scores, order) for order in orders for scores in maps.values()]
-    read = reading.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
+    read = output.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
 
     def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> Curve:
         plain = {name: tuple(value.tolist()) for name, value in values.items()}
-        return Curve(method, order, plain, area(gone, values[reading.read]))
+        return Curve(method, order, plain, area(gone, values[output.read]))
 
     named = [(spec, order) for order in orders for spec in maps]
     lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))
     baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in read.items()})
     return DeletionTest(
-        target=reading.label,
-        read=reading.read,
+        target=output.label,
+        read=output.read,
         how=removal.how,
         tokens=removal.tokens,
         fractions=tuple(shares),

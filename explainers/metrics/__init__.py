@@ -1,4 +1,4 @@
-"""Figures of merit of maps: pure functions, one module a question, all in one registry.
+"""Figures of merit of maps: pure functions, one module a family, all in one registry.
 
 Importing this package fills :data:`METRICS`, in the order in which metrics are shown everywhere. Installed packages add theirs
 with an entry point ``vitrine.metrics``: see ``explainers.plugins``.
@@ -8,7 +8,7 @@ from importlib import import_module
 
 from explainers.metrics.registry import FAMILIES, METRICS, NEEDS, Curve, Metric, metric, metrics_named
 
-for _module in ("removal", "sanity", "localisation", "rationales"):
+for _module in ("faithfulness", "completeness", "sanity", "localisation", "rationales"):
     import_module(f"explainers.metrics.{_module}")
 
 __all__ = ["FAMILIES", "METRICS", "NEEDS", "Curve", "Metric", "metric", "metrics_named"]

@@ -1,65 +1,273 @@
-"""Does the model need what a map names? Tokens are taken away in the order of their scores, and the answer is watched.
+"""Faithfulness read from curves: what the model answers while tokens are taken away in the order of a map.
 
-Most important first (MIF): the sooner the answer falls, the better. Least important first (LIF): the longer it stays, the better.
+Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are taken away is a matter of the run.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from explainers.errors import ExplainerError
-from explainers.models.token_removal import BeforePass, TokenRemoval
+from explainers.metrics.papers import ALI, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
+from explainers.metrics.registry import Curve, metric
 
-Order = Literal["most", "least"]
+Takes = Mapping[str, str | Curve]
+TENTHS = tuple(n / 10 for n in range(1, 10))
+WITH_NONE = (0.0, *TENTHS)
+ALL_TENTHS = (*WITH_NONE, 1.0)
+FEW = (0.01, 0.05, 0.1, 0.2, 0.5)
+
+MOST = Curve(fractions=TENTHS)
+LEFT = Curve(fractions=TENTHS, kept=True)
+SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
-def removal_order(scores: Tensor, order: Order) -> Tensor:
-    """Which tokens go first, second, ...: indices (..., N) from scores (..., N), signed ones as they are; of equal ones the earlier goes
-    first.
+def of_class(answers: Tensor, index: Tensor) -> Tensor:
+    """The answers for one class of each map: (B, ..., C) and (B,) -> (B, ...)."""
+    place = index.view(-1, *[1] * (answers.dim() - 1)).expand(*answers.shape[:-1], 1)
+    return answers.double().gather(-1, place).squeeze(-1)
+
+
+def _is_top(answers: Tensor, index: Tensor) -> Tensor:
+    """Whether the class is the top one, as 0 or 1: (B, steps)."""
+    return (answers.argmax(-1) == index[:, None]).double()
+
+
+def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """How much less probable the class is than in the whole input, (B, steps)."""
+    return of_class(whole, target)[:, None] - of_class(answers, target)
+
+
+def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """The mean logarithm of the class's probability over that in the whole input, (B,)."""
+    before, after = of_class(whole, target).clamp(min=SMALLEST), of_class(answers, target).clamp(min=SMALLEST)
+    return (after.log() - before.log()[:, None]).mean(1)
+
+
+_MIF: Takes = {"most": MOST, "target": "target"}
+_LIF: Takes = {"left": LEFT, "target": "target"}
+
+
+@metric("mif", title="MIF accuracy", family="faithfulness", takes=_MIF, direction="higher", source=LIBRAGRAD)
+def mif(most: Tensor, target: Tensor) -> Tensor:
+    """Most important first: how often the class is lost when 10 to 90 % of the tokens are gone, those with the largest scores."""
+    return 1 - _is_top(most, target).mean(1)
+
+
+@metric(
+    "mif_aopc", title="MIF AOPC", family="faithfulness", takes={**_MIF, "whole": "whole"}, direction="higher", source=LIBRAGRAD, lowest=-1.0
+)
+def mif_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Most important first: how much the probability of the class falls, on average over the steps."""
+    return _change(most, whole, target).mean(1)
+
+
+@metric(
+    "mif_log_odds",
+    title="MIF log-odds",
+    family="faithfulness",
+    takes={**_MIF, "whole": "whole"},
+    direction="lower",
+    source=LIBRAGRAD,
+    lowest=None,
+    highest=None,
+    unit="number",
+)
+def mif_log_odds(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Most important first: the mean logarithm of the class's probability over that in the whole input."""
+    return _log_odds(most, whole, target)
+
+
+@metric("lif", title="LIF accuracy", family="faithfulness", takes=_LIF, direction="higher", source=LIBRAGRAD)
+def lif(left: Tensor, target: Tensor) -> Tensor:
+    """Least important first: how often the class stays on top when only 10 to 90 % of the tokens are left, those with the largest
+    scores.
     """
-    return scores.argsort(dim=-1, descending=order == "most", stable=True)
+    return _is_top(left, target).mean(1)
 
 
-def random_orders(tokens: int, seeds: Sequence[int]) -> Tensor:
-    """An order (seeds, N) drawn at random for each seed: the same on every machine."""
-    return torch.stack([torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)) for seed in seeds])
+@metric(
+    "lif_aopc", title="LIF AOPC", family="faithfulness", takes={**_LIF, "whole": "whole"}, direction="lower", source=LIBRAGRAD, lowest=-1.0
+)
+def lif_aopc(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Least important first: how much the probability of the class falls, on average over the steps."""
+    return _change(left, whole, target).mean(1)
 
 
-def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> list[int]:
-    """How many of the ``tokens`` are gone at each fraction: rounded, a half up, and so that ``least`` stay.
+@metric(
+    "lif_log_odds",
+    title="LIF log-odds",
+    family="faithfulness",
+    takes={**_LIF, "whole": "whole"},
+    direction="higher",
+    source=LIBRAGRAD,
+    lowest=None,
+    highest=None,
+    unit="number",
+)
+def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Least important first: the mean logarithm of the class's probability over that in the whole input."""
+    return _log_odds(left, whole, target)
 
-    Raises ExplainerError for a fraction outside 0 to 1.
+
+_BOTH: Takes = {"most": MOST, "left": LEFT, "target": "target"}
+
+
+@metric(
+    "srg", title="Symmetric relevance gain", family="faithfulness", takes=_BOTH, direction="higher", source=SRG, lowest=-0.9, highest=0.9
+)
+def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
+    """The area under the class's probability over the share of the tokens that is gone, least important first, minus that most important
+    first. A random order has 0.
+
+    Both curves begin with the whole input and end with nothing, so they differ in between alone: the trapezoids come to a tenth of the
+    sum of the nine differences.
     """
-    if not all(0 <= fraction <= 1 for fraction in fractions):
-        raise ExplainerError("a fraction of the tokens lies between 0 and 1")
-    return [min(math.floor(fraction * tokens + 0.5), tokens - least) for fraction in fractions]
+    return (of_class(left, target) - of_class(most, target)).sum(1) / 10
 
 
-def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
-    """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are gone."""
-    place = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
-    return place[:, None] >= torch.tensor(counts)[None, :, None]
+@metric(
+    "srg_accuracy", title="SRG of accuracy", family="faithfulness", takes=_BOTH, direction="higher", source=SRG, lowest=-0.9, highest=0.9
+)
+def srg_accuracy(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
+    """As the symmetric relevance gain, of how often the class is on top in place of its probability."""
+    return (_is_top(left, target) - _is_top(most, target)).sum(1) / 10
 
 
-def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
-    """Logits (M, steps, C) along each order (M, N). Steps of equal count share their forward passes."""
-    keep, observers = kept(orders, counts), () if before_pass is None else (before_pass,)
-    logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])
-    return logits
+def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
+    """The area under accuracy over the share that is gone, from 0 to 0.9 and not divided by it, as Chefer et al. count it."""
+    return torch.trapezoid(_is_top(answers, gold), torch.tensor(WITH_NONE, dtype=torch.float64), dim=1)
 
 
-def area(gone: Sequence[float], values: Tensor) -> float:
-    """The area under a curve (steps,) over the share ``gone`` of the tokens, by trapezoids, over the width of that range: a mean value.
+@metric(
+    "positive_auc",
+    title="Positive perturbation AUC",
+    family="faithfulness",
+    takes={"black": Curve(fractions=WITH_NONE, pixels=True), "gold": "gold"},
+    direction="lower",
+    source=CHEFER,
+    highest=0.9,
+    kinds=("image",),
+)
+def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
+    """The area under the accuracy against the data set's class while pixels turn black, the most relevant first, 0 to 90 %."""
+    return _perturbation(black, gold)
 
-    Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas
-    of LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.
+
+@metric(
+    "negative_auc",
+    title="Negative perturbation AUC",
+    family="faithfulness",
+    takes={"black": Curve(fractions=WITH_NONE, order="least", pixels=True), "gold": "gold"},
+    direction="higher",
+    source=CHEFER,
+    highest=0.9,
+    kinds=("image",),
+)
+def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
+    """The area under the accuracy against the data set's class while pixels turn black, the least relevant first, 0 to 90 %."""
+    return _perturbation(black, gold)
+
+
+@metric(
+    "auac",
+    title="AUAC",
+    family="faithfulness",
+    takes={"inserted": Curve(fractions=ALL_TENTHS, kept=True, rounding="up", how="unknown"), "gold": "gold"},
+    direction="higher",
+    source=ALI,
+    kinds=("text",),
+)
+def auac(inserted: Tensor, gold: Tensor) -> Tensor:
+    """The area under the probability of the data set's class while a text of unknown words is filled in, the most relevant words first.
+
+    The published code also replaces special tokens; here they stay.
     """
-    x = torch.tensor(gone, dtype=torch.float64)
-    if len(x) < 2 or x[-1] <= x[0]:
-        raise ExplainerError("a curve needs two different numbers of tokens, the smaller one first")
-    return float(torch.trapezoid(values.double(), x) / (x[-1] - x[0]))
+    return torch.trapezoid(of_class(inserted, gold), torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
+
+
+@metric(
+    "au_mse",
+    title="AU-MSE",
+    family="faithfulness",
+    takes={"pruned": Curve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
+    direction="lower",
+    source=ALI,
+    highest=None,
+    unit="number",
+    kinds=("text",),
+)
+def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
+    """The area under the squared change of all logits while words become unknown, those of the smallest relevance first, whatever its
+    sign.
+
+    The published code also replaces special tokens; here they stay.
+    """
+    squares = (pruned.double() - logits.double()[:, None]).square().sum(-1)
+    return torch.trapezoid(squares, torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
+
+
+_FEW: Takes = {"target": "target", "whole": "whole"}
+
+
+@metric(
+    "comprehensiveness",
+    title="Comprehensiveness",
+    family="faithfulness",
+    takes={"gone": Curve(fractions=FEW, rounding="up"), **_FEW},
+    direction="higher",
+    source=ERASER,
+    lowest=-1.0,
+)
+def comprehensiveness(gone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """How much less probable the class is without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average."""
+    return _change(gone, whole, target).mean(1)
+
+
+@metric(
+    "sufficiency",
+    title="Sufficiency",
+    family="faithfulness",
+    takes={"alone": Curve(fractions=FEW, kept=True, rounding="up"), **_FEW},
+    direction="lower",
+    source=ERASER,
+    lowest=-1.0,
+)
+def sufficiency(alone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """How much less probable the class is with the 1, 5, 10, 20 and 50 % of the tokens with the largest scores alone, on average."""
+    return _change(alone, whole, target).mean(1)
+
+
+@metric(
+    "attcat_aopc",
+    title="AttCAT's AOPC",
+    family="faithfulness",
+    takes={**_MIF, "whole": "whole"},
+    direction="higher",
+    source=ATTCAT,
+    kinds=("text",),
+)
+def attcat_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Most important first: how much the probability of the class changes, up or down, on average over the steps."""
+    return _change(most, whole, target).abs().mean(1)
+
+
+@metric(
+    "attcat_log_odds",
+    title="AttCAT's log-odds",
+    family="faithfulness",
+    takes={"masked": Curve(fractions=TENTHS, how="masked"), **_FEW},
+    direction="lower",
+    source=ATTCAT,
+    lowest=None,
+    highest=None,
+    unit="number",
+    kinds=("text",),
+)
+def attcat_log_odds(masked: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+    """Most important first, with the mask token in the place of words: the mean logarithm of the class's probability over that in the
+    whole text.
+    """
+    return _log_odds(masked, whole, target)

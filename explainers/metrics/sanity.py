@@ -1,12 +1,12 @@
-"""Does a map depend on what it should depend on? Completeness, other classes, random weights, small changes, other methods."""
+"""Does a map depend on what it should depend on? Other classes, random weights, small changes, other methods."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from explainers.metrics.agreement import rank_correlations
-from explainers.metrics.papers import ATTCAT, FULLGRAD, INFIDELITY, SANITY
+from explainers.metrics.papers import ATTCAT, INFIDELITY, SANITY
+from explainers.metrics.rank_correlation import rank_correlations
 from explainers.metrics.registry import metric
 
 
@@ -19,21 +19,6 @@ def _alike(first: Tensor, second: Tensor) -> Tensor:
 def _kept(scores: Tensor, randomised: Tensor) -> Tensor:
     """How much of its order each map (B, N) keeps once weights are random, 0 to 1; a map that becomes constant keeps nothing."""
     return _alike(scores, randomised).abs().nan_to_num(0.0)
-
-
-@metric(
-    "completeness",
-    title="Completeness error",
-    family="completeness",
-    takes=["error"],
-    direction="lower",
-    source=FULLGRAD,
-    highest=None,
-    unit="number",
-)
-def completeness(error: Tensor) -> Tensor:
-    """How far the sum of all scores, with the terms that belong to no token, misses the explained number."""
-    return error.double()
 
 
 @metric(

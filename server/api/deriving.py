@@ -9,8 +9,8 @@ import numpy as np
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from explainers.metrics.agreement import agreement_of
-from explainers.regions import THRESHOLD, Regions, regions_of
+from explainers.comparisons.agreement import agreement_of
+from explainers.comparisons.regions import THRESHOLD, Regions, regions_of
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
 from server.services import Services, Use

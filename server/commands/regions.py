@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("give one method: the regions are those of its maps")
     args.methods = args.methods or [METHOD]
     _, result = explained(args)
-    from explainers.regions import THRESHOLD, regions
+    from explainers.comparisons.regions import THRESHOLD, regions
 
     outcome = regions(result, result.methods[0], THRESHOLD if args.threshold is None else args.threshold)
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from explainers.faithfulness.deletion import DeletionTest, notes_on, run_deletion
-from explainers.faithfulness.reading import Reading, reading_of
-from explainers.metrics.faithfulness import Order, area, curves, removal_counts, removal_order
+from explainers.faithfulness.target_output import TargetOutput, target_output
+from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.base import TextPair, Windows
 from explainers.models.outputs import probabilities
 from explainers.models.token_removal import TokenRemoval, input_removal
@@ -24,14 +24,14 @@ FRACTIONS = (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0
 _TOP = 5
 
 
-def reading(subject: Subject, label: str | None) -> Reading:
-    """How the explained target called ``label``, the first one by default, is watched; raises Problem 422."""
+def output_of(subject: Subject, label: str | None) -> TargetOutput:
+    """The output for the explained target called ``label``, the first one by default; raises Problem 422."""
     targets = subject.document["targets"]
     target = next((info for info in targets if label is None or info["label"] == label), None)
     if target is None:
         known = ", ".join(info["label"] for info in targets)
         raise Problem(422, "no-such-target", f"{label!r} was not explained.", send=f"Explained: {known}.")
-    return reading_of(subject.model, subject.labels, target)
+    return target_output(subject.model, subject.labels, target)
 
 
 def removal_of(subject: Subject, label: str) -> TokenRemoval:
@@ -94,19 +94,19 @@ def perturbation_curves(
     subject: Subject, target: str | None, methods: Sequence[str] | None, orders: Sequence[Order], fractions: Sequence[float] | None
 ) -> dict[str, Any]:
     """The deletion test of the maps of a target, made once for the explanations that were asked last."""
-    question = reading(subject, target)
-    maps = maps_of(subject.document, question.label, methods)
-    removal = removal_of(subject, question.label)
+    output = output_of(subject, target)
+    maps = maps_of(subject.document, output.label, methods)
+    removal = removal_of(subject, output.label)
     shares = sorted(set(fractions or FRACTIONS))
     if len(set(removal_counts(shares, removal.tokens, removal.least))) < 2:
         detail = f"At the fractions {', '.join(f'{share:g}' for share in shares)} always as many of the {removal.tokens} tokens are gone."
         raise Problem(422, "no-curve", detail, send="Send at least two fractions that lie further apart, such as [0, 0.5, 1].")
 
     def test() -> DeletionTest:
-        return run_deletion(removal, question, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
+        return run_deletion(removal, output, maps, fractions=shares, orders=orders, before_pass=subject.before_pass)
 
     # hundreds of answers of the model, and the same for the same question: a page that is loaded anew asks it too
-    key = ("deletion test", subject.document["id"], question.label, tuple(maps), tuple(orders), tuple(shares))
+    key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
     outcome: DeletionTest = subject.model.keep(key, test)
     subject.notes.extend(outcome.notes)
     return outcome.to_json()
@@ -117,18 +117,18 @@ def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> d
 
     Raises Problem 422 where there are more or fewer of them.
     """
-    question = reading(subject, target)
-    wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == question.label)
+    output = output_of(subject, target)
+    wanted = next(len(map_["scores"]) for map_ in subject.document["maps"] if map_["target"] == output.label)
     if len(scores) != wanted:
         detail = f"There are {len(scores)} scores, and a map of this explanation has {wanted}."
         raise Problem(422, "other-length", detail, send="Send one for every token, as the maps have them.")
-    removal = removal_of(subject, question.label)
+    removal = removal_of(subject, output.label)
     counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
-    order = removal_order(torch.tensor(scores)[_places(subject.document, question.label)], "most")
-    values = question.values(curves(removal, order[None], counts, subject.before_pass)[0])
+    order = removal_order(torch.tensor(scores)[_places(subject.document, output.label)], "most")
+    values = output.values(curves(removal, order[None], counts, subject.before_pass)[0])
     return {
-        "read": question.read,
-        "area": area([count / removal.tokens for count in counts], values[question.read]),
+        "read": output.read,
+        "area": area([count / removal.tokens for count in counts], values[output.read]),
         **_how(subject, removal),
     }
 
@@ -152,41 +152,41 @@ class Edit:
 
 def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
-    question = reading(subject, target)
-    given = _read(subject.document, question.label)
-    gone = _gone(subject, question, edit)
+    output = output_of(subject, target)
+    given = _read(subject.document, output.label)
+    gone = _gone(subject, output, edit)
     text: str | None = given.get("text")
     if edit.replace:
         removal, keep, text = _rewritten(subject, edit.replace, gone)
     else:
-        removal, keep = removal_of(subject, question.label), _without(gone, _places(subject.document, question.label))
+        removal, keep = removal_of(subject, output.label), _without(gone, _places(subject.document, output.label))
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
-        "target": question.label,
-        "read": question.read,
+        "target": output.label,
+        "read": output.read,
         **_how(subject, removal),
         "removed": gone,
         **({} if text is None else {"text": text}),
-        **{name: float(value) for name, value in question.values(logits).items()},
-        "top": _top(question, logits, subject.labels),
+        **{name: float(value) for name, value in output.values(logits).items()},
+        "top": _top(output, logits, subject.labels),
     }
 
 
-def _top(question: Reading, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """The labels with the largest logits, as the ``top`` of an explanation has them: a regression has no probabilities."""
-    shares = None if question.output == "regression" else probabilities(logits.double() / question.temperature, question.output).tolist()
+    shares = None if output.kind == "regression" else probabilities(logits.double() / output.temperature, output.kind).tolist()
     best = logits.argsort(descending=True)[:_TOP].tolist()
     named = [{"label": labels[i], "index": i, "logit": float(logits[i])} for i in best]
     return named if shares is None else [{**entry, "probability": shares[entry["index"]]} for entry in named]
 
 
-def _gone(subject: Subject, question: Reading, edit: Edit) -> list[int]:
+def _gone(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
     """The indices, among the scores of a map, of the tokens that are taken away."""
-    places = _places(subject.document, question.label)
+    places = _places(subject.document, output.label)
     if edit.fraction is not None:
         assert edit.method is not None
-        (scores,) = maps_of(subject.document, question.label, [edit.method]).values()
-        (count,) = removal_counts([edit.fraction], len(places), removal_of(subject, question.label).least)
+        (scores,) = maps_of(subject.document, output.label, [edit.method]).values()
+        (count,) = removal_counts([edit.fraction], len(places), removal_of(subject, output.label).least)
         return sorted(places[i] for i in removal_order(scores, edit.order)[:count].tolist())
     named = set(edit.keep if edit.keep is not None else edit.remove or ())
     strange = sorted(named - set(places))

@@ -1,58 +1,83 @@
-"""Curves of removal, on cases whose answer is known by hand."""
+"""Faithfulness metrics on curves written by hand, and against other libraries."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import auc
 from torch import Tensor
 
-from explainers import ExplainerError
-from explainers.metrics.faithfulness import area, curves, kept, random_orders, removal_counts, removal_order
-from explainers.models.token_removal import TokenRemoval
+from explainers.metrics import faithfulness
+
+GENERATOR = torch.Generator().manual_seed(1)
 
 
-def test_the_order_goes_by_signed_scores_and_equal_ones_by_place() -> None:
-    scores = torch.tensor([0.5, -2.0, 0.5, 3.0])
-    assert removal_order(scores, "most").tolist() == [3, 0, 2, 1]
-    assert removal_order(scores, "least").tolist() == [1, 0, 2, 3]
+def answers(*probability: float) -> Tensor:
+    """A curve (1, steps, 2) of the probability of class 0."""
+    return torch.tensor([[[p, 1 - p] for p in probability]], dtype=torch.float64)
 
 
-def test_counts_are_rounded_a_half_up_and_leave_the_least() -> None:
-    assert removal_counts([0, 0.1, 0.25, 0.5, 0.55, 1], 10) == [0, 1, 3, 5, 6, 10]
-    assert removal_counts([0.29], 100) == [29]
-    assert removal_counts([0.5, 1], 4, least=1) == [2, 3]
-    with pytest.raises(ExplainerError, match="between 0 and 1"):
-        removal_counts([0.5, 1.1], 10)
+TARGET, WHOLE = torch.tensor([0]), answers(0.8)[:, 0]
+FALLING = answers(0.8, 0.7, 0.4, 0.4, 0.2, 0.2, 0.1, 0.1, 0.1)  # on top at two of nine steps
+STAYING = answers(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.4, 0.3)  # at seven
 
 
-def test_what_is_kept() -> None:
-    orders = torch.tensor([[2, 0, 1], [0, 1, 2]])
-    assert kept(orders, [0, 1, 3]).int().tolist() == [[[1, 1, 1], [1, 1, 0], [0, 0, 0]], [[1, 1, 1], [0, 1, 1], [0, 0, 0]]]
+def test_mif_and_lif_by_hand() -> None:
+    assert faithfulness.mif(FALLING, TARGET).item() == pytest.approx(7 / 9)
+    assert faithfulness.lif(STAYING, TARGET).item() == pytest.approx(7 / 9)
+    assert faithfulness.mif_aopc(FALLING, WHOLE, TARGET).item() == pytest.approx(0.8 - 3.0 / 9)
+    assert faithfulness.lif_aopc(STAYING, WHOLE, TARGET).item() == pytest.approx(0.8 - 6.3 / 9)
+    assert faithfulness.srg(FALLING, STAYING, TARGET).item() == pytest.approx((6.3 - 3.0) / 10)
+    assert faithfulness.srg_accuracy(FALLING, STAYING, TARGET).item() == pytest.approx((7 - 2) / 10)
+    halves = answers(*[0.4] * 9)
+    assert faithfulness.mif_log_odds(halves, WHOLE, TARGET).item() == pytest.approx(math.log(0.5))
+    assert faithfulness.lif_log_odds(halves, WHOLE, TARGET).item() == pytest.approx(math.log(0.5))
 
 
-def test_random_orders_are_orders_and_the_same_every_time() -> None:
-    orders = random_orders(7, range(3))
-    assert orders.sort(dim=1).values.tolist() == [list(range(7))] * 3
-    assert orders.tolist() == random_orders(7, range(3)).tolist()
-    assert orders[0].tolist() != orders[1].tolist()
+def test_a_map_that_orders_nothing_gains_nothing() -> None:
+    same = torch.rand(5, 9, 3, generator=GENERATOR).softmax(-1)
+    assert faithfulness.srg(same, same, torch.zeros(5, dtype=torch.int64)).abs().max() == 0
 
 
-def test_a_model_that_adds_up_its_tokens_falls_by_what_each_was_worth() -> None:
-    worth = torch.tensor([1.0, 4.0, 2.0])
-
-    def ask(keep: Tensor) -> Tensor:
-        return torch.stack([keep.float() @ worth, keep.float().sum(1)], dim=1)
-
-    orders = torch.stack([removal_order(worth, "most"), removal_order(worth, "least")])
-    found = curves(TokenRemoval("removed", 3, 0, ask), orders, [0, 1, 2, 3])
-    assert found[..., 0].tolist() == [[7, 3, 1, 0], [7, 6, 4, 0]]
-    assert found[..., 1].tolist() == [[3, 2, 1, 0]] * 2
-    gone = [0, 1 / 3, 2 / 3, 1]
-    assert area(gone, found[0, :, 0]) == pytest.approx((7 / 2 + 3 + 1) / 3)
-    assert area(gone, found[1, :, 0]) == pytest.approx((7 / 2 + 6 + 4) / 3)
+def test_srg_is_the_area_between_the_curves() -> None:
+    most, left = (torch.rand(4, 9, 3, generator=GENERATOR, dtype=torch.float64).softmax(-1) for _ in range(2))
+    x = np.linspace(0, 1, 11)
+    for row in range(4):
+        # removed 10 ... 90 % most important first; least important first, what is left shrinks from 90 to 10 %
+        first = np.concatenate([[0.7], most[row, :, 1], [0.2]])
+        last = np.concatenate([[0.7], left[row, :, 1].flip(0), [0.2]])
+        found = faithfulness.srg(most[row : row + 1], left[row : row + 1], torch.tensor([1])).item()
+        assert found == pytest.approx(auc(x, last) - auc(x, first))
 
 
-def test_the_area_is_the_mean_over_the_range() -> None:
-    assert area([0, 0.5, 0.5, 0.9], torch.tensor([1.0, 1.0, 0.5, 0.5])) == pytest.approx((0.5 + 0.2) / 0.9)
-    with pytest.raises(ExplainerError, match="two different"):
-        area([0.5, 0.5], torch.ones(2))
+def test_perturbation_of_pixels_is_counted_as_published() -> None:
+    right, wrong = (0.9,) * 5, (0.1,) * 5
+    # accuracy 1 up to 40 %, 0 from 50 % on: four whole trapezoids and half of one
+    assert faithfulness.positive_auc(answers(*right, *wrong), TARGET).item() == pytest.approx(0.45)
+    assert faithfulness.negative_auc(answers(*right, *right), TARGET).item() == pytest.approx(0.9)
+    curve = torch.rand(1, 10, 3, generator=GENERATOR)
+    hits = (curve.argmax(-1) == 2).double()[0]
+    assert faithfulness.negative_auc(curve, torch.tensor([2])).item() == pytest.approx(auc(np.arange(10) / 10, hits))
+
+
+def test_areas_of_texts() -> None:
+    curve = answers(*np.linspace(0, 1, 11))
+    assert faithfulness.auac(curve, TARGET).item() == pytest.approx(0.5)
+    logits = torch.tensor([[1.0, -1.0]])
+    moved = logits[:, None] + torch.tensor([2.0, 1.0]).expand(1, 11, 2)
+    assert faithfulness.au_mse(moved, logits).item() == pytest.approx(5.0)
+
+
+def test_rationales_asked_of_the_model() -> None:
+    few = answers(0.8, 0.6, 0.4, 0.2, 0.0)
+    assert faithfulness.comprehensiveness(few, WHOLE, TARGET).item() == pytest.approx(0.4)
+    assert faithfulness.sufficiency(few, WHOLE, TARGET).item() == pytest.approx(0.4)
+    around = answers(0.9, 0.7, 0.9, 0.7, 0.9, 0.7, 0.9, 0.7, 0.8)
+    assert faithfulness.attcat_aopc(around, WHOLE, TARGET).item() == pytest.approx(0.8 / 9)
+    assert faithfulness.mif_aopc(around, WHOLE, TARGET).item() == pytest.approx(0.0)
+    assert faithfulness.attcat_log_odds(around, answers(1.0)[:, 0], TARGET).item() == pytest.approx(
+        float(np.log([0.9, 0.7] * 4 + [0.8]).mean())
+    )

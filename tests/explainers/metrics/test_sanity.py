@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import kendalltau, spearmanr
 
-from explainers.metrics import sanity
+from explainers.metrics import completeness, sanity
 
 FIRST = torch.tensor([[0.1, 0.5, 0.3, 0.9], [1.0, 2.0, 3.0, 4.0]])
 SECOND = torch.tensor([[0.2, 0.4, 0.6, 0.8], [4.0, 3.0, 2.0, 1.0]])
@@ -38,4 +38,7 @@ def test_agreement_leaves_the_map_itself_out() -> None:
     maps = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
     assert sanity.mean_agreement(maps).tolist() == pytest.approx([0.0, 0.0, -1.0])
     assert sanity.mean_agreement(maps[:1]).isnan().all()
-    assert sanity.completeness(torch.tensor([0.5])).item() == 0.5
+
+
+def test_completeness_is_the_error_that_a_method_states() -> None:
+    assert completeness.completeness(torch.tensor([0.5])).item() == 0.5

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import explainers
+from explainers.comparisons.regions import NOBODY, regions_of
 from explainers.errors import ExplainerError
-from explainers.regions import NOBODY, regions_of
 
 LABELS = ["a cat", "a dog"]
 CAT = [[9.0, 0.0, 0.0, 5.0], [8.0, 0.0, 0.2, 0.0], [-3.0, -1.0, 0.0, 4.0]]

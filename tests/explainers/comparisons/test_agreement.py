@@ -1,4 +1,4 @@
-"""Rank correlations of maps, against scipy's and by hand, and the order that puts like beside like."""
+"""Which methods agree: on scores by hand, and on an explanation, against scipy; and the order that puts like beside like."""
 
 from __future__ import annotations
 
@@ -9,26 +9,9 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
+from explainers.comparisons.agreement import agreement_of, clustered
 from explainers.errors import ExplainerError
-from explainers.metrics.agreement import agreement_of, clustered, rank_correlations
-
-
-def test_rank_correlations_are_those_of_scipy() -> None:
-    drawn = np.random.default_rng(3)
-    scores = drawn.normal(size=(7, 50))
-    scores[1] = np.round(scores[1])  # with ties
-    scores[2] = np.exp(3 * scores[0])  # the same order
-    scores[3] = -(scores[0] ** 3)  # the opposite one
-    found = rank_correlations(scores)
-    np.testing.assert_allclose(found, spearmanr(scores, axis=1).statistic, atol=1e-12)
-    assert found[0, 2] == pytest.approx(1)
-    assert found[0, 3] == pytest.approx(-1)
-
-
-def test_by_hand_with_ties() -> None:
-    # ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: r = 4.5 / sqrt(4.5 * 5)
-    found = rank_correlations(np.array([[0.0, 5.0, 5.0, 9.0], [-1.0, 0.0, 2.0, 3.0]]))
-    assert found[0, 1] == pytest.approx(4.5 / np.sqrt(4.5 * 5))
+from explainers.metrics.rank_correlation import rank_correlations
 
 
 def test_a_map_with_one_score_orders_nothing() -> None:

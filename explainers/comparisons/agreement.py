@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.metrics.rank_correlation import rank_correlations
 from explainers.result import Explanation
 
 
@@ -58,19 +59,6 @@ def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:
     order = clustered(correlations)
     specs = list(scores)
     return Agreement(target, tuple(specs[i] for i in order), correlations[np.ix_(order, order)], len(next(iter(scores.values()))))
-
-
-def rank_correlations(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spearman's rank correlation of every pair of rows (M, N) -> (M, M); NaN in the row and column of a constant one."""
-    from scipy.stats import rankdata  # takes a second to import
-
-    ranks = rankdata(scores, axis=1)
-    ranks = ranks - ranks.mean(1, keepdims=True)
-    sizes = np.sqrt((ranks**2).sum(1))
-    products = ranks @ ranks.T
-    with np.errstate(invalid="ignore"):  # 0 / 0 of a constant row is the NaN that is wanted
-        cosines: NDArray[np.float64] = np.clip(products / np.outer(sizes, sizes), -1, 1)
-    return cosines
 
 
 def clustered(correlations: NDArray[np.float64]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which number of a model's answer is watched while tokens go: a probability, a logit, a difference of logits, or a value."""
+"""The number of a model's output that stands for a target: a probability, a logit, a difference of logits, or a value."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Read = Literal["probability", "logit", "value"]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A target among the logits of a model.
+class TargetOutput:
+    """Where a target is among the logits of a model, and which number of it is read while tokens are taken away.
 
     label        of the target
     of, against  the places of its classes among the logits (of a group several), and of what it is set against
     read         the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
-    output       what the logits mean
+    kind         what the logits mean
     temperature  what they are divided by before a probability is computed
     """
 
@@ -30,7 +30,7 @@ class Reading:
     of: tuple[int, ...]
     against: tuple[int, ...] | None = None
     read: Read = "probability"
-    output: Output = "softmax"
+    kind: Output = "softmax"
     temperature: float = 1.0
 
     def values(self, logits: Tensor) -> dict[str, Tensor]:
@@ -40,14 +40,14 @@ class Reading:
         number = logits[..., list(self.of)].logsumexp(-1)
         if self.against is not None:
             number = number - logits[..., list(self.against)].logsumexp(-1)
-        if self.output == "regression":
+        if self.kind == "regression":
             return {"value": number}
-        shares = probabilities(logits.double() / self.temperature, self.output)
+        shares = probabilities(logits.double() / self.temperature, self.kind)
         return {"probability": shares[..., list(self.of)].sum(-1), "logit": number}
 
 
-def reading_of(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> Reading:
-    """How to watch an explained ``target``, as :meth:`TargetInfo.to_json` gives it; ``labels`` are the names of the logits.
+def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> TargetOutput:
+    """The output for an explained ``target``, as :meth:`TargetInfo.to_json` gives it; ``labels`` are the names of the logits.
 
     A lone prompt is read by its logit, as its probability is 1 whatever is shown; so is a prompt whose own words go, as they make its own
     similarity and not that of the others.
@@ -62,4 +62,4 @@ def reading_of(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -
     by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
     read: Read = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     other = None if against is None else places(against)
-    return Reading(target["label"], of, other, read, model.output, model.calibration.temperature)
+    return TargetOutput(target["label"], of, other, read, model.output, model.calibration.temperature)

@@ -1,0 +1,65 @@
+"""Does the model need what a map names? Tokens are taken away in the order of their scores, and the answer is watched.
+
+Most important first (MIF): the sooner the answer falls, the better. Least important first (LIF): the longer it stays, the better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.token_removal import BeforePass, TokenRemoval
+
+Order = Literal["most", "least"]
+
+
+def removal_order(scores: Tensor, order: Order) -> Tensor:
+    """Which tokens go first, second, ...: indices (..., N) from scores (..., N), signed ones as they are; of equal ones the earlier goes
+    first.
+    """
+    return scores.argsort(dim=-1, descending=order == "most", stable=True)
+
+
+def random_orders(tokens: int, seeds: Sequence[int]) -> Tensor:
+    """An order (seeds, N) drawn at random for each seed: the same on every machine."""
+    return torch.stack([torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)) for seed in seeds])
+
+
+def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> list[int]:
+    """How many of the ``tokens`` are gone at each fraction: rounded, a half up, and so that ``least`` stay.
+
+    Raises ExplainerError for a fraction outside 0 to 1.
+    """
+    if not all(0 <= fraction <= 1 for fraction in fractions):
+        raise ExplainerError("a fraction of the tokens lies between 0 and 1")
+    return [min(math.floor(fraction * tokens + 0.5), tokens - least) for fraction in fractions]
+
+
+def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
+    """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are gone."""
+    place = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
+    return place[:, None] >= torch.tensor(counts)[None, :, None]
+
+
+def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
+    """Logits (M, steps, C) along each order (M, N). Steps of equal count share their forward passes."""
+    keep, observers = kept(orders, counts), () if before_pass is None else (before_pass,)
+    logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])
+    return logits
+
+
+def area(gone: Sequence[float], values: Tensor) -> float:
+    """The area under a curve (steps,) over the share ``gone`` of the tokens, by trapezoids, over the width of that range: a mean value.
+
+    Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas
+    of LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.
+    """
+    x = torch.tensor(gone, dtype=torch.float64)
+    if len(x) < 2 or x[-1] <= x[0]:
+        raise ExplainerError("a curve needs two different numbers of tokens, the smaller one first")
+    return float(torch.trapezoid(values.double(), x) / (x[-1] - x[0]))
