@@ -15,7 +15,7 @@ import torch
 
 import explainers
 from explainers.datasets import open_dataset
-from explainers.evaluation.measuring import Bench, Row, rows_of
+from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.evaluation.plan import make_plan
 
 METRICS = ("mif", "lif", "srg")
@@ -25,7 +25,7 @@ ON = {"scenes-vit": "scenes", "photos-vit": "sample-photos", "reviews-bert": "sa
 def measured(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[Row]]:
     """CPU seconds and rows."""
     data = open_dataset(ON[model.name])
-    bench = Bench(model, data, make_plan(model, data, methods, METRICS))
+    bench = EvaluationSetup(model, data, make_plan(model, data, methods, METRICS))
     start = time.process_time()
     rows = [row for place in places for row in rows_of(bench, place)]
     return time.process_time() - start, rows

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from embedded.recipes.data.scenes import KINDS, Scene, render
-from explainers.datasets import Dataset, Folder, Sample, Thing, dataset
+from explainers.datasets import AnnotatedObject, Dataset, Folder, Sample, dataset
 
 SEED = 20_250_101  # of scenes that no training has seen
 SIDE = 112  # pixels, as scenes-vit reads them
@@ -21,7 +21,7 @@ MANY = 100_000
 
 
 @dataset("scenes", title="Scenes", kind="image", gives=("class", "mask", "others"))
-def scenes(place: Folder) -> Dataset:
+def scenes(data: Folder) -> Dataset:
     """Pictures of one to four things out of 48 kinds on a plain ground, rendered from a seed of their own, with the exact pixels of each
     thing. Any of its kinds is a right class of a scene; the largest is explained.
     """
@@ -33,7 +33,7 @@ def scenes(place: Folder) -> Dataset:
 
 
 @dataset("scenes-pairs", title="Scenes of two things", kind="image", gives=("class", "mask", "others"))
-def pairs(place: Folder) -> Dataset:
+def pairs(data: Folder) -> Dataset:
     """Scenes of exactly two things of different kinds, with the exact pixels of each: does a map of one leave out the other? With the
     target ``each`` both are explained in turn.
     """
@@ -46,14 +46,14 @@ def pairs(place: Folder) -> Dataset:
 
 def _sample(number: int, scene: Scene) -> Sample:
     """A scene with its things, the largest first."""
-    things = [Thing(label=item.kind, mask=item.mask) for item in scene.objects]
-    things.sort(key=lambda thing: -int(thing.mask.sum()))
-    labels = tuple(str(thing.label) for thing in things)
-    return Sample(name=f"{number:05d}", image=scene.image, labels=labels, things=tuple(things))
+    objects = [AnnotatedObject(label=item.kind, mask=item.mask) for item in scene.objects]
+    objects.sort(key=lambda obj: -int(obj.mask.sum()))
+    labels = tuple(str(obj.label) for obj in objects)
+    return Sample(name=f"{number:05d}", image=scene.image, labels=labels, objects=tuple(objects))
 
 
 @dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask", "others"))
-def mosaic(place: Folder) -> Dataset:
+def mosaic(data: Folder) -> Dataset:
     """Four scenes of one thing each, all of different kinds, side by side in two rows: the grid pointing game. Any of the four kinds is
     a right class; the one at the top left is explained.
     """
@@ -61,15 +61,15 @@ def mosaic(place: Folder) -> Dataset:
     def read(number: int) -> Sample:
         rng = np.random.default_rng([SEED, MANY, number])
         half = SIDE // 2
-        picture, things = Image.new("RGB", (SIDE, SIDE)), []
+        picture, objects = Image.new("RGB", (SIDE, SIDE)), []
         for place_of, kind in enumerate(rng.choice(len(KINDS), 4, replace=False)):
             row, column = divmod(place_of, 2)
             scene = render(rng, half, [KINDS[kind]])
             picture.paste(scene.image, (column * half, row * half))
             mask = np.zeros((SIDE, SIDE), bool)
             mask[row * half : (row + 1) * half, column * half : (column + 1) * half] = scene.objects[0].mask
-            things.append(Thing(label=KINDS[kind], mask=mask, cell=(row, column)))
-        return Sample(name=f"{number:05d}", image=picture, labels=tuple(str(thing.label) for thing in things), things=tuple(things))
+            objects.append(AnnotatedObject(label=KINDS[kind], mask=mask, cell=(row, column)))
+        return Sample(name=f"{number:05d}", image=picture, labels=tuple(str(obj.label) for obj in objects), objects=tuple(objects))
 
     return Dataset(name="scenes-mosaic", kind="image", length=MANY, classes=KINDS, read=read)
 
@@ -81,7 +81,7 @@ def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:
 
 
 @dataset("sample-photos", title="Sample photos", kind="image", gives=())
-def sample_photos(place: Folder) -> Dataset:
+def sample_photos(data: Folder) -> Dataset:
     """The photos that the pages offer, each once. They are few: intervals are wide."""
     path, listed = _samples("photos")
     names = list(dict.fromkeys(sample["image"] for sample in listed))
@@ -94,7 +94,7 @@ def sample_photos(place: Folder) -> Dataset:
 
 
 @dataset("sample-reviews", title="Sample reviews", kind="text", gives=("class",))
-def sample_reviews(place: Folder) -> Dataset:
+def sample_reviews(data: Folder) -> Dataset:
     """The film reviews that the pages offer, with what they are meant to be. They are few: intervals are wide."""
     _, listed = _samples("reviews")
 

@@ -22,7 +22,7 @@ PUBLIC = (
     "explainers.interactions",
     "explainers.evaluation.plan",
     "explainers.evaluation.running",
-    "explainers.evaluation.engines",
+    "explainers.evaluation.run_engines",
     "explainers.evaluation.distributed",
 )
 WIDEST = 100  # characters of a signature on one line

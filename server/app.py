@@ -11,7 +11,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from server import explaining
+from server import explainers_engine
 from server.api import comparing, deriving, explanations, export, inside, leaderboard, models, operations, perturbations, probes, runs
 from server.engine import Engine
 from server.http.metrics import Metrics
@@ -36,11 +36,11 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there.
     Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
     """
-    engine = explaining.engine() if engine is None else engine
+    engine = explainers_engine.engine() if engine is None else engine
     engine.check_device(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
-    known_samples = read_samples(explaining.sample_folders() if samples is None else samples)
+    known_samples = read_samples(explainers_engine.sample_folders() if samples is None else samples)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

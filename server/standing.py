@@ -14,7 +14,7 @@ RANKED_BY = ("srg", "own_object")
 #: The spec whose map is drawn at random: what does not beat it says nothing.
 CONTROL = "random"
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
-STAND_IN = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
+REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
 
 
 @dataclass(frozen=True)
@@ -81,4 +81,4 @@ def standings() -> dict[str, Standing]:
 def standing_for(kind: str, model: str | None = None) -> Standing | None:
     """What holds for a model of a ``kind``: its own run, else that of the embedded model that reads such inputs, else None."""
     measured = standings()
-    return measured.get(model or "") or measured.get(STAND_IN[kind])
+    return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])

@@ -18,9 +18,9 @@ EVALUATIONS = {
     "photos-vit": "embedded.evaluation.photos",
     "clip": "embedded.evaluation.clip",
     "reviews-bert": "embedded.evaluation.reviews",
-    "all": "embedded.evaluation.together",
+    "all": "embedded.evaluation.size_and_load_time",
 }
-LEAD = "fullgrad_plus:libra"  # the method whose maps are held to a bar where none is named
+JUDGED_METHOD = "fullgrad_plus:libra"  # the method whose maps are held to a bar where none is named
 CONTROL = "random"
 
 Form = Literal["share", "times", "score", "seconds", "megabytes"]
@@ -88,7 +88,7 @@ class Setting:
     folder   the model's
     data     the folder of data sets that are not part of the project; None where there is none
     limit    at most so many scenes or texts of each kind, for a quick look; None for all that the figures call for
-    methods  whose maps are measured; None for those of the pages. `LEAD` and `CONTROL` always are
+    methods  whose maps are measured; None for those of the pages. `JUDGED_METHOD` and `CONTROL` always are
     """
 
     folder: Path
@@ -102,7 +102,7 @@ class Setting:
 
     def specs(self, usual: Sequence[str]) -> list[str]:
         """The methods to measure, ``usual`` being those of the pages."""
-        return list(dict.fromkeys([*(usual if self.methods is None else self.methods), LEAD, CONTROL]))
+        return list(dict.fromkeys([*(usual if self.methods is None else self.methods), JUDGED_METHOD, CONTROL]))
 
 
 def measure(name: str, setting: Setting) -> Report:

@@ -14,13 +14,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
+from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.dual import image_features, text_features
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
-from embedded.recipes.data.outside import COCO, Labelled, Thing, coco, known_classes, missing, side_by_side, single
+from embedded.recipes.data.outside import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
 from explainers import datasets
@@ -98,7 +98,7 @@ def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tu
     return first_of_ten(seen, shown, dict(zip(words, texts, strict=True)), truth)
 
 
-def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[Thing]]], methods: Sequence[str]) -> tuple[Table, int, int]:
+def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMask]]], methods: Sequence[str]) -> tuple[Table, int, int]:
     """Of each method: how often a prompt's own thing is lit more than the others, and the average precision on its outline.
 
     And how many prompts were asked where there are several things, and in all.
@@ -109,7 +109,7 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[Thing]]],
             name=str(number),
             image=image,
             labels=tuple(thing.word for thing in things),
-            things=tuple(datasets.Thing(label=thing.word, mask=thing.mask) for thing in things),
+            objects=tuple(datasets.AnnotatedObject(label=thing.word, mask=thing.mask) for thing in things),
         )
         for number, (image, things) in enumerate(pictures)
     ]
@@ -121,7 +121,7 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[Thing]]],
     return table, counts[DENSER], counts[PRECISION]
 
 
-def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Thing]]]:
+def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[CategoryMask]]]:
     """COCO's photos with the things that go by a name or a group of ImageNet's classes; those of two and more such things first."""
     known = known_classes()
     found = [(image, [thing for thing in things if thing.word in known]) for image, things in coco(data)]
@@ -145,7 +145,7 @@ def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str,
     first, exact = best(both), best(precise)
     return [
         Figure(name, DENSER, both[first], BARS[DENSER], note=f"{first}, {two} prompts on COCO's photos, {pairs} on photos side by side"),
-        Figure(name, f"{DENSER}, {LEAD}", both[LEAD], note="the same"),
+        Figure(name, f"{DENSER}, {JUDGED_METHOD}", both[JUDGED_METHOD], note="the same"),
         Figure(name, f"{DENSER}, COCO's", outlined[first].get(DENSER, 0.0), note=f"{first}, {two} prompts"),
         Figure(name, PRECISION, precise[exact], BARS[PRECISION], "score", note=f"{exact}, {every} things in COCO's photos"),
         Figure(name, f"{PRECISION} of {CONTROL}", precise[CONTROL], None, "score", note="the same"),

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from embedded.evaluation import Table
 from explainers.datasets import Dataset
-from explainers.evaluation.measuring import Bench, Row, rows_of
+from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.statistics import columns_of, estimate, weights_of_rows
 from explainers.metrics import METRICS
@@ -22,9 +22,9 @@ from explainers.models.base import Model
 def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted") -> list[Row]:
     """The rows of all inputs of a data set, those of one input after the other. Texts that are too long are cut."""
     plan = make_plan(model, data, methods, metrics, target=target, long_texts="cut")
-    bench = Bench(model, data, plan)
-    places = tqdm(range(len(data)), desc="explaining", unit="input", leave=False, disable=None)
-    return [row for place in places for row in rows_of(bench, place)]
+    setup = EvaluationSetup(model, data, plan)
+    indices = tqdm(range(len(data)), desc="explaining", unit="input", leave=False, disable=None)
+    return [row for index in indices for row in rows_of(setup, index)]
 
 
 def table_of(rows: list[Row], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:

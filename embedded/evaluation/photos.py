@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from embedded.evaluation import CONTROL, LEAD, Figure, Report, Setting, Table, best
+from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.calibration import Known, calibration_error, made_up, read_calibration
 from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
-from explainers.datasets import Dataset, Sample, Thing
+from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.evaluation.measuring import Row
 from explainers.metrics.rank_correlation import rank_correlations
 
@@ -118,7 +118,7 @@ def right_photos(folder: Path, data: Path, number: int) -> Dataset:
         first = int(answers(score, torch.from_numpy(np.array(image))[None]).argmax())
         boxes = [thing.boxed for thing in things if first in known.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
         if boxes:
-            samples.append(Sample(name=str(place), image=image, things=tuple(Thing(label=None, mask=box) for box in boxes)))
+            samples.append(Sample(name=str(place), image=image, objects=tuple(AnnotatedObject(label=None, mask=box) for box in boxes)))
     return Dataset(name="photos", kind="image", length=len(samples), read=samples.__getitem__, gives=("mask",))
 
 
@@ -197,7 +197,7 @@ def measure(name: str, setting: Setting) -> Report:
     first, points = best(values[ENERGY]), best(values[POINTING])
     figures += [
         Figure(name, ENERGY, values[ENERGY][first], BARS[ENERGY], "times", note=f"{first}, {count} things in COCO's photos"),
-        Figure(name, CLOSE, values[ENERGY][LEAD] / values[ENERGY][first], BARS[CLOSE], note=LEAD),
+        Figure(name, CLOSE, values[ENERGY][JUDGED_METHOD] / values[ENERGY][first], BARS[CLOSE], note=JUDGED_METHOD),
         Figure(name, POINTING, values[POINTING][points], BARS[POINTING], note=points),
         Figure(name, "rank correlation of two methods' maps", likeness(rows), None, "score", note="mean over pairs of methods"),
     ]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from embedded.datasets import SEED
-from embedded.evaluation import CONTROL, LEAD, Figure, Form, Report, Setting, Table, best, dual
+from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import REFUSED, WORST, Score, answers, half, refused_figure, vit_scores
 from embedded.recipes.calibration import read_calibration
@@ -53,8 +53,8 @@ def fresh_scenes(number: int) -> Iterator[Scene]:
 def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
     """The similarities of a ``clip`` with one prompt for each name."""
     model = explainers.load(folder, device="cpu")
-    texts = dual.text_features(model, [PROMPT.format(name) for name in names])
-    return lambda images, kept: dual.image_features(model, images, kept) @ texts.T
+    texts = clip_features.text_features(model, [PROMPT.format(name) for name in names])
+    return lambda images, kept: clip_features.image_features(model, images, kept) @ texts.T
 
 
 class Case(NamedTuple):
@@ -120,7 +120,7 @@ def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -
 def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
     """Of each method, over every object of scenes of two and more: energy, how often densest on its own object, average precision."""
     every = open_dataset("scenes")
-    places = itertools.islice((place for place in itertools.count() if len(every[place].things) > 1), number)
+    places = itertools.islice((place for place in itertools.count() if len(every[place].objects) > 1), number)
     rows = map_rows(model, every.at(list(places)), methods, list(METRICS.values()), target="each")
     return table_of(rows, methods, METRICS)[0]
 
@@ -162,8 +162,10 @@ def measure(name: str, setting: Setting) -> Report:
 
     figures = [figure(what, value, "share", f"{number} scenes") for what, value in values.items()]
     figures += [
-        figure(f"{ENERGY} over that of {CONTROL}", table[LEAD][ENERGY] / table[CONTROL][ENERGY], "times", f"{LEAD}, {on}"),
-        figure(DENSER, table[LEAD][DENSER], "share", f"{LEAD}, {on}"),
+        figure(
+            f"{ENERGY} over that of {CONTROL}", table[JUDGED_METHOD][ENERGY] / table[CONTROL][ENERGY], "times", f"{JUDGED_METHOD}, {on}"
+        ),
+        figure(DENSER, table[JUDGED_METHOD][DENSER], "share", f"{JUDGED_METHOD}, {on}"),
         figure(
             f"segmentation {PRECISION} of the best method",
             table[first][PRECISION],

@@ -7,7 +7,7 @@ declares data sets when it is imported; the scenes that Vitrine renders on the s
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset, open_dataset
 
 for _module in ("imagenet", "pictures", "coco", "texts"):
@@ -15,4 +15,4 @@ for _module in ("imagenet", "pictures", "coco", "texts"):
 for _entry in entry_points(group="vitrine.datasets"):
     _entry.load()
 
-__all__ = ["DATASETS", "Dataset", "DatasetEntry", "Folder", "Sample", "Thing", "dataset", "open_dataset"]
+__all__ = ["DATASETS", "AnnotatedObject", "Dataset", "DatasetEntry", "Folder", "Sample", "dataset", "open_dataset"]

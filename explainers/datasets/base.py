@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Thing:
+class AnnotatedObject:
     """One object of a picture.
 
     label  its class, as for :class:`Sample`; None where the data set says only that it is the object
@@ -39,8 +39,8 @@ class Sample:
     name       unlike that of any other input of the data set
     image      RGB and upright, or None for a text
     text       or None for an image
-    labels     its classes, by name, WordNet synset, or place among the data set's classes; any of them is right, the first is explained
-    things     the objects whose masks are known
+    labels     its classes, by name, WordNet synset, or index among the data set's classes; any of them is right, the first is explained
+    objects    the objects whose masks are known
     labelled   (height, width): the pixels that the data set says anything about; None: all
     rationale  spans of characters of the text that people marked as their reasons; None where nobody was asked
 
@@ -51,12 +51,12 @@ class Sample:
     image: Image.Image | None = None
     text: str | None = None
     labels: tuple[str | int, ...] = ()
-    things: tuple[Thing, ...] = ()
+    objects: tuple[AnnotatedObject, ...] = ()
     labelled: Mask | None = None
     rationale: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
-        masks = [*(thing.mask for thing in self.things), *([] if self.labelled is None else [self.labelled])]
+        masks = [*(obj.mask for obj in self.objects), *([] if self.labelled is None else [self.labelled])]
         for mask in masks:
             size = None if self.image is None else (self.image.height, self.image.width)
             if mask.shape != size:
@@ -76,7 +76,7 @@ class Dataset:
     """Inputs that are read when they are asked for.
 
     classes  names of its classes, in the order of their indices; empty where they are not numbered
-    read     the sample at a place, 0 to ``length`` - 1
+    read     the sample of an index, 0 to ``length`` - 1
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
     """
 
@@ -90,24 +90,24 @@ class Dataset:
     def __len__(self) -> int:
         return self.length
 
-    def __getitem__(self, place: int) -> Sample:
-        if not 0 <= place < self.length:
-            raise IndexError(place)
-        return self.read(place)
+    def __getitem__(self, index: int) -> Sample:
+        if not 0 <= index < self.length:
+            raise IndexError(index)
+        return self.read(index)
 
     def __iter__(self) -> Iterator[Sample]:
-        return (self.read(place) for place in range(self.length))
+        return (self.read(index) for index in range(self.length))
 
     def chosen(self, limit: int | None, seed: int = 0) -> list[int]:
-        """The places of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
+        """The indices of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
         if limit is None or limit >= self.length:
             return list(range(self.length))
         drawn: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
         return drawn
 
-    def at(self, places: Sequence[int]) -> Dataset:
-        """The data set of the inputs at these places alone, in this order."""
-        return replace(self, length=len(places), read=lambda place: self.read(places[place]))
+    def at(self, indices: Sequence[int]) -> Dataset:
+        """The data set of the inputs with these indices alone, in this order."""
+        return replace(self, length=len(indices), read=lambda index: self.read(indices[index]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:
         """The index of a label among the model's classes; None where the model has no such class.
@@ -116,9 +116,9 @@ class Dataset:
         data set has them in the same order.
         """
         if isinstance(label, str):
-            places: Mapping[str, Any] = {entry.wnid: i for i, entry in enumerate(model.classes) if entry.wnid}
-            if label in places:
-                return int(places[label])
+            by_synset: Mapping[str, Any] = {entry.wnid: i for i, entry in enumerate(model.classes) if entry.wnid}
+            if label in by_synset:
+                return int(by_synset[label])
             try:
                 return find_class(label, model.labels, len(model.labels), model.synonyms)
             except ExplainerError:
@@ -134,6 +134,6 @@ class Dataset:
 
         Data sets often name wider things than a model does: COCO's "cat" is five of ImageNet's classes.
         """
-        place = self.class_of(label, model)
+        index = self.class_of(label, model)
         group = model.groups.get(label.casefold(), ()) if isinstance(label, str) else ()
-        return frozenset(group if place is None else (place, *group))
+        return frozenset(group if index is None else (index, *group))

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from explainers.citation import Citation
-from explainers.datasets.base import Dataset, Mask, Sample, Thing
+from explainers.datasets.base import AnnotatedObject, Dataset, Mask, Sample
 from explainers.datasets.registry import Folder, dataset, union
 
 _COCO = Citation(
@@ -76,11 +76,11 @@ def outlined(segmentation: Any, height: int, width: int) -> Mask:
     return np.array(picture)
 
 
-def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
+def _coco(data: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     """The photos that show all of the ``wanted`` categories, any where none is."""
-    listing = place.need(*(f"annotations/instances_{part}.json" for part in _COCO_PARTS))
-    photos = place.need(listing.stem.removeprefix("instances_"))
-    listed = place.json(listing)
+    listing = data.need(*(f"annotations/instances_{part}.json" for part in _COCO_PARTS))
+    photos = data.need(listing.stem.removeprefix("instances_"))
+    listed = data.json(listing)
     try:
         categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
         images = {row["id"]: (str(row["file_name"]), int(row["height"]), int(row["width"])) for row in listed["images"]}
@@ -89,7 +89,7 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
             of_image[row["image_id"]].append(row)
         shown = {i: {categories[row["category_id"]] for row in rows if not row.get("iscrowd")} for i, rows in of_image.items()}
     except (KeyError, TypeError, ValueError) as problem:
-        raise place.broken(listing, f"{problem} is missing or wrong") from None
+        raise data.broken(listing, f"{problem} is missing or wrong") from None
     ids = sorted(i for i, names in shown.items() if names and set(wanted) <= names and i in images)
 
     def read(number: int) -> Sample:
@@ -100,27 +100,27 @@ def _coco(place: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
             try:
                 mask = outlined(row["segmentation"], height, width)
             except (KeyError, TypeError, ValueError) as problem:
-                raise place.broken(listing, f"instance {row.get('id')}: {problem}") from None
+                raise data.broken(listing, f"instance {row.get('id')}: {problem}") from None
             if row.get("iscrowd"):
                 crowds.append(mask)
             elif mask.any():
                 masks[categories[row["category_id"]]].append(mask)
-        things = [Thing(label=label, mask=union(masks_of_label)) for label, masks_of_label in masks.items()]
-        things.sort(key=lambda thing: -int(thing.mask.sum()))
-        labels = tuple(thing.label for thing in things if thing.label in wanted or not wanted)[:1]
-        image = place.image(photos / name_of_file)
+        objects = [AnnotatedObject(label=label, mask=union(masks_of_label)) for label, masks_of_label in masks.items()]
+        objects.sort(key=lambda obj: -int(obj.mask.sum()))
+        labels = tuple(obj.label for obj in objects if obj.label in wanted or not wanted)[:1]
+        image = data.image(photos / name_of_file)
         stated = tuple(label for label in labels if label is not None)
-        return Sample(name=name_of_file, image=image, labels=stated, things=tuple(things), labelled=~union(crowds))
+        return Sample(name=name_of_file, image=image, labels=stated, objects=tuple(objects), labelled=~union(crowds))
 
     return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
 
 
 @dataset("coco", title="COCO 2017", kind="image", gives=("class", "mask", "others"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
-def coco(place: Folder) -> Dataset:
+def coco(data: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.
     """
-    return _coco(place, "coco")
+    return _coco(data, "coco")
 
 
 @dataset(
@@ -132,9 +132,9 @@ def coco(place: Folder) -> Dataset:
     source=_COCO,
     get=_COCO_GET,
 )
-def zebra_elephant(place: Folder) -> Dataset:
+def zebra_elephant(data: Folder) -> Dataset:
     """The photos of COCO that show both a zebra and an elephant: does a map of one leave out the other?"""
-    return _coco(place, "coco-zebra-elephant", ("zebra", "elephant"))
+    return _coco(data, "coco-zebra-elephant", ("zebra", "elephant"))
 
 
 @dataset(
@@ -150,26 +150,26 @@ VOCdevkit/VOC2012/SegmentationClass/2007_000033.png ...
     source=Citation(authors="Everingham et al.", year=2010, title="The Pascal Visual Object Classes (VOC) Challenge, IJCV 2010"),
     get="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
 )
-def voc(place: Folder) -> Dataset:
+def voc(data: Folder) -> Dataset:
     """1,449 photos with the pixels of 20 classes. The class with most pixels is explained; rims and what is marked difficult count as not
     labelled.
     """
-    root = place.need("VOCdevkit/VOC2012")
-    listing = place.need("VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt")
-    names = [line.strip() for line in place.lines(listing)]
+    root = data.need("VOCdevkit/VOC2012")
+    listing = data.need("VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt")
+    names = [line.strip() for line in data.lines(listing)]
 
     def read(number: int) -> Sample:
         path = root / "SegmentationClass" / f"{names[number]}.png"
-        values = place.plane(path)
+        values = data.plane(path)
         if values.ndim != 2:
-            raise place.broken(path, "it must hold one class number a pixel")
+            raise data.broken(path, "it must hold one class number a pixel")
         classes = [int(value) for value in np.unique(values) if value not in (0, _VOC_EDGE)]
         if classes and max(classes) > len(VOC_CLASSES):
-            raise place.broken(path, f"it names class {max(classes)} of {len(VOC_CLASSES)}")
+            raise data.broken(path, f"it names class {max(classes)} of {len(VOC_CLASSES)}")
         classes.sort(key=lambda value: -int((values == value).sum()))
-        things = tuple(Thing(label=VOC_CLASSES[value - 1], mask=values == value) for value in classes)
-        image = place.image(root / "JPEGImages" / f"{names[number]}.jpg")
-        labels = tuple(str(thing.label) for thing in things[:1])
-        return Sample(name=names[number], image=image, labels=labels, things=things, labelled=values != _VOC_EDGE)
+        objects = tuple(AnnotatedObject(label=VOC_CLASSES[value - 1], mask=values == value) for value in classes)
+        image = data.image(root / "JPEGImages" / f"{names[number]}.jpg")
+        labels = tuple(str(obj.label) for obj in objects[:1])
+        return Sample(name=names[number], image=image, labels=labels, objects=objects, labelled=values != _VOC_EDGE)
 
     return Dataset(name="voc", kind="image", length=len(names), classes=tuple(VOC_CLASSES), read=read)

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from explainers.citation import Citation
-from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import Folder, dataset
 from explainers.errors import ExplainerError, not_installed
 from explainers.models.inputs.images import to_rgb
@@ -21,10 +21,10 @@ _SMALLEST = 0.05  # of the picture: what LibraGrad asks of an object to be expla
 _OTHER, _IGNORED = 0, 1000  # ids of ImageNet-S that are no class
 
 
-def _synset_folders(place: Folder, folder: Path) -> list[str]:
+def _synset_folders(data: Folder, folder: Path) -> list[str]:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
     if not names:
-        raise place.broken(folder, "it has no folder named as a synset, such as n01440764")
+        raise data.broken(folder, "it has no folder named as a synset, such as n01440764")
     return names
 
 
@@ -52,15 +52,15 @@ val/n01440764/ILSVRC2012_val_00000293.JPEG ...
     ),
     get="https://image-net.org/download.php",
 )
-def imagenet(place: Folder) -> Dataset:
+def imagenet(data: Folder) -> Dataset:
     """50,000 photos of 1,000 classes, one class each."""
-    root = place.need("ILSVRC2012_img_val", "val")
+    root = data.need("ILSVRC2012_img_val", "val")
     if root.name == "val":
-        wnids = _synset_folders(place, root)
+        wnids = _synset_folders(data, root)
         files = _photos(root, wnids)
         labels = [path.parent.name for path in files]
     else:
-        labels, wnids = _devkit(place)
+        labels, wnids = _devkit(data)
         files = [root / f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, len(labels) + 1)]
     classes = tuple(wnids) if len(wnids) == 1000 else ()
     return Dataset(
@@ -68,21 +68,21 @@ def imagenet(place: Folder) -> Dataset:
         kind="image",
         length=len(files),
         classes=classes,
-        read=lambda i: Sample(name=files[i].stem, image=place.image(files[i]), labels=(labels[i],)),
+        read=lambda i: Sample(name=files[i].stem, image=data.image(files[i]), labels=(labels[i],)),
     )
 
 
-def _devkit(place: Folder) -> tuple[list[str], list[str]]:
+def _devkit(data: Folder) -> tuple[list[str], list[str]]:
     """The synset of each photo, and all of them in the order of the classes."""
     from scipy.io import loadmat
 
-    meta = place.need("ILSVRC2012_devkit_t12/data/meta.mat")
-    truth = place.need("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt")
+    meta = data.need("ILSVRC2012_devkit_t12/data/meta.mat")
+    truth = data.need("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt")
     try:
         synsets = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in loadmat(meta, squeeze_me=True)["synsets"]}
-        labels = [synsets[int(line)] for line in place.lines(truth)]
+        labels = [synsets[int(line)] for line in data.lines(truth)]
     except (KeyError, ValueError, TypeError, NotImplementedError) as problem:
-        raise place.broken(meta, problem) from None
+        raise data.broken(meta, problem) from None
     return labels, sorted(synsets[number] for number in synsets if number <= 1000)
 
 
@@ -97,7 +97,7 @@ gtsegs_ijcv.mat
     source=Citation(authors="Guillaumin et al.", year=2014, title="ImageNet Auto-Annotation with Segmentation Propagation, IJCV 2014"),
     get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
 )
-def imagenet_segmentation(place: Folder) -> Dataset:
+def imagenet_segmentation(data: Folder) -> Dataset:
     """4,276 photos of 445 classes with a mask of the object each; what Chefer et al. measure segmentation on. The masks name no class,
     so each counts for whatever class is explained.
     """
@@ -105,12 +105,12 @@ def imagenet_segmentation(place: Folder) -> Dataset:
         import h5py
     except ImportError:
         raise ExplainerError(not_installed("gtsegs_ijcv.mat is read with h5py", "evaluate")) from None
-    path = place.path if place.path.is_file() else place.need("gtsegs_ijcv.mat")
+    path = data.path if data.path.is_file() else data.need("gtsegs_ijcv.mat")
     try:
         with h5py.File(path, "r") as file:
             length = len(file["/value/img"])
     except (OSError, KeyError) as problem:
-        raise place.broken(path, problem) from None
+        raise data.broken(path, problem) from None
 
     def read(number: int) -> Sample:
         try:
@@ -119,8 +119,10 @@ def imagenet_segmentation(place: Folder) -> Dataset:
                 segments: Any = file[file["/value/gt"][number, 0]]
                 mask = np.array(file[segments[0, 0]]).transpose(1, 0)
         except (OSError, KeyError, ValueError, TypeError) as problem:
-            raise place.broken(path, f"picture {number + 1}: {problem}") from None
-        return Sample(name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), things=(Thing(label=None, mask=mask > 0),))
+            raise data.broken(path, f"picture {number + 1}: {problem}") from None
+        return Sample(
+            name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), objects=(AnnotatedObject(label=None, mask=mask > 0),)
+        )
 
     return Dataset(name="imagenet-segmentation", kind="image", length=length, read=read)
 
@@ -143,32 +145,34 @@ ImageNetS919/validation-segmentation/n01440764/ILSVRC2012_val_00000293.png ...
     ),
     get="https://github.com/LUSSeg/ImageNet-S",
 )
-def imagenet_s(place: Folder) -> Dataset:
+def imagenet_s(data: Folder) -> Dataset:
     """12,419 photos with the pixels of each class. A mask holds the number of the class as red + 256 x green: the line of the list of
     categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with
     most pixels is explained, if it covers at least 5 % of the picture.
     """
-    root = place.path if (place.path / "validation").is_dir() else place.need("ImageNetS919")
+    root = data.path if (data.path / "validation").is_dir() else data.need("ImageNetS919")
     photos, masks = root / "validation", root / "validation-segmentation"
     for folder in (photos, masks):
-        place.need(str(folder.relative_to(place.path)))
-    categories = place.need("ImageNetS_categories_im919.txt")
-    wnids = [line.strip() for line in place.lines(categories)]
-    files = _photos(photos, _synset_folders(place, photos))
+        data.need(str(folder.relative_to(data.path)))
+    categories = data.need("ImageNetS_categories_im919.txt")
+    wnids = [line.strip() for line in data.lines(categories)]
+    files = _photos(photos, _synset_folders(data, photos))
 
     def read(number: int) -> Sample:
         file = files[number]
-        values = place.plane(masks / file.parent.name / f"{file.stem}.png").astype(np.int64)
+        values = data.plane(masks / file.parent.name / f"{file.stem}.png").astype(np.int64)
         if values.ndim != 3:
-            raise place.broken(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
+            raise data.broken(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
         ids = values[..., 0] + 256 * values[..., 1]
         present, areas = np.unique(ids[(ids != _OTHER) & (ids != _IGNORED)], return_counts=True)
         if len(present) and present.max() > len(wnids):
-            raise place.broken(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
+            raise data.broken(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
         order = np.argsort(-areas, kind="stable")
-        things = tuple(Thing(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size)
-        labels = tuple(thing.label for thing in things[:1] if thing.label is not None)
-        return Sample(name=file.stem, image=place.image(file), labels=labels, things=things)
+        objects = tuple(
+            AnnotatedObject(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size
+        )
+        labels = tuple(obj.label for obj in objects[:1] if obj.label is not None)
+        return Sample(name=file.stem, image=data.image(file), labels=labels, objects=objects)
 
     return Dataset(name="imagenet-s", kind="image", length=len(files), read=read)
 
@@ -190,19 +194,19 @@ data/validation-00000-of-00019.parquet ...
     ),
     get="https://huggingface.co/datasets/taesiri/imagenet-hard",
 )
-def imagenet_hard(place: Folder) -> Dataset:
+def imagenet_hard(data: Folder) -> Dataset:
     """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
     from explainers.datasets.parquet import Table
 
-    folder = place.need("data")
-    table = Table(place, sorted(folder.glob("validation-*.parquet")), ("image", "label"))
+    folder = data.need("data")
+    table = Table(data, sorted(folder.glob("validation-*.parquet")), ("image", "label"))
 
     def read(number: int) -> Sample:
         row = table.row(number)
         try:
             picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
         except (OSError, SyntaxError, ValueError, TypeError) as problem:
-            raise place.broken(folder, f"row {number + 1} has no picture: {problem}") from None
+            raise data.broken(folder, f"row {number + 1} has no picture: {problem}") from None
         return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
 
     names = tuple(str(index) for index in range(1000))

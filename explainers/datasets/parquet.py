@@ -14,22 +14,22 @@ from explainers.errors import ExplainerError, not_installed
 class Table:
     """The rows of ``files``, in their order. Raises ExplainerError where there is none, or where one lacks a column."""
 
-    def __init__(self, place: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
+    def __init__(self, data: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
         try:
             import pyarrow.parquet as pq
             from pyarrow import ArrowInvalid
         except ImportError:
             raise ExplainerError(not_installed("Parquet files are read with pyarrow", "evaluate")) from None
         if not files:
-            place.need("*.parquet")
+            data.need("*.parquet")
         self._files = []
         for path in files:
             try:
                 file = pq.ParquetFile(path)
             except (ArrowInvalid, OSError) as problem:
-                raise place.broken(path, problem) from None
+                raise data.broken(path, problem) from None
             if lacking := set(columns) - set(file.schema_arrow.names):
-                raise place.broken(path, f"it lacks the column {', '.join(sorted(lacking))}")
+                raise data.broken(path, f"it lacks the column {', '.join(sorted(lacking))}")
             self._files.append(file)
         groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
         self._groups, self._columns = groups, list(columns)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from explainers.citation import Citation
-from explainers.datasets.base import Dataset, Sample, Thing
+from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import Folder, dataset, union
 from explainers.models.inputs.images import read_image
 
@@ -39,23 +39,25 @@ annotations/trimaps/Abyssinian_201.png ...
     source=Citation(authors="Parkhi et al.", year=2012, title="Cats and Dogs, CVPR 2012"),
     get="https://www.robots.ox.ac.uk/~vgg/data/pets/",
 )
-def pets(place: Folder) -> Dataset:
+def pets(data: Folder) -> Dataset:
     """3,669 photos of the test list: 37 breeds of cats and dogs, with the pixels of the animal. The rim that the annotators left open
     counts as not labelled.
     """
-    listing = place.need("annotations/test.txt")
-    rows = [line.split() for line in place.lines(listing) if not line.startswith("#")]
+    listing = data.need("annotations/test.txt")
+    rows = [line.split() for line in data.lines(listing) if not line.startswith("#")]
     if any(len(row) != 4 for row in rows):
-        raise place.broken(listing, "each line must be: name, class, species, breed")
+        raise data.broken(listing, "each line must be: name, class, species, breed")
     breeds = {int(row[1]): _breed(row[0]) for row in rows}
     classes = tuple(breeds[number] for number in sorted(breeds)) if len(breeds) == 37 else ()
 
     def read(number: int) -> Sample:
         stem = rows[number][0]
-        trimap = place.plane(place.path / "annotations" / "trimaps" / f"{stem}.png")
+        trimap = data.plane(data.path / "annotations" / "trimaps" / f"{stem}.png")
         label = _breed(stem)
-        image = place.image(place.path / "images" / f"{stem}.jpg")
-        return Sample(name=stem, image=image, labels=(label,), things=(Thing(label=label, mask=trimap == _PET),), labelled=trimap != _EDGE)
+        image = data.image(data.path / "images" / f"{stem}.jpg")
+        return Sample(
+            name=stem, image=image, labels=(label,), objects=(AnnotatedObject(label=label, mask=trimap == _PET),), labelled=trimap != _EDGE
+        )
 
     return Dataset(name="pets", kind="image", length=len(rows), classes=classes, read=read)
 
@@ -81,16 +83,16 @@ MURA-v1.1/valid/XR_WRIST/patient11185/study1_positive/image1.png ...
     ),
     get="https://stanfordmlgroup.github.io/competitions/mura/",
 )
-def mura(place: Folder) -> Dataset:
+def mura(data: Folder) -> Dataset:
     """3,197 radiographs of arms, each from a study that is normal (negative) or not (positive)."""
-    listing = place.need("MURA-v1.1/valid_image_paths.csv")
-    paths = place.lines(listing)
+    listing = data.need("MURA-v1.1/valid_image_paths.csv")
+    paths = data.lines(listing)
 
     def label(path: str) -> str:
         for word in ("positive", "negative"):
             if Path(path).parent.name.endswith(f"_{word}"):
                 return word
-        raise place.broken(listing, f"{path} lies in no study that is positive or negative")
+        raise data.broken(listing, f"{path} lies in no study that is positive or negative")
 
     labels = [label(path) for path in paths]
     return Dataset(
@@ -98,7 +100,7 @@ def mura(place: Folder) -> Dataset:
         kind="image",
         length=len(paths),
         classes=("negative", "positive"),
-        read=lambda i: Sample(name=paths[i], image=place.image(place.path / paths[i]), labels=(labels[i],)),
+        read=lambda i: Sample(name=paths[i], image=data.image(data.path / paths[i]), labels=(labels[i],)),
     )
 
 
@@ -120,24 +122,24 @@ test_part_map/0/000000.png ...
     ),
     get="https://github.com/visinf/funnybirds",
 )
-def funnybirds(place: Folder) -> Dataset:
+def funnybirds(data: Folder) -> Dataset:
     """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, each known by its
     colour in the map of parts. Body and ground have other colours.
     """
-    listing = place.need("dataset_test.json")
-    rows = place.json(listing)
+    listing = data.need("dataset_test.json")
+    rows = data.json(listing)
     if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("class_idx"), int) for row in rows):
-        raise place.broken(listing, "a list of objects with class_idx is needed")
+        raise data.broken(listing, "a list of objects with class_idx is needed")
 
     def read(number: int) -> Sample:
         label = rows[number]["class_idx"]
         file = Path(str(label)) / f"{number:06d}.png"
-        path = place.path / "test_part_map" / file
-        parts = place.plane(path)
+        path = data.path / "test_part_map" / file
+        parts = data.plane(path)
         if parts.ndim != 3:
-            raise place.broken(path, "the map of parts must be in colour")
-        thing = Thing(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
-        return Sample(name=f"{number:06d}", image=place.image(place.path / "test" / file), labels=(label,), things=(thing,))
+            raise data.broken(path, "the map of parts must be in colour")
+        obj = AnnotatedObject(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
+        return Sample(name=f"{number:06d}", image=data.image(data.path / "test" / file), labels=(label,), objects=(obj,))
 
     return Dataset(name="funnybirds", kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)
 
@@ -152,28 +154,28 @@ photo.jpg ... or tabby cat/photo.jpg ...
 masks/photo.png ... or masks/tabby cat/photo.png ... (where there are any)
 """,
 )
-def pictures(place: Folder) -> Dataset:
+def pictures(data: Folder) -> Dataset:
     """Pictures of one's own: the name of the folder that a picture is in is its class. A mask of the same name in ``masks`` is white
     where the object is.
     """
     files = sorted(
         path
-        for path in place.path.rglob("*")
-        if path.suffix.lower() in _SUFFIXES and path.relative_to(place.path).parts[0] != _MASKS and path.is_file()
+        for path in data.path.rglob("*")
+        if path.suffix.lower() in _SUFFIXES and path.relative_to(data.path).parts[0] != _MASKS and path.is_file()
     )
     if not files:
-        place.need("*.jpg")
-    folders = sorted({path.parent.name for path in files if path.parent != place.path})
+        data.need("*.jpg")
+    folders = sorted({path.parent.name for path in files if path.parent != data.path})
 
     def read(number: int) -> Sample:
         file = files[number]
-        short = file.relative_to(place.path)
-        labels = () if file.parent == place.path else (file.parent.name,)
-        mask = place.path / _MASKS / short.with_suffix(".png")
-        things: tuple[Thing, ...] = ()
+        short = file.relative_to(data.path)
+        labels = () if file.parent == data.path else (file.parent.name,)
+        mask = data.path / _MASKS / short.with_suffix(".png")
+        objects: tuple[AnnotatedObject, ...] = ()
         if mask.is_file():
             shown = np.asarray(read_image(mask).convert("L")) > 127
-            things = (Thing(label=labels[0] if labels else None, mask=shown),)
-        return Sample(name=short.as_posix(), image=place.image(file), labels=labels, things=things)
+            objects = (AnnotatedObject(label=labels[0] if labels else None, mask=shown),)
+        return Sample(name=short.as_posix(), image=data.image(file), labels=labels, objects=objects)
 
     return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), read=read)

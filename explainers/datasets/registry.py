@@ -58,10 +58,10 @@ class DatasetEntry:
             raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
         if not self.layout and folder is not None:
             raise ExplainerError(f"{self.title} needs no files: leave out --data.")
-        place = Folder(self, Path() if folder is None else folder)
-        if self.layout and not place.path.exists():
-            raise ExplainerError(f"There is no {place.path}, where {self.title} should be. {self.where}")
-        return replace(self.opener(place), gives=self.gives)
+        files = Folder(self, Path() if folder is None else folder)
+        if self.layout and not files.path.exists():
+            raise ExplainerError(f"There is no {files.path}, where {self.title} should be. {self.where}")
+        return replace(self.opener(files), gives=self.gives)
 
     @property
     def where(self) -> str:

@@ -30,13 +30,13 @@ movies/docs/negR_900.txt ...
     ),
     get="https://www.eraserbenchmark.com",
 )
-def eraser_movies(place: Folder) -> Dataset:
+def eraser_movies(data: Folder) -> Dataset:
     """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all
     groups of evidence together are the rationale.
     """
-    listing = place.need("movies/test.jsonl")
-    documents = place.need("movies/docs")
-    rows = place.json_lines(listing)
+    listing = data.need("movies/test.jsonl")
+    documents = data.need("movies/docs")
+    rows = data.json_lines(listing)
 
     def read(number: int) -> Sample:
         row = rows[number]
@@ -44,12 +44,12 @@ def eraser_movies(place: Folder) -> Dataset:
             name, label = str(row["annotation_id"]), _WORDS[row["classification"]]
             evidence = [(int(span["start_token"]), int(span["end_token"])) for group in row["evidences"] for span in group]
         except (KeyError, TypeError, ValueError) as problem:
-            raise place.broken(listing, f"line {number + 1}: {problem} is missing or wrong") from None
-        path = place.need(f"movies/docs/{name}")
-        tokens = " ".join(place.lines(path)).split()
+            raise data.broken(listing, f"line {number + 1}: {problem} is missing or wrong") from None
+        path = data.need(f"movies/docs/{name}")
+        tokens = " ".join(data.lines(path)).split()
         starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))
         if any(not 0 <= start < end <= len(tokens) for start, end in evidence):
-            raise place.broken(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
+            raise data.broken(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
         spans = tuple((starts[start], starts[end] - 1) for start, end in evidence)
         return Sample(name=name, text=" ".join(tokens), labels=(label,), rationale=spans)
 
@@ -68,16 +68,16 @@ aclImdb/test/pos/0_10.txt ...
     source=Citation(authors="Maas et al.", year=2011, title="Learning Word Vectors for Sentiment Analysis, ACL 2011"),
     get="https://ai.stanford.edu/~amaas/data/sentiment/",
 )
-def imdb(place: Folder) -> Dataset:
+def imdb(data: Folder) -> Dataset:
     """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
-    folders = [place.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
+    folders = [data.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
     files = [path for folder in folders for path in sorted(folder.glob("*.txt"))]
     if not files:
-        place.need("aclImdb/test/neg/0_2.txt")
+        data.need("aclImdb/test/neg/0_2.txt")
 
     def read(number: int) -> Sample:
         file = files[number]
-        text = " ".join(" ".join(place.lines(file)).replace("<br />", " ").split())
+        text = " ".join(" ".join(data.lines(file)).replace("<br />", " ").split())
         return Sample(name=f"{file.parent.name}/{file.stem}", text=text, labels=(_WORDS[file.parent.name],))
 
     return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, read=read)
@@ -98,12 +98,12 @@ SST-2/dev.tsv
     ),
     get="https://gluebenchmark.com/tasks",
 )
-def sst2(place: Folder) -> Dataset:
+def sst2(data: Folder) -> Dataset:
     """872 sentences from film reviews, negative or positive."""
-    path = place.need("SST-2/dev.tsv")
-    rows = list(place.table(path, ("sentence", "label"), "\t"))
+    path = data.need("SST-2/dev.tsv")
+    rows = list(data.table(path, ("sentence", "label"), "\t"))
     if strange := {row["label"] for row in rows} - {"0", "1"}:
-        raise place.broken(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
+        raise data.broken(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
     return Dataset(
         name="sst-2",
         kind="text",
@@ -123,28 +123,28 @@ a file .csv with the columns text and, if known, label
 or .jsonl with objects of text and, if known, label and rationale: [[first character, character after the last], ...]
 """,
 )
-def texts(place: Folder) -> Dataset:
+def texts(data: Folder) -> Dataset:
     """Texts of one's own, one a row, with their class and the passages that people marked where these are known."""
-    path = place.path
+    path = data.path
     if path.suffix not in (".csv", ".jsonl"):
-        raise place.broken(path, "it must be a .csv or a .jsonl file")
-    rows: list[dict[str, Any]] = list(place.table(path, ("text",))) if path.suffix == ".csv" else place.json_lines(path)
+        raise data.broken(path, "it must be a .csv or a .jsonl file")
+    rows: list[dict[str, Any]] = list(data.table(path, ("text",))) if path.suffix == ".csv" else data.json_lines(path)
 
     def read(number: int) -> Sample:
         row = rows[number]
         text, label, marked = row.get("text"), row.get("label"), row.get("rationale")
         if not isinstance(text, str) or not text.strip():
-            raise place.broken(path, f"row {number + 1} has no text")
+            raise data.broken(path, f"row {number + 1} has no text")
         spans = None
         if marked is not None:
             try:
                 spans = tuple((int(start), int(end)) for start, end in marked)
             except (TypeError, ValueError):
-                raise place.broken(path, f"row {number + 1}: rationale must be pairs of characters") from None
+                raise data.broken(path, f"row {number + 1}: rationale must be pairs of characters") from None
             if any(not 0 <= start < end <= len(text) for start, end in spans):
-                raise place.broken(path, f"row {number + 1}: a marked passage lies outside of the text")
+                raise data.broken(path, f"row {number + 1}: a marked passage lies outside of the text")
         if not isinstance(label, str | None):
-            raise place.broken(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
+            raise data.broken(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
         return Sample(name=str(number), text=text, labels=(label,) if label else (), rationale=spans)
 
     return Dataset(name="texts", kind="text", length=len(rows), read=read)

@@ -95,8 +95,8 @@ class Answers:
 
     def _black_patches(self, keep: Tensor) -> Tensor:
         assert self.grid is not None
-        rows, place = keep.unique(dim=0, return_inverse=True)
-        return self._blackened(rows.unflatten(1, self.grid))[place]
+        rows, inverse = keep.unique(dim=0, return_inverse=True)
+        return self._blackened(rows.unflatten(1, self.grid))[inverse]
 
     def _of_pixels(self, curve: Curve, scores: Tensor) -> Tensor:
         """Logits (M, steps, C) while single pixels turn black, in the order of the maps enlarged bilinearly."""

@@ -23,9 +23,9 @@ import torch
 
 from explainers.datasets import Dataset, open_dataset
 from explainers.errors import ExplainerError, not_installed
-from explainers.evaluation.engines import Engine, Parts, Size, Tell, one_by_one
-from explainers.evaluation.measuring import Bench, Row
+from explainers.evaluation.measuring import EvaluationSetup, Row
 from explainers.evaluation.plan import Plan
+from explainers.evaluation.run_engines import Parts, RunEngine, Size, Tell, one_by_one
 from explainers.evaluation.running import first_inputs
 from explainers.explanation import versions
 from explainers.models.base import Model
@@ -63,7 +63,7 @@ class Sources:
         return load(self.model, device), open_dataset(self.dataset, self.data)
 
 
-def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> Engine:
+def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> RunEngine:
     """Measure on a cluster of Ray: the one at ``address``, else that of ``RAY_ADDRESS``, else one begun on this machine and ended after.
 
     workers  processes that measure at the same time, at most; None: as many as the cluster has room for
@@ -78,7 +78,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     if workers is not None and workers < 1:
         raise ExplainerError("There must be at least 1 worker.")
 
-    def engine(bench: Bench, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
+    def engine(setup: EvaluationSetup, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
         tell(0)
         if not parts:
             return
@@ -88,11 +88,11 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
             sized = size(kind, _free(ray, kind, count))
             order = Order(
                 sources=sources,
-                plan=bench.plan,
+                plan=setup.plan,
                 device=kind,
                 threads=torch.get_num_threads(),
-                weights=bench.model.weights_digest,
-                inputs=first_inputs(bench.data, bench.plan),
+                weights=setup.model.weights_digest,
+                inputs=first_inputs(setup.data, setup.plan),
                 versions=versions(),
                 at_once=sized.at_once,
             )
@@ -101,7 +101,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 yield number, rows
                 done += len(parts[number])
                 tell(done)
-                if bench.cancelled is not None and bench.cancelled():
+                if setup.cancelled is not None and setup.cancelled():
                     raise Cancelled
 
     return engine
@@ -145,7 +145,7 @@ def _room(ray: Any, device: str | None) -> tuple[str, int]:
     cpus = _cpus(kind)
     room = [machine.get("CPU", 0) // cpus for machine in machines]
     if kind == "cuda":
-        room = [min(places, machine.get("GPU", 0)) for places, machine in zip(room, machines, strict=True)]
+        room = [min(workers, machine.get("GPU", 0)) for workers, machine in zip(room, machines, strict=True)]
     if sum(room) < 1:
         lacking = "a GPU: choose --device cpu" if kind == "cuda" else f"{cpus} CPUs, one a thread: set OMP_NUM_THREADS to fewer"
         raise ExplainerError(f"No machine of the cluster has {lacking}.")
@@ -180,7 +180,7 @@ class Order:
     versions: dict[str, str]
     at_once: int | None = None
 
-    def open(self) -> Bench:
+    def open(self) -> EvaluationSetup:
         """Raises ExplainerError for another model than that of the run, other inputs, or other versions."""
         here = versions()
         if differing := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
@@ -190,12 +190,12 @@ class Order:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
         if first_inputs(data, self.plan) != self.inputs:
             raise ExplainerError(f"its {self.sources.dataset} holds other inputs than that of the run.")
-        return Bench(model, data, self.plan, at_once=self.at_once)
+        return EvaluationSetup(model, data, self.plan, at_once=self.at_once)
 
 
 def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[Row]]]:
     """The parts as they are measured."""
-    items = [{"number": number, "places": list(places)} for number, places in parts.items()]
+    items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
@@ -228,25 +228,25 @@ def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tupl
 class Worker:
     """What Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
 
-    The bench is opened for the first part, so that what a person can put right is an answer, not the death of a worker.
+    The setup is opened for the first part, so that what a person can put right is an answer, not the death of a worker.
     """
 
     def __init__(self, order: Order) -> None:
         self.order = order
-        self.bench: Bench | None = None
+        self.setup: EvaluationSetup | None = None
 
     def __call__(self, table: Any) -> Any:
         import pyarrow as pa
 
-        answers = [self._answer(part["number"], part["places"]) for part in table.to_pylist()]
+        answers = [self._answer(part["number"], part["indices"]) for part in table.to_pylist()]
         return pa.Table.from_pylist(answers, schema=pa.schema([("number", pa.int64()), ("rows", pa.string()), ("problem", pa.string())]))
 
-    def _answer(self, number: int, places: list[int]) -> dict[str, Any]:
+    def _answer(self, number: int, indices: list[int]) -> dict[str, Any]:
         try:
-            if self.bench is None:
+            if self.setup is None:
                 torch.set_num_threads(self.order.threads)
-                self.bench = self.order.open()
-            rows = next(one_by_one(self.bench, {number: places}, lambda done: None))[1]
+                self.setup = self.order.open()
+            rows = next(one_by_one(self.setup, {number: indices}, lambda done: None))[1]
         except (ExplainerError, OSError) as problem:
             return {"number": number, "rows": None, "problem": f"The worker on {socket.gethostname()} could not measure: {problem}"}
         return {"number": number, "rows": json.dumps(rows), "problem": None}

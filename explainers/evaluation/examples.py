@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from explainers.evaluation.measuring import Bench, Row
+from explainers.evaluation.measuring import EvaluationSetup, Row
 from explainers.evaluation.statistics import columns_of
 from explainers.metrics import Metric
 from explainers.models.base import TextInput
@@ -23,7 +23,7 @@ SIDE = 112  # pixels
 _STEPS = 127
 
 
-def examples_of(bench: Bench, rows: list[Row]) -> dict[str, Any]:
+def examples_of(setup: EvaluationSetup, rows: list[Row]) -> dict[str, Any]:
     """The examples of a run as plain data.
 
     inputs  number among the explained classes of inputs -> name, class, and the picture as the model saw it (JPEG, base64) or its words
@@ -31,10 +31,10 @@ def examples_of(bench: Bench, rows: list[Row]) -> dict[str, Any]:
     grid    (rows, columns) of the patches; absent for texts
     chosen  metric -> method -> best and worst, each a list of [number, value]
     """
-    methods = list(bench.plan.methods)
+    methods = list(setup.plan.methods)
     among = rows[: AMONG * len(methods)]
     count = len(among) // len(methods)
-    chosen = {metric.name: _chosen(metric, among, methods) for metric in bench.metrics}
+    chosen = {metric.name: _chosen(metric, among, methods) for metric in setup.metrics}
     wanted: dict[str, set[int]] = {method: set() for method in methods}
     for of_method in chosen.values():
         for method, ends in of_method.items():
@@ -43,10 +43,10 @@ def examples_of(bench: Bench, rows: list[Row]) -> dict[str, Any]:
     for i, row in enumerate(among):
         if i // len(methods) in wanted[row["method"]]:
             maps[row["method"]][str(i // len(methods))] = packed(row["scores"])
-    inputs = {str(number): _input(bench, among[number * len(methods)]) for number in sorted(set().union(*wanted.values()))}
+    inputs = {str(number): _input(setup, among[number * len(methods)]) for number in sorted(set().union(*wanted.values()))}
     examples: dict[str, Any] = {"among": count, "inputs": inputs, "maps": maps, "chosen": chosen}
-    if bench.data.kind == "image":
-        examples["grid"] = list(_grid(bench, among[0]["index"]))
+    if setup.data.kind == "image":
+        examples["grid"] = list(_grid(setup, among[0]["index"]))
     return examples
 
 
@@ -77,14 +77,14 @@ def unpacked(text: str) -> NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 
-def _grid(bench: Bench, place: int) -> tuple[int, int]:
-    grid = bench.model.layout_of(bench.model.tensors(bench.data[place].given)).grid
+def _grid(setup: EvaluationSetup, index: int) -> tuple[int, int]:
+    grid = setup.model.layout_of(setup.model.tensors(setup.data[index].given)).grid
     assert grid is not None
     return grid
 
 
-def _input(bench: Bench, row: Row) -> dict[str, Any]:
-    record = bench.model.prepare(bench.data[row["index"]].given).inputs[0]
+def _input(setup: EvaluationSetup, row: Row) -> dict[str, Any]:
+    record = setup.model.prepare(setup.data[row["index"]].given).inputs[0]
     about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
     if isinstance(record, TextInput):
         return {**about, "words": [word.text for word in record.words if word.tokens]}
@@ -96,10 +96,10 @@ def _input(bench: Bench, row: Row) -> dict[str, Any]:
     return {**about, "picture": base64.b64encode(data.getvalue()).decode("ascii")}
 
 
-def drawn(examples: dict[str, Any], method: str, place: int, signed: bool, size: int = 160) -> bytes:
+def drawn(examples: dict[str, Any], method: str, index: int, signed: bool, size: int = 160) -> bytes:
     """The map of a method on one of the examples, as a PNG. Raises KeyError where there is no such picture."""
-    picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(place)]["picture"]))).convert("RGB")
-    scores = unpacked(examples["maps"][method][str(place)]).reshape(examples["grid"])
+    picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(index)]["picture"]))).convert("RGB")
+    scores = unpacked(examples["maps"][method][str(index)]).reshape(examples["grid"])
     data = io.BytesIO()
     lay_over(picture, scores, signed, size).save(data, "PNG")
     return data.getvalue()

@@ -178,17 +178,17 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterable[str]:
         spec = order[0]
         yield f"<h3>{escape(metric['title'])}: {escape(spec)}</h3>"
         for end, cases in examples["chosen"][metric["name"]][spec].items():
-            yield "".join(_case(examples, spec, place, signed[spec], f"{end}: {shown(value, metric['unit'])}") for place, value in cases)
+            yield "".join(_case(examples, spec, index, signed[spec], f"{end}: {shown(value, metric['unit'])}") for index, value in cases)
 
 
-def _case(examples: dict[str, Any], spec: str, place: int, signed: bool, about: str) -> str:
-    shown = examples["inputs"][str(place)]
+def _case(examples: dict[str, Any], spec: str, index: int, signed: bool, about: str) -> str:
+    shown = examples["inputs"][str(index)]
     caption = f"<figcaption>{escape(about)}<br><span class=soft>{escape(shown['name'])}, {escape(shown['target'])}</span></figcaption>"
     if "words" in shown:
         return (
-            f"<figure><p class=words>{_words(shown['words'], unpacked(examples['maps'][spec][str(place)]).tolist())}</p>{caption}</figure>"
+            f"<figure><p class=words>{_words(shown['words'], unpacked(examples['maps'][spec][str(index)]).tolist())}</p>{caption}</figure>"
         )
-    data = base64.b64encode(drawn(examples, spec, place, signed)).decode("ascii")
+    data = base64.b64encode(drawn(examples, spec, index, signed)).decode("ascii")
     alt = f"map of {spec} on {shown['name']}"
     return f'<figure><img alt="{escape(alt)}" width="160" src="data:image/png;base64,{data}">{caption}</figure>'
 

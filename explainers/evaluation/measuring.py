@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from explainers.datasets import Dataset, Sample, Thing
+from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.asking import Answers
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Bench:
+class EvaluationSetup:
     """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
 
     ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device.
@@ -101,63 +101,63 @@ class Bench:
             return self.model.forward(self.tensors(given))[0].float().cpu()
 
 
-def rows_of(bench: Bench, place: int) -> list[Row]:
+def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
     """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores.
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
-    at random depend on ``place`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
+    at random depend on ``index`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
     are explained, and it gives none that the model knows. Raises ExplainerError where metrics ask anew about a text that is read in
     windows.
     """
-    sample = bench.data[place]
-    if bench.plan.target != "predicted" and bench.gold(sample) is None:
+    sample = setup.data[index]
+    if setup.plan.target != "predicted" and setup.gold(sample) is None:
         return []
-    logits = bench.answers(sample.given)
-    targets = _targets(bench, sample, logits)
+    logits = setup.answers(sample.given)
+    targets = _targets(setup, sample, logits)
     order = logits.argsort(descending=True, stable=True).tolist()
-    runners_up = [next((index for index in order if index != target), target) for target in targets]
-    wanted = list(dict.fromkeys([*targets, *(runners_up if "other" in bench.needs else [])]))
+    runners_up = [next((other for other in order if other != target), target) for target in targets]
+    wanted = list(dict.fromkeys([*targets, *(runners_up if "other" in setup.needs else [])]))
     try:
         explanation: Explanation = explain(
-            bench.model,
+            setup.model,
             sample.given,
-            [bench.named(index) for index in wanted],
-            list(bench.plan.methods),
-            prompts=bench.prompts,
-            seed=place,
-            long_texts=bench.plan.long_texts,
-            cancelled=bench.cancelled,
+            [setup.named(explained) for explained in wanted],
+            list(setup.plan.methods),
+            prompts=setup.prompts,
+            seed=index,
+            long_texts=setup.plan.long_texts,
+            cancelled=setup.cancelled,
         )
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
-    if explanation.windows and (bench.curves or bench.needs & _ASK_AGAIN.keys()):
+    if explanation.windows and (setup.curves or setup.needs & _ASK_AGAIN.keys()):
         raise ExplainerError(
-            f"{sample.name} is longer than {bench.model.name} takes and is read in windows, and some of the metrics ask the model anew "
+            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
         )
     rows: list[Row] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (
-            [explanation[spec, wanted.index(index)] for spec in bench.plan.methods] if index in wanted else []
-            for index in (target, runner_up)
+            [explanation[spec, wanted.index(explained)] for spec in setup.plan.methods] if explained in wanted else []
+            for explained in (target, runner_up)
         )
-        gold = target if bench.plan.target == "each" else bench.gold(sample)
+        gold = target if setup.plan.target == "each" else setup.gold(sample)
         measured = Measured(
-            bench=bench, sample=sample, place=place, target=target, gold=gold, explanation=explanation, maps=maps, others=others
+            setup=setup, sample=sample, index=index, target=target, gold=gold, explanation=explanation, maps=maps, others=others
         )
         rows += measured.rows()
     return rows
 
 
-def _targets(bench: Bench, sample: Sample, logits: Tensor) -> list[int]:
+def _targets(setup: EvaluationSetup, sample: Sample, logits: Tensor) -> list[int]:
     """The classes that are explained."""
-    if bench.plan.target == "predicted":
+    if setup.plan.target == "predicted":
         return [int(logits.argmax())]
-    gold = bench.gold(sample)
-    if bench.plan.target == "gold" and gold is not None:
+    gold = setup.gold(sample)
+    if setup.plan.target == "gold" and gold is not None:
         return [gold]
-    labels = [*sample.labels, *(thing.label for thing in sample.things if thing.label is not None)]
-    return [index for index in dict.fromkeys(map(bench.class_of, labels)) if index is not None]
+    labels = [*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]
+    return [index for index in dict.fromkeys(map(setup.class_of, labels)) if index is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,9 +168,9 @@ class Measured:
     maps    of the explained class, one a method; others  of the runner-up, empty where no metric takes them
     """
 
-    bench: Bench
+    setup: EvaluationSetup
     sample: Sample
-    place: int
+    index: int
     target: int
     gold: int | None
     explanation: Explanation
@@ -185,15 +185,15 @@ class Measured:
     def rows(self) -> list[Row]:
         """One row a method."""
         columns: dict[str, list[float | None]] = {}
-        for metric in self.bench.metrics:
+        for metric in self.setup.metrics:
             given = self._given(metric)
             values = None if given is None else metric(**given).double().reshape(len(self.maps), len(metric.columns))
-            for place, column in enumerate(metric.columns):
-                columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, place].tolist()]
+            for i, column in enumerate(metric.columns):
+                columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, i].tolist()]
         drawn = self._drawn()
         return [
             {
-                "index": self.place,
+                "index": self.index,
                 "input": self.sample.name,
                 "target": attribution.target,
                 "method": attribution.method,
@@ -214,7 +214,7 @@ class Measured:
 
     def _drawn(self) -> dict[str, Tensor]:
         """Of the curves that reports draw the probability of the explained class, (M, steps)."""
-        named = {name: curve for metric in self.bench.metrics for name, curve in metric.curves.items() if name in DRAWN}
+        named = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in DRAWN}
         return {name: self._along[curve][..., self.target] for name, curve in named.items()}
 
     def _given(self, metric: Metric) -> dict[str, Tensor] | None:
@@ -231,19 +231,19 @@ class Measured:
     def _along(self) -> dict[Curve, Tensor]:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
         first = self.maps[0]
-        bench = self.bench
+        setup = self.setup
         answers = Answers(
-            bench.model, self.explanation.tensors, first.patches, first.content, bench.plan.how, bench.cancelled, bench.at_once
+            setup.model, self.explanation.tensors, first.patches, first.content, setup.plan.how, setup.cancelled, setup.at_once
         )
-        logits_of_curves = answers.along(bench.curves, self.scores)
+        logits_of_curves = answers.along(setup.curves, self.scores)
         return {
             curve: logits if curve.of == "logits" else self._probabilities(logits)
-            for curve, logits in zip(bench.curves, logits_of_curves, strict=True)
+            for curve, logits in zip(setup.curves, logits_of_curves, strict=True)
         }
 
     def _probabilities(self, logits: Tensor) -> Tensor:
         """As the model says them, at the temperature of its calibration."""
-        return probabilities(logits / self.bench.model.calibration.temperature, self.explanation.output)
+        return probabilities(logits / self.setup.model.calibration.temperature, self.explanation.output)
 
     def _need(self, need: str) -> Tensor | None:
         """One of the things that metrics take, (M, ...)."""
@@ -282,7 +282,7 @@ class Measured:
         """What the model must be explained anew for: with random weights, or a changed input."""
         if need == "randomised":
             return self._randomised
-        if need == "all_random" and "randomised" in self.bench.needs:
+        if need == "all_random" and "randomised" in self.setup.needs:
             return self._randomised[:, -1]  # where its steps end
         return self._ask_again(need)
 
@@ -291,8 +291,8 @@ class Measured:
         return self._ask_again("randomised")
 
     def _ask_again(self, need: str) -> Tensor:
-        named = self.bench.named(self.target)
-        return _ASK_AGAIN[need](self.bench.model, self.explanation.tensors, named, self.bench.plan.methods, self.place)
+        named = self.setup.named(self.target)
+        return _ASK_AGAIN[need](self.setup.model, self.explanation.tensors, named, self.setup.plan.methods, self.index)
 
     @property
     def _maps(self) -> Tensor | None:
@@ -303,7 +303,7 @@ class Measured:
     def _masks(self) -> tuple[Tensor, Tensor] | None:
         """Mask of the explained object and what is labelled, as the model saw the picture; None where nothing of it is seen."""
         record, image = self.explanation.input, self.sample.image
-        masks = [thing.mask for thing in self._things()]
+        masks = [obj.mask for obj in self._objects()]
         if not isinstance(record, ImageInput) or image is None or not masks:
             return None
         seen = _as_seen(np.logical_or.reduce(masks), record)
@@ -313,20 +313,20 @@ class Measured:
     @cached_property
     def _other_masks(self) -> Tensor | None:
         """Masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is seen."""
-        record, things = self.explanation.input, self._things()
+        record, objects = self.explanation.input, self._objects()
         if not isinstance(record, ImageInput):
             return None
-        masks = [_as_seen(thing.mask, record) for thing in self.sample.things if thing not in things]
+        masks = [_as_seen(obj.mask, record) for obj in self.sample.objects if obj not in objects]
         seen = [torch.from_numpy(mask) for mask in masks if mask.any()]
         return torch.stack(seen)[None] if seen else None
 
-    def _things(self) -> list[Thing]:
+    def _objects(self) -> list[AnnotatedObject]:
         """The objects of the explained class."""
-        return [thing for thing in self.sample.things if thing.label is None or self.bench.takes_in(thing.label, self.target)]
+        return [obj for obj in self.sample.objects if obj.label is None or self.setup.takes_in(obj.label, self.target)]
 
     @property
     def _cell(self) -> Tensor | None:
-        cells = [thing.cell for thing in self._things() if thing.cell is not None]
+        cells = [obj.cell for obj in self._objects() if obj.cell is not None]
         return torch.tensor(cells[:1] * len(self.maps)) if cells else None
 
     @cached_property

@@ -12,7 +12,7 @@ from explainers.datasets import DATASETS
 from explainers.errors import ExplainerError
 from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
-from explainers.evaluation.measuring import Bench
+from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.rows import write_json, write_whole
 from explainers.evaluation.running import FORMAT, Run
 from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of_rows
@@ -23,15 +23,15 @@ REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
 
 
 def write_reports(
-    run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
+    run: Run, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
 ) -> dict[str, Any]:
     """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run; returns the report.
 
     ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in
     what is written, so that it may be passed on where the data may not.
     """
-    report = report_of(run, bench, command=command, seconds=seconds)
-    examples = examples_of(bench, run.rows) if with_examples else None
+    report = report_of(run, setup, command=command, seconds=seconds)
+    examples = examples_of(setup, run.rows) if with_examples else None
     if examples is None:
         (run.folder / EXAMPLES).unlink(missing_ok=True)
     else:
@@ -46,7 +46,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
+def report_of(run: Run, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """The report as plain data.
 
     inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
@@ -55,14 +55,14 @@ def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: fl
     apart    metric -> p of every pair of methods, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
     """
-    methods = list(bench.plan.methods)
+    methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)
-    entry = DATASETS[bench.data.name]
+    entry = DATASETS[setup.data.name]
     results, apart = {}, {}
-    for metric in bench.metrics:
+    for metric in setup.metrics:
         results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
     measured = len({row["index"] for row in run.rows})
-    named = [(request.spec, request) for request in bench.plan.requests]
+    named = [(request.spec, request) for request in setup.plan.requests]
     return {
         **run.about,
         "format": FORMAT,
@@ -70,7 +70,7 @@ def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: fl
         "left_out": run.about["inputs"] - measured,
         "command": command,
         "seconds": None if seconds is None else round(seconds, 1),
-        "kind": bench.data.kind,
+        "kind": setup.data.kind,
         "dataset": {"name": entry.name, "title": entry.title, "description": entry.description, "source": _plain(entry.source)},
         "methods": [
             {
@@ -82,7 +82,7 @@ def report_of(run: Run, bench: Bench, *, command: str | None = None, seconds: fl
             }
             for spec, entry in named
         ],
-        "metrics": [metric.about() for metric in bench.metrics],
+        "metrics": [metric.about() for metric in setup.metrics],
         "interval": {"level": LEVEL, "draws": DRAWS},
         "results": results,
         "apart": apart,

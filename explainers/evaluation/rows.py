@@ -68,17 +68,17 @@ def alone_in(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    place = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ExplainerError(f"another process measures in {folder}: wait until it ends, or name another folder.") from None
         except OSError:
             pass  # a file system without locks
         yield
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import numpy as np
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
-from explainers.evaluation.engines import Engine, local
-from explainers.evaluation.measuring import DRAWN, Bench, Row
+from explainers.evaluation.measuring import DRAWN, EvaluationSetup, Row
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
+from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.sizing import tokens_at_once
 from explainers.explanation import versions
 from explainers.models.base import Model
@@ -49,7 +49,7 @@ def run(
     plan: Plan,
     folder: Path,
     *,
-    engine: Engine = local,
+    engine: RunEngine = local,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Run | None:
@@ -60,38 +60,38 @@ def run(
     of it is damaged; where another process measures in it; where the data set's classes are to be explained and the model knows none of
     them.
     """
-    bench = Bench(model, data, plan, cancelled)
-    places = data.chosen(plan.limit, plan.seed)
-    many = max(1, len(places) // PARTS)
-    parts = [places[start : start + many] for start in range(0, len(places), many)]
+    setup = EvaluationSetup(model, data, plan, cancelled)
+    indices = data.chosen(plan.limit, plan.seed)
+    many = max(1, len(indices) // PARTS)
+    parts = [indices[start : start + many] for start in range(0, len(indices), many)]
     about = {
         "format": FORMAT,
         "plan": plan.to_json(),
         "weights_digest": model.weights_digest,
         "versions": versions(),
-        "inputs": len(places),
+        "inputs": len(indices),
         DATA: first_inputs(data, plan),
     }
     with alone_in(run_folder_of(folder)):
         begun = _begin(folder, about)
-        file = RowFile(folder, schema_of(bench.metrics, _drawn(bench)), len(parts))
+        file = RowFile(folder, schema_of(setup.metrics, _drawn(setup)), len(parts))
         missing = {number: parts[number] for number in file.missing()}
-        before = len(places) - sum(map(len, missing.values()))
+        before = len(indices) - sum(map(len, missing.values()))
         left = set(missing)
 
         def tell(done: int) -> None:
-            if progress is not None and before + done < len(places):
-                progress(before + done, len(places))
+            if progress is not None and before + done < len(indices):
+                progress(before + done, len(indices))
 
-        def size(kind: str, free: int | None) -> Bench:
+        def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
             if AT_ONCE not in begun:
-                begun[AT_ONCE] = tokens_at_once(model, bench.tensors(data[places[0]].given), kind, free)
+                begun[AT_ONCE] = tokens_at_once(model, setup.tensors(data[indices[0]].given), kind, free)
                 write_json(folder / RUN, begun)
-            return replace(bench, at_once=begun[AT_ONCE])
+            return replace(setup, at_once=begun[AT_ONCE])
 
         try:
-            with closing(engine(bench, missing, tell, size)) as measured:
+            with closing(engine(setup, missing, tell, size)) as measured:
                 for number, rows in measured:
                     if number in left:  # a part counts once, however often an engine measures it
                         file.add(number, rows)
@@ -101,11 +101,11 @@ def run(
         if left:
             raise RuntimeError(f"the engine ended without the parts {sorted(left)}")
         if progress is not None:
-            progress(len(places), len(places))
+            progress(len(indices), len(indices))
         file.finish()
         rows = file.read()
         if not rows:
-            label = next((str(label) for place in places for label in data[place].labels), "none")
+            label = next((str(label) for index in indices for label in data[index].labels), "none")
             raise ExplainerError(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
@@ -113,8 +113,8 @@ def run(
         return Run(folder, begun, rows)
 
 
-def _drawn(bench: Bench) -> Sequence[str]:
-    return [name for name in DRAWN if any(name in metric.curves for metric in bench.metrics)]
+def _drawn(setup: EvaluationSetup) -> Sequence[str]:
+    return [name for name in DRAWN if any(name in metric.curves for metric in setup.metrics)]
 
 
 def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -148,18 +148,18 @@ def first_inputs(data: Dataset, plan: Plan) -> str:
     return digest_of(data, data.chosen(plan.limit, plan.seed)[:DIGESTED])
 
 
-def digest_of(data: Dataset, places: Sequence[int]) -> str:
+def digest_of(data: Dataset, indices: Sequence[int]) -> str:
     """The digest of some inputs of a data set with all that it gives of them, SHA-256."""
     digest = hashlib.sha256()
-    for place in places:
-        sample = data[place]
-        masks = [thing.mask for thing in sample.things]
+    for index in indices:
+        sample = data[index]
+        masks = [obj.mask for obj in sample.objects]
         given = [
             sample.name,
             sample.text,
             sample.labels,
             sample.rationale,
-            [thing.label for thing in sample.things],
+            [obj.label for obj in sample.objects],
             sample.labelled is None,
         ]
         digest.update(repr(given).encode())

@@ -62,8 +62,8 @@ def weights_of(inputs: int, seed: int = 0) -> Numbers:
 def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
     """How often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
     numbers: dict[int, int] = {}
-    places = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
-    return weights_of(len(numbers))[:, places]
+    columns = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
+    return weights_of(len(numbers))[:, columns]
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:

@@ -12,7 +12,7 @@ from explainers.evaluation.examples import drawn, unpacked
 from server.http.problems import Problem, suggestion
 from server.results import Result, folders_of_runs, read_results
 from server.services import Services, Use
-from server.standing import STAND_IN, standing_for
+from server.standing import REFERENCE_MODELS, standing_for
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
 
@@ -40,7 +40,7 @@ def leaderboard(services: Use) -> dict[str, Any]:
     folders cannot be read.
     """
     results, problems = _results(services)
-    ranking = [standing.result.id for kind in STAND_IN if (standing := standing_for(kind)) is not None]
+    ranking = [standing.result.id for kind in REFERENCE_MODELS if (standing := standing_for(kind)) is not None]
     results.sort(key=lambda result: ranking.index(result.id) if result.shipped and result.id in ranking else len(ranking))
     return {"runs": [result.to_json() for result in results], "problems": problems}
 

@@ -17,7 +17,7 @@ from server.commands import CommandError, Commands, Listed
 from server.commands.listing import text_table
 
 if TYPE_CHECKING:
-    from explainers.evaluation.engines import Engine
+    from explainers.evaluation.run_engines import RunEngine
 
 
 def add(commands: Commands) -> None:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("--workers and --ray-address go with --engine ray")
     import explainers
     from explainers.datasets import open_dataset
-    from explainers.evaluation.measuring import Bench
+    from explainers.evaluation.measuring import EvaluationSetup
     from explainers.evaluation.plan import make_plan
     from explainers.evaluation.reporting import write_reports
     from explainers.evaluation.running import run as measure
@@ -113,15 +113,17 @@ def run(args: argparse.Namespace) -> None:
         finished = measure(model, data, plan, args.out, engine=engine, progress=progress)
     assert finished is not None
     seconds = time.monotonic() - started if fresh else None
-    report = write_reports(finished, Bench(model, data, plan), command=command(args), seconds=seconds, with_examples=not args.no_examples)
+    report = write_reports(
+        finished, EvaluationSetup(model, data, plan), command=command(args), seconds=seconds, with_examples=not args.no_examples
+    )
     print(json.dumps(report, indent=1, ensure_ascii=False) if args.json else table(report))
     print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
 
 
-def _engine(args: argparse.Namespace) -> Engine:
+def _engine(args: argparse.Namespace) -> RunEngine:
     """Where inputs are measured."""
     if args.engine == "local":
-        from explainers.evaluation.engines import local
+        from explainers.evaluation.run_engines import local
 
         return local
     from explainers.evaluation.distributed import Sources, ray_engine

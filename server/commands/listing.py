@@ -65,7 +65,7 @@ def run_methods(args: argparse.Namespace) -> None:
         return
     model = explainers.load(args.model) if args.model else None
     if args.all:
-        from server.explaining import methods
+        from server.explainers_engine import methods
 
         listed = methods(model)
         print(json.dumps(listed, indent=1, ensure_ascii=False) if args.json else sheets(listed))
@@ -101,7 +101,7 @@ def sheets(methods: Sequence[dict[str, Any]]) -> str:
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
-    """The lines about one method, as ``server.explaining.methods`` gives it."""
+    """The lines about one method, as ``server.explainers_engine.methods`` gives it."""
 
     def wrapped(text: str, first: str, rest: str) -> list[str]:
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)

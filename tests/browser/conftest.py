@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.typefaces import DEJAVU, font_files
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy machine is no fault of the page
 expect.set_options(timeout=PATIENCE)
@@ -55,10 +55,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def standin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Standin]]:
+def fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, FakeEngine]]:
     """The address of a server on the stand-in engine, and that engine."""
-    engine = Standin()
-    with played(tmp_path_factory.mktemp("standin"), engine) as address:
+    engine = FakeEngine()
+    with played(tmp_path_factory.mktemp("fake"), engine) as address:
         yield address, engine
 
 

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel
 
 import explainers
-from embedded.evaluation import CONTROL, LEAD, dual
+from embedded.evaluation import CONTROL, JUDGED_METHOD, clip_features
 from embedded.evaluation import clip as on_clip
 from embedded.recipes import calibration, detectors, train_clip, train_photos_vit
 from embedded.recipes.data import clip as data
@@ -229,7 +229,7 @@ def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> Non
         part = vits.encode_features(vit, features, kept)[:, 0]
         torch.testing.assert_close(composed.read(vit, features, kept)[0], part, atol=1e-4, rtol=1e-3)
         embedding = F.normalize(whole[:, : train_clip.SHARED], dim=-1)
-        torch.testing.assert_close(embedding, dual.image_features(model, images), atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(embedding, clip_features.image_features(model, images), atol=1e-4, rtol=1e-3)
 
 
 def test_features_that_are_kept_are_read_again(trained: Path) -> None:
@@ -269,14 +269,14 @@ def test_a_trained_clip_has_lines_and_is_measured(
     lines = json.loads((trained / "calibration.json").read_text("utf-8"))["lines"]
     assert list(lines) == ["unreadable_words", "not_in_picture"]
     asked = ["evaluate-embedded", "--only", "clip", "--folder", str(trained), "--data", str(photo_data), "--limit", "2", "--json"]
-    assert main([*asked, "--methods", LEAD]) == 0
+    assert main([*asked, "--methods", JUDGED_METHOD]) == 0
     report = json.loads(capsys.readouterr().out)
     figures = {one["what"]: one for one in report["figures"]}
     assert {what for what, one in figures.items() if one["bar"] is not None} >= set(on_clip.BARS)
     assert figures[on_clip.DENSER]["value"] is not None
     tables = [table for title, table in report["tables"].items() if "COCO" in title or "beside another" in title]
-    assert [list(table) for table in tables] == [[LEAD, CONTROL]] * 2
-    first = tables[0][LEAD][on_clip.PRECISION]
+    assert [list(table) for table in tables] == [[JUDGED_METHOD, CONTROL]] * 2
+    first = tables[0][JUDGED_METHOD][on_clip.PRECISION]
     assert figures[on_clip.PRECISION]["value"] == pytest.approx(first)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.evaluation import CONTROL, EVALUATIONS, LEAD, Figure, Report, clip, reviews
+from embedded.evaluation import CONTROL, EVALUATIONS, JUDGED_METHOD, Figure, Report, clip, reviews
 from explainers.models.catalogue import embedded_names
 from server.cli import main
 
@@ -27,13 +27,13 @@ def test_scenes_in_a_quick_look(name: str, capsys: pytest.CaptureFixture[str], m
     report = json.loads(printed.out)
     assert f"at most {LIMIT} scenes" in printed.err
     table = next(iter(report["tables"].values()))
-    assert list(table) == ["generic_attention", LEAD, CONTROL]
+    assert list(table) == ["generic_attention", JUDGED_METHOD, CONTROL]
     assert 0.02 < table[CONTROL]["average precision"] < 0.2  # about the share of the picture that an object covers
-    assert table[LEAD]["average precision"] > 0.5
+    assert table[JUDGED_METHOD]["average precision"] > 0.5
     figures = {one["what"]: one for one in report["figures"]}
     assert {one["model"] for one in report["figures"]} == {name}
     ratio = figures["energy on the object over that of random"]["value"]
-    assert ratio == pytest.approx(table[LEAD]["energy on the object"] / table[CONTROL]["energy on the object"])
+    assert ratio == pytest.approx(table[JUDGED_METHOD]["energy on the object"] / table[CONTROL]["energy on the object"])
     assert ratio > 4
     assert {one["bar"] for one in report["figures"]} == {None, *({0.98, 0.9, 0.7} if name == "scenes-vit" else {0.9, 0.45, 0.3, 0.7, 0.85})}
     assert figures["segmentation average precision of the best method"]["value"] == max(row["average precision"] for row in table.values())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from embedded.architectures import MEAN, STD
-from embedded.evaluation import CONTROL, LEAD, photos
+from embedded.evaluation import CONTROL, JUDGED_METHOD, photos
 from embedded.evaluation.photos import BARS, Named, answers, half, worst
 from embedded.recipes import train_photos_vit
 from embedded.recipes.calibration import made_up
@@ -134,7 +134,18 @@ def test_photos_in_a_quick_look(
         photos, "compared", lambda name, whole, images, size, note: photos.Figure(name, f"compared {size}", None, note="not here")
     )
     (folder / "calibration.json").unlink(missing_ok=True)
-    asked = ["evaluate-embedded", "--only", "photos-vit", "--folder", str(folder), "--data", str(photo_data), "--json", "--methods", LEAD]
+    asked = [
+        "evaluate-embedded",
+        "--only",
+        "photos-vit",
+        "--folder",
+        str(folder),
+        "--data",
+        str(photo_data),
+        "--json",
+        "--methods",
+        JUDGED_METHOD,
+    ]
     assert main(asked) == 0
     report = json.loads(capsys.readouterr().out)
     figures = {one["what"]: one for one in report["figures"]}
@@ -142,7 +153,7 @@ def test_photos_in_a_quick_look(
     assert figures[photos.TOP]["value"] == figures[photos.HALF]["value"] == figures[photos.WITHOUT]["value"] == 0.5  # the zebras
     assert figures[photos.KEPT]["note"] == "the model has no calibration.json"
     maps = next(table for title, table in report["tables"].items() if title.startswith("Maps"))
-    assert list(maps) == [LEAD, CONTROL]  # the zebra alone counts, which is named right
+    assert list(maps) == [JUDGED_METHOD, CONTROL]  # the zebra alone counts, which is named right
     assert figures[photos.CLOSE]["value"] == 1
 
 

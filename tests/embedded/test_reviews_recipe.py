@@ -18,7 +18,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel
 
-from embedded.evaluation import CONTROL, LEAD
+from embedded.evaluation import CONTROL, JUDGED_METHOD
 from embedded.recipes import train_reviews_bert
 from embedded.recipes.networks.pruning import (
     SPECIAL_TOKENS,
@@ -325,7 +325,7 @@ class TestRecipe:
         by_template = report["tables"].pop("Logit of positive, largest less smallest, reviews-bert")
         assert by_template["a film about a {} family"]["words held back"] > 0
         for table in report["tables"].values():
-            assert list(table) == [*specs, LEAD, CONTROL]
+            assert list(table) == [*specs, JUDGED_METHOD, CONTROL]
             assert all(list(row) == [f"k={k}" for k in range(10, 90, 10)] for row in table.values())
         table = report["tables"]["Token-F1 of reviews-bert, second annotation"]
         # of 108 words that are read 90 are marked the second time: no choice of 80 can miss more than 18 of them

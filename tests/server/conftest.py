@@ -17,7 +17,7 @@ from PIL import Image
 
 from server.app import create_app
 from server.settings import load_settings
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
 
@@ -39,7 +39,7 @@ class Site:
     """A running server, its client and its stand-in engine."""
 
     client: TestClient
-    engine: Standin
+    engine: FakeEngine
 
     def ask(self, image: bytes | str | None = None, wait: bool = False, **fields: Any) -> Any:
         """POST /api/explanations for an image (the bytes of a file), by scenes-vit unless said otherwise."""
@@ -95,8 +95,8 @@ class Sites:
     samples: list[Path] = field(default_factory=list)
 
     @contextmanager
-    def __call__(self, engine: Standin | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
-        engine = engine or Standin()
+    def __call__(self, engine: FakeEngine | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
+        engine = engine or FakeEngine()
         app = create_app(load_settings({"home": self.home, **settings}), engine.engine(), self.samples)
         with TestClient(app, raise_server_exceptions=False) as client:
             site = Site(client, engine)

@@ -26,13 +26,13 @@ from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
 from explainers.rendering.overlays import render_overlay
-from server import explaining
+from server import explainers_engine
 from server.app import create_app
 from server.samples import read_samples
 from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site, picture, png
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 from tests.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made!"
@@ -66,10 +66,10 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = tiny) -> Itera
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=load)
+    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
     settings = load_settings({"home": home, "device": "cpu"})
     with TestClient(create_app(settings, engine, [])) as client:
-        one = Site(client, Standin())
+        one = Site(client, FakeEngine())
         one.wait_for_models(*names)
         yield one
 
@@ -295,7 +295,7 @@ def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
     for side, path in (("image", ""), ("text", "&side=text")):
         seen = model.seen_from(side)
         listed = site.get(f"/api/methods?model=clip{path}")
-        assert listed["methods"] == json.loads(json.dumps(explaining.methods(seen)))
+        assert listed["methods"] == json.loads(json.dumps(explainers_engine.methods(seen)))
         runs = {one.spec for one in explainers.variants(seen) if one.reason is None}
         assert listed["presets"]
         assert all(set(one["specs"]) <= runs for one in listed["presets"])
@@ -322,9 +322,9 @@ def test_what_the_model_is(site: Site) -> None:
 def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
     mixer = explainers.wrap(FAMILIES["mixer"].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
-    engine = replace(explaining.engine(), catalogue=catalogue, load=lambda name, device: mixer)
+    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: mixer)
     with TestClient(create_app(load_settings({"home": tmp_path}), engine, [])) as client:
-        site = Site(client, Standin())
+        site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         answer = site.ask(png(), methods="rollout")
         assert answer.status_code == 422
@@ -337,8 +337,8 @@ def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path
 
 def test_the_samples_that_ship() -> None:
     """Each names a model of the catalogue and has what its page needs."""
-    samples = read_samples(explaining.sample_folders())
-    kinds = {entry.name: entry.kind for entry in explaining.engine().catalogue if entry.embedded}
+    samples = read_samples(explainers_engine.sample_folders())
+    kinds = {entry.name: entry.kind for entry in explainers_engine.engine().catalogue if entry.embedded}
     assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text"}
     for sample in samples.values():
         assert kinds[sample.entry["model"]] == sample.entry["kind"]

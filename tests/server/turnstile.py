@@ -11,9 +11,9 @@ from torch import nn
 
 import explainers
 from explainers.models.catalogue import CatalogueEntry
-from server import explaining
+from server import explainers_engine
 from server.engine import Engine
-from tests.server.standin import PATIENCE
+from tests.server.fake_engine import PATIENCE
 from tests.server.test_real_engine import tiny
 
 
@@ -68,4 +68,4 @@ class Gated:
     def engine(self) -> Engine:
         kinds = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
         catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in kinds.items()]  # type: ignore[arg-type]
-        return replace(explaining.engine(), catalogue=catalogue, load=self.load)
+        return replace(explainers_engine.engine(), catalogue=catalogue, load=self.load)

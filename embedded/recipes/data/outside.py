@@ -65,8 +65,8 @@ def single(data: Path, most: int | None = None) -> Labelled:
 
 
 @dataclass(frozen=True)
-class Thing:
-    """All things of one category in a photo."""
+class CategoryMask:
+    """All things of one category in a photo, as one mask."""
 
     word: str
     mask: NDArray[np.bool_]  # (SIDE, SIDE), of the outlines
@@ -87,7 +87,7 @@ def known_classes() -> dict[str, list[int]]:
     return classes_of_word
 
 
-def coco(data: Path) -> Iterator[tuple[Image.Image, list[Thing]]]:
+def coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
     """Photos, SIDE by SIDE, with the things that cover enough of them and have an outline."""
     whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
     names = {row["id"]: OTHER_WORDS.get(row["name"], row["name"]) for row in whole["categories"]}
@@ -102,7 +102,7 @@ def coco(data: Path) -> Iterator[tuple[Image.Image, list[Thing]]]:
             mask = painted_shape(image.size, [shape for note in notes for shape in note["segmentation"]])
             boxed = painted_shape(image.size, [corners(note["bbox"]) for note in notes])
             if mask.mean() >= LEAST:
-                things.append(Thing(names[category], mask, boxed))
+                things.append(CategoryMask(names[category], mask, boxed))
         if things:
             yield Image.fromarray(centred(image)), things
 
@@ -121,7 +121,7 @@ def painted_shape(size: tuple[int, int], shapes: Sequence[Sequence[float]]) -> N
     return centred(canvas)[..., 0] > 127
 
 
-def side_by_side(photos: Labelled, number: int) -> Iterator[tuple[Image.Image, list[Thing]]]:
+def side_by_side(photos: Labelled, number: int) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
     """Pairs of photos of different words, the middle of each, the first on the left."""
     rng = np.random.default_rng(SEED + 1)
     half = SIDE // 2
@@ -135,7 +135,7 @@ def side_by_side(photos: Labelled, number: int) -> Iterator[tuple[Image.Image, l
             continue
         cells = [photos.images[row, :, half // 2 : half // 2 + half].numpy() for row in (first, second)]
         masks = (left, ~left)
-        things = [Thing(photos.words[row], mask, mask) for row, mask in zip((first, second), masks, strict=True)]
+        things = [CategoryMask(photos.words[row], mask, mask) for row, mask in zip((first, second), masks, strict=True)]
         made += 1
         yield Image.fromarray(np.concatenate(cells, 1)), things
 

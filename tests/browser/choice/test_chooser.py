@@ -18,7 +18,7 @@ from tests.browser.conftest import Visit, methods, visit
 from tests.browser.numbers import shown_range, shown_score
 from tests.browser.serving import HTTP
 from tests.server.conftest import png
-from tests.server.standin import METHODS_SHOWN, Standin
+from tests.server.fake_engine import USUAL_METHODS, FakeEngine
 
 LOST = "Relevance lost its digits: float32 and float64 differ by 0.3 of the largest score."
 ASKED: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ class Stage:
     """A page of a server on the stand-in engine."""
 
     visit: Visit
-    engine: Standin
+    engine: FakeEngine
 
     def open(self, kind: str, **fields: Any) -> Any:
         """Have something new explained, and open the page of its ``kind`` on it; gives the document."""
@@ -47,8 +47,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(browser: Browser, standin: tuple[str, Standin]) -> Iterator[Stage]:
-    address, engine = standin
+def stage(browser: Browser, fake_site: tuple[str, FakeEngine]) -> Iterator[Stage]:
+    address, engine = fake_site
     for one in visit(browser, address):
         yield Stage(one, engine)
     engine.notes.clear()
@@ -154,7 +154,7 @@ def test_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     row.get_by_role("button", name="Show it too").click()
     stage.visit.next_maps(before)
     document = stage.visit.document()
-    assert set(document["methods"]) == {*METHODS_SHOWN, spec}
+    assert set(document["methods"]) == {*USUAL_METHODS, spec}
     if kind == "prompt":
         expect(page.locator(f'.plate[data-spec="{spec}"]')).to_have_count(3)  # of two prompts, and their difference
     else:

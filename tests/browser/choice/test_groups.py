@@ -15,7 +15,7 @@ from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import HTTP, played
 from tests.server.conftest import png
-from tests.server.standin import CATALOGUE, Standin
+from tests.server.fake_engine import CATALOGUE, FakeEngine
 
 MODEL, HUB = "scenes-vit", "timm/other"
 CLASSES = (
@@ -29,21 +29,21 @@ DETAIL = "This may be none of the 4 things that scenes-vit knows, or several of 
 
 
 @pytest.fixture(scope="module")
-def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Standin]]:
+def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, FakeEngine]]:
     catalogue = [replace(entry, recommended=entry.name == HUB) for entry in CATALOGUE]
-    engine = Standin(classes={MODEL: CLASSES}, calibrations={MODEL: Calibration(1.0, (LINE,))}, catalogue=catalogue)
+    engine = FakeEngine(classes={MODEL: CLASSES}, calibrations={MODEL: Calibration(1.0, (LINE,))}, catalogue=catalogue)
     with played(tmp_path_factory.mktemp("groups"), engine) as address:
         yield address, engine
 
 
 @pytest.fixture
-def engine(playing: tuple[str, Standin]) -> Iterator[Standin]:
+def engine(playing: tuple[str, FakeEngine]) -> Iterator[FakeEngine]:
     yield playing[1]
     playing[1].abstention = None
 
 
 @pytest.fixture
-def stage(browser: Browser, playing: tuple[str, Standin]) -> Iterator[Visit]:
+def stage(browser: Browser, playing: tuple[str, FakeEngine]) -> Iterator[Visit]:
     yield from visit(browser, playing[0])
 
 
@@ -93,7 +93,7 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
     expect(stage.page.locator("#against-list li")).to_contain_text(["elephant"])  # by its synonym
 
 
-def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: Standin) -> None:
+def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: FakeEngine) -> None:
     engine.abstention = Abstention("something_else", "something else", DETAIL, 0.4, 0.5)
     explained(stage, 3)
     expect(stage.page.locator("#overview")).to_contain_text(f"The model says “something else”. {DETAIL}")
@@ -106,7 +106,7 @@ def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_mo
     expect(stage.page.locator(".card .line")).to_have_count(1)
 
 
-def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: Standin) -> None:
+def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: FakeEngine) -> None:
     before = explained(stage, 4)
     get = stage.page.get_by_role("button", name="Get Other")
     entry = next(entry for entry in CATALOGUE if entry.name == HUB)

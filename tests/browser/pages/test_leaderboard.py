@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
+from tests.server.fake_engine import FakeEngine
 from tests.server.made_up_run import texts, write_run
-from tests.server.standin import Standin
 
 FIRST = "/leaderboard?run=first"
 
@@ -23,7 +23,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("board")
     write_run(folder / "runs" / "first")
     write_run(folder / "runs" / "second", "reviews-bert", of=texts())
-    with played(folder / "home", Standin(), runs=(str(folder / "runs"),)) as address:
+    with played(folder / "home", FakeEngine(), runs=(str(folder / "runs"),)) as address:
         yield address
 
 
@@ -179,15 +179,15 @@ def test_every_page_leads_to_it_in_one_line_of_the_menu(browser: Browser, board:
 
 
 @pytest.fixture
-def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, Standin]]:
+def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, FakeEngine]]:
     """A server without runs of its own, and its engine."""
-    engine = Standin()
+    engine = FakeEngine()
     with played(tmp_path, engine) as address:
         for desk in visit(browser, address):
             yield desk, engine
 
 
-def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, Standin]) -> None:
+def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, FakeEngine]) -> None:
     desk, engine = measured
     gate = engine.gate("input 1")
     page = desk.open("/leaderboard", maps=False)
@@ -213,7 +213,7 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     expect(page.locator("#figures tbody tr")).to_have_count(3)
 
 
-def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, Standin]) -> None:
+def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, FakeEngine]) -> None:
     desk, _ = measured
     page = desk.open("/leaderboard", maps=False)
     expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_be_checked()

@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit, visit
 from tests.browser.numbers import percent, shown_range, shown_score
 from tests.browser.serving import HTTP, load_models, played
 from tests.server.conftest import png
-from tests.server.standin import KINDS, METHODS_SHOWN, Standin
+from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
 
 FIRST, SECOND = "scenes-vit", "timm/listed"
 ACROSS = "([name, ...args]) => script('plates/pairs.js').then((pairs) => pairs[name](...args))"
@@ -21,7 +21,7 @@ ACROSS = "([name, ...args]) => script('plates/pairs.js').then((pairs) => pairs[n
 
 @pytest.fixture(scope="module")
 def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    engine = Standin(labels={SECOND: ("Zebra", "lion", "owl")}, grids={SECOND: (4, 3)})
+    engine = FakeEngine(labels={SECOND: ("Zebra", "lion", "owl")}, grids={SECOND: (4, 3)})
     with pytest.MonkeyPatch.context() as patch, played(tmp_path_factory.mktemp("compare"), engine) as address:
         patch.setitem(KINDS, "timm/other", "text")
         load_models(address, SECOND, "timm/other")
@@ -42,7 +42,7 @@ def explained(stage: Visit, seed: int, **fields: Any) -> Any:
     """Have the first model explain something new, and open its page."""
     answer = HTTP.post(
         f"{stage.address}/api/explanations?wait=1",
-        data={"model": FIRST, "methods": METHODS_SHOWN, **fields},
+        data={"model": FIRST, "methods": USUAL_METHODS, **fields},
         files={"image": ("a.png", png(seed))},
     )
     answer.raise_for_status()
@@ -83,10 +83,10 @@ def test_the_same_picture_through_two_models(stage: Visit) -> None:
     second = compared(stage)
     assert (first["model"], second["model"]) == (FIRST, SECOND)
     assert (first["targets"][0]["label"], second["targets"][0]["label"]) == ("zebra", "Zebra")  # the label that both know
-    assert sorted(one["method"] for one in second["maps"]) == sorted(METHODS_SHOWN)  # asked in the order of the plates
+    assert sorted(one["method"] for one in second["maps"]) == sorted(USUAL_METHODS)  # asked in the order of the plates
     check(stage, [first, second])
     # what is in focus in one is marked in the other where it lies: two rows of patches against four
-    one, other = (next(found for found in document["maps"] if found["method"] == METHODS_SHOWN[0]) for document in (first, second))
+    one, other = (next(found for found in document["maps"] if found["method"] == USUAL_METHODS[0]) for document in (first, second))
     faces = stage.plate(one["method"]).locator(".face")
     faces.nth(0).focus()
     faces.nth(0).press("Home")
@@ -131,7 +131,7 @@ def test_a_link_opens_both_again_and_one_goes_back_to_one(stage: Visit) -> None:
     stage.page.get_by_label("Compare with").select_option("")
     stage.maps()
     expect(stage.page.locator(".model-head")).to_have_count(0)
-    expect(stage.page.locator(".plate")).to_have_count(len(METHODS_SHOWN))
+    expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
     assert "compare" not in stage.query
 
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     first = explained(stage, 4)
     stage.open(f"/image?id={first['id']}&compare=nothing-of-this-name")
     expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
-    expect(stage.page.locator(".plate")).to_have_count(len(METHODS_SHOWN))
+    expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
     assert "404" in stage.complaints.pop()
 
 
@@ -173,7 +173,7 @@ def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
 
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
-    asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": METHODS_SHOWN}
+    asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": USUAL_METHODS}
     one = HTTP.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
     small.open(f"/text?id={one['id']}")
     small.page.get_by_role("button", name="Ask more").click()

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import HTTP, played
 from tests.server.conftest import png
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory, course: tuple[Path, str]) -> Iterator[str]:
-    with played(tmp_path_factory.mktemp("naming"), Standin(), embed=course[1]) as address:
+    with played(tmp_path_factory.mktemp("naming"), FakeEngine(), embed=course[1]) as address:
         yield address
 
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import load_models, played
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 OTHER = "timm/other"  # a second model of images
 COLOURS = {"red": (220, 30, 30), "blue": (20, 30, 120), "sand": (230, 220, 180), "leaf": (60, 160, 60)}
@@ -189,7 +189,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     told = {"id": SAMPLE, "kind": "image", "model": "scenes-vit", "title": "A leaf", "image": "leaf.png", "target": "dog"}
     prompted = {**told, "id": "cup", "kind": "clip", "model": "clip", "prompts": ["a cup"]}
     (folder / "index.json").write_text(json.dumps({"samples": [told, prompted]}))
-    with played(home / "server", Standin(), [folder]) as address:
+    with played(home / "server", FakeEngine(), [folder]) as address:
         load_models(address, OTHER)
         yield address
 

@@ -14,12 +14,12 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, methods, view, visit
 from tests.browser.serving import HTTP
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 
 @pytest.fixture
-def quick(browser: Browser, standin: tuple[str, Standin]) -> Iterator[Visit]:
-    yield from visit(browser, standin[0])
+def quick(browser: Browser, fake_site: tuple[str, FakeEngine]) -> Iterator[Visit]:
+    yield from visit(browser, fake_site[0])
 
 
 def photo(seed: int, size: tuple[int, int] = (90, 60)) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def test_each_question_is_a_step_of_the_history(quick: Visit) -> None:
     assert sent == []  # nothing was explained anew, nothing was stopped
 
 
-def test_back_during_a_run(quick: Visit, standin: tuple[str, Standin]) -> None:
+def test_back_during_a_run(quick: Visit, fake_site: tuple[str, FakeEngine]) -> None:
     page = quick.open("/text", maps=False)
     first = read(quick, "one two three")
-    gate = standin[1].gate("random")
+    gate = fake_site[1].gate("random")
     page.goto(quick.address + f"/text?id={first}")
     answer(quick)
     page.locator("#text").fill("four five")
@@ -116,7 +116,7 @@ def test_back_during_a_run(quick: Visit, standin: tuple[str, Standin]) -> None:
     gate.open()
     travel(quick, "forward", running)
     expect(page.locator("#plates .plate")).to_have_count(3)
-    del standin[1].gates["random"]
+    del fake_site[1].gates["random"]
 
 
 def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from explainers import ExplainerError
-from explainers.datasets import DATASETS, Dataset, Sample, Thing, open_dataset
+from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.models.labels import ClassEntry
 from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, left, made_up, plane
 
@@ -51,7 +51,7 @@ def test_pairs_are_of_two_kinds_and_a_part_of_a_data_set_keeps_its_order() -> No
     assert (len(part), part.gives, part.classes) == (2, ("class", "mask", "others"), pairs.classes)
     assert [sample.name for sample in part] == ["00007", "00003"]
     for sample in part:
-        first, second = sample.things
+        first, second = sample.objects
         assert sample.labels == (first.label, second.label)
         assert len(set(sample.labels)) == 2
         assert first.mask.sum() >= second.mask.sum() > 0
@@ -77,9 +77,9 @@ def test_a_reader_reads(name: str, tmp_path: Path) -> None:
     assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "text")
     if first.image is not None:
         assert (first.image.mode, first.image.size) == ("RGB", (WIDTH, HEIGHT))
-    for thing, area in zip(first.things, areas, strict=True):
+    for obj, area in zip(first.objects, areas, strict=True):
         # a polygon's rim may be drawn a pixel wider than COCO draws it
-        assert area <= int(thing.mask.sum()) <= area + (WIDTH if name.startswith("coco") else 0)
+        assert area <= int(obj.mask.sum()) <= area + (WIDTH if name.startswith("coco") else 0)
     assert (0 if first.labelled is None else int((~first.labelled).sum())) == unlabelled
 
 
@@ -227,9 +227,9 @@ def test_scenes_are_the_same_each_time() -> None:
         assert first.image is not None
         assert again.image is not None
         assert first.image.tobytes() == again.image.tobytes()
-        assert [thing.label for thing in first.things] == list(first.labels) == list(again.labels)
-        assert all(thing.mask.any() for thing in first.things)
-    assert [thing.cell for thing in open_dataset("scenes-mosaic")[0].things] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert [obj.label for obj in first.objects] == list(first.labels) == list(again.labels)
+        assert all(obj.mask.any() for obj in first.objects)
+    assert [obj.cell for obj in open_dataset("scenes-mosaic")[0].objects] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_inputs_are_drawn_with_a_seed() -> None:
@@ -268,4 +268,4 @@ def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: P
 
 def test_a_mask_has_the_size_of_its_image() -> None:
     with pytest.raises(ExplainerError, match="its image has None"):
-        Sample(name="a", text="b", things=(Thing(label=None, mask=np.ones((2, 2), bool)),))
+        Sample(name="a", text="b", objects=(AnnotatedObject(label=None, mask=np.ones((2, 2), bool)),))

@@ -14,9 +14,9 @@ from explainers.models.base import Model
 
 @dataclass(frozen=True, kw_only=True)
 class Deadly(Sources):
-    """``place`` is deadly as long as there is no file ``marker``. Every reading is written down in the folder ``readings``."""
+    """``index`` is deadly as long as there is no file ``marker``. Every reading is written down in the folder ``readings``."""
 
-    place: int
+    index: int
     readings: Path
 
     @property
@@ -26,12 +26,12 @@ class Deadly(Sources):
     def open(self, device: str) -> tuple[Model, Dataset]:
         model, data = super().open(device)
 
-        def read(place: int) -> Sample:
+        def read(index: int) -> Sample:
             with (self.readings / f"{os.getpid()}").open("a") as file:
-                file.write(f"{place}\n")
-            if place == self.place and not self.marker.exists():
+                file.write(f"{index}\n")
+            if index == self.index and not self.marker.exists():
                 self.marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            return data.read(place)
+            return data.read(index)
 
         return model, replace(data, read=read)

@@ -98,7 +98,7 @@ def alone(wanted: tuple[Model, Dataset, Plan], tmp_path_factory: pytest.TempPath
 
 def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alone: Run, saved: Path, tmp_path: Path) -> None:
     """Killed while it measures the fifth input; a part that is there already is measured by nobody."""
-    places = wanted[1].chosen(INPUTS)
+    indices = wanted[1].chosen(INPUTS)
     folder, readings = tmp_path / "run", tmp_path / "readings"
     readings.mkdir()
     begun: list[int] = []
@@ -106,16 +106,16 @@ def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alo
     assert [path.name for path in (folder / "parts").iterdir()] == ["000000.parquet"]
 
     told: list[int] = []
-    engine = ray_engine(Deadly(model=str(saved), dataset="scenes", place=places[4], readings=readings), workers=2)
+    engine = ray_engine(Deadly(model=str(saved), dataset="scenes", index=indices[4], readings=readings), workers=2)
     finished = run(*wanted, folder, engine=engine, progress=lambda done, _: told.append(done))
     assert finished is not None
     assert (readings / "killed").exists()
     killed = [path for path in readings.iterdir() if path.name != "killed"]
-    read = [int(place) for path in killed for place in path.read_text().split()]
+    read = [int(index) for path in killed for index in path.read_text().split()]
     assert len(killed) > 1
-    assert set(read) == set(places)
-    assert read.count(places[0]) == len(killed)  # once in each process, to see that it has the inputs of the run
-    assert read.count(places[4]) > 1
+    assert set(read) == set(indices)
+    assert read.count(indices[0]) == len(killed)  # once in each process, to see that it has the inputs of the run
+    assert read.count(indices[4]) > 1
     assert told == [1, 2, 3, 4, 5, 6]
     assert finished.rows == alone.rows
     assert (folder / "rows.parquet").read_bytes() == (alone.folder / "rows.parquet").read_bytes()
@@ -137,7 +137,7 @@ def test_a_worker_with_another_model_says_so(saved: Path) -> None:
 
 def _problem(order: Order) -> str:
     """What a worker answers when it is told to measure a part."""
-    answer: str = Worker(order)(pa.table({"number": [0], "places": [[0]]})).to_pylist()[0]["problem"]
+    answer: str = Worker(order)(pa.table({"number": [0], "indices": [[0]]})).to_pylist()[0]["problem"]
     return answer
 
 

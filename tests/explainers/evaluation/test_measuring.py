@@ -13,7 +13,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.disturbing import all_random_scores, randomised_scores
-from explainers.evaluation.measuring import Bench, rows_of
+from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
@@ -31,11 +31,11 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     rows = [{"text": text, "label": "negative", "rationale": [[2, 11]]}, {"text": "Lovely.", "label": "joyful"}]
     file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     model, data = loaded("reviews-bert"), open_dataset("texts", file)
-    bench = Bench(model, data, make_plan(model, data, METHODS, ["all"]))
-    assert {"auac", "au_mse", "auprc", "iou_f1", "token_f1_10", "attcat_log_odds", "srg", "class_tau"} <= set(bench.plan.metrics)
-    assert "ap" not in bench.plan.metrics
-    found = {row["method"]: row for row in rows_of(bench, 0)}["input_x_gradient"]
-    for name in bench.plan.metrics:
+    setup = EvaluationSetup(model, data, make_plan(model, data, METHODS, ["all"]))
+    assert {"auac", "au_mse", "auprc", "iou_f1", "token_f1_10", "attcat_log_odds", "srg", "class_tau"} <= set(setup.plan.metrics)
+    assert "ap" not in setup.plan.metrics
+    found = {row["method"]: row for row in rows_of(setup, 0)}["input_x_gradient"]
+    for name in setup.plan.metrics:
         metric = METRICS[name]
         values = [found[column] for column in metric.columns]
         assert None not in values, name
@@ -46,11 +46,11 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     best = sorted(words, key=lambda word: -word.score)[:10]
     hits = sum(word.text in ("dull", "film") for word in best)
     assert found["token_f1_10"] == pytest.approx(2 * hits / 12)
-    unmarked = rows_of(bench, 1)[0]
+    unmarked = rows_of(setup, 1)[0]
     assert unmarked["auprc"] is None  # nobody marked a word
     assert unmarked["auac"] is None  # the model has no such class
     assert unmarked["mif"] is not None
-    gold = Bench(model, data, make_plan(model, data, METHODS, ["mif"], target="gold"))
+    gold = EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif"], target="gold"))
     assert rows_of(gold, 0)[0]["target"] == "negative"
     assert rows_of(gold, 1) == []  # the model has no such class
 
@@ -66,7 +66,7 @@ def test_inputs_of_classes_that_the_model_does_not_know_are_left_out_and_counted
         done = run(model, data, plan, tmp_path / target)
         assert done is not None
         assert [(row["index"], row["target"]) for row in done.rows] == [(1, "positive")] * 2
-        report = write_reports(done, Bench(model, data, plan))
+        report = write_reports(done, EvaluationSetup(model, data, plan))
         assert (report["inputs"], report["left_out"]) == (1, 2)
         assert "1 input, 2 more left out" in (tmp_path / target / "report.html").read_text("utf-8")
         with pytest.raises(ExplainerError, match=r"knows none of the classes .* \(the first: joyful\).*--target predicted"):
@@ -78,10 +78,10 @@ def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     file.write_text(json.dumps({"text": f"I saw this film. {scenes} What an awful mess.", "rationale": [[0, 16]]}), "utf-8")
     model, data = loaded("reviews-bert"), open_dataset("texts", file)
-    whole = rows_of(Bench(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
+    whole = rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
     with pytest.raises(ExplainerError, match="--long-texts cut"):
-        rows_of(Bench(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
-    cut = rows_of(Bench(model, data, make_plan(model, data, METHODS, ["mif", "auprc"], long_texts="cut")), 0)
+        rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
+    cut = rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif", "auprc"], long_texts="cut")), 0)
     assert 100 < len(cut[0]["scores"]) < len(whole[0]["scores"])
     assert all(0 <= row["mif"] <= 1 for row in cut)
 
@@ -89,7 +89,7 @@ def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
 def test_a_mosaic_is_pointed_at() -> None:
     model, data = loaded("scenes-vit"), open_dataset("scenes-mosaic")
     plan = make_plan(model, data, ["random", "fullgrad_plus:libra"], ["grid_pointing", "pointing"], target="gold", how="black")
-    rows = [row for place in range(3) for row in rows_of(Bench(model, data, plan), place)]
+    rows = [row for index in range(3) for row in rows_of(EvaluationSetup(model, data, plan), index)]
     mean = {method: sum(row["grid_pointing"] for row in rows if row["method"] == method) / 3 for method in plan.methods}
     assert mean["random"] == pytest.approx(0.25, abs=0.1)  # one of four
     assert mean["fullgrad_plus:libra"] > 0.5
@@ -98,7 +98,7 @@ def test_a_mosaic_is_pointed_at() -> None:
 def test_a_picture_compared_with_names() -> None:
     model, data = loaded("clip"), open_dataset("scenes")
     plan = make_plan(model, data, ["random"], ["mif", "ap", "class_correlation"], target="gold", how="zeroed")
-    row = rows_of(Bench(model, data, plan), 0)[0]
+    row = rows_of(EvaluationSetup(model, data, plan), 0)[0]
     assert row["target"] == f"a photo of a {data[0].labels[0]}"
     assert 0 <= row["ap"] <= 1
     assert row["class_correlation"] == pytest.approx(1)  # chance draws the same map for every class
@@ -108,7 +108,7 @@ def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
     model, data = loaded("clip"), open_dataset("scenes-pairs")
     methods, metrics = ["random", "generic_attention"], ["own_object", "ap", "class_correlation", "positive_auc"]
     plan = make_plan(model, data, methods, metrics, target="each")
-    rows = rows_of(Bench(model, data, plan), 2)
+    rows = rows_of(EvaluationSetup(model, data, plan), 2)
     first, second = data[2].labels
     assert [(row["target"], row["method"]) for row in rows] == [
         (f"a photo of a {label}", method) for label in (first, second) for method in methods
@@ -119,7 +119,7 @@ def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
     assert rows[1]["ap"] > 2 * rows[0]["ap"]
     assert rows[3]["ap"] > 2 * rows[2]["ap"]
     gold = make_plan(model, data, methods, metrics, target="gold")
-    largest = rows_of(Bench(model, data, gold), 2)
+    largest = rows_of(EvaluationSetup(model, data, gold), 2)
     assert [row["target"] for row in largest] == [rows[0]["target"]] * 2
     assert largest[1]["scores"] == pytest.approx(rows[1]["scores"], rel=1e-3, abs=1e-5)
     assert largest[1]["positive_auc"] == rows[1]["positive_auc"]
@@ -130,7 +130,7 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
     plan = make_plan(model, data, ["random", "rollout"], ["own_object"], limit=2, target="each")
     finished = run(model, data, plan, tmp_path / "run")
     assert finished is not None
-    report = write_reports(finished, Bench(model, data, plan))
+    report = write_reports(finished, EvaluationSetup(model, data, plan))
     assert report["inputs"] == 2
     found = report["results"]["own_object"]["rollout"]
     assert (found["inputs"], found["value"], found["error"]) == (4, 0.5, 0)  # the same map for both things
@@ -143,8 +143,8 @@ def test_reports_count_the_things_and_show_each(tmp_path: Path) -> None:
 
 def test_an_input_that_cannot_be_explained_is_named() -> None:
     model, data = loaded("scenes-vit"), open_dataset("scenes")
-    bench = Bench(model, data, make_plan(model, data, ["random"], ["mif"]))
-    broken = replace(bench, plan=replace(bench.plan, methods=("rollout:libra",)))
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["mif"]))
+    broken = replace(setup, plan=replace(setup.plan, methods=("rollout:libra",)))
     with pytest.raises(ExplainerError, match=rf"{data[3].name} cannot be explained: rollout reads no backward signal"):
         rows_of(broken, 3)
 
@@ -165,7 +165,7 @@ def test_maps_of_random_weights_and_of_changed_inputs(name: str, dataset: str) -
     changed = ["sensitivity"] if data.kind == "image" else []
     plan = make_plan(model, data, METHODS, ["randomisation", "randomisation_end", "class_correlation", "agreement", *changed])
     before = bytes(next(iter(model.blocks[-1].parameters())).detach().numpy())
-    chance, gradient = rows_of(Bench(model, data, plan), 5)
+    chance, gradient = rows_of(EvaluationSetup(model, data, plan), 5)
     assert bytes(next(iter(model.blocks[-1].parameters())).detach().numpy()) == before
     assert chance["randomisation"] == chance["randomisation_end"] == pytest.approx(1)  # knows nothing of the weights
     assert gradient["randomisation_end"] < 0.9

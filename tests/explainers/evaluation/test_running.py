@@ -16,9 +16,9 @@ from PIL import Image
 
 import explainers
 from explainers import ExplainerError
-from explainers.datasets import Dataset, Sample, Thing, open_dataset
+from explainers.datasets import AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.evaluation.examples import drawn, packed, unpacked
-from explainers.evaluation.measuring import Bench, rows_of
+from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import Plan, lacking, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.rows import alone_in
@@ -70,7 +70,7 @@ def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Ru
         return False
 
     first = done.rows[: len(METHODS)]
-    assert rows_of(Bench(model, data, plan, others_first), first[0]["index"]) == first
+    assert rows_of(EvaluationSetup(model, data, plan, others_first), first[0]["index"]) == first
     assert asked > 2
 
 
@@ -172,9 +172,9 @@ def test_the_digest_is_of_all_that_is_given() -> None:
             "name": "a",
             "image": Image.new("RGB", (3, 2)),
             "labels": (np.int64(1),),
-            "things": (Thing(label="b", mask=mask),),
+            "objects": (AnnotatedObject(label="b", mask=mask),),
         }
-        data = Dataset(name="made-up", kind="image", length=1, read=lambda place: Sample(**{**given, **changes}))
+        data = Dataset(name="made-up", kind="image", length=1, read=lambda index: Sample(**{**given, **changes}))
         return digest_of(data, [0])
 
     other = np.ones((2, 3), bool)
@@ -183,8 +183,8 @@ def test_the_digest_is_of_all_that_is_given() -> None:
         digest(name="b"),
         digest(image=Image.new("RGB", (3, 2), "red")),
         digest(labels=(2,)),
-        digest(things=(Thing(label="b", mask=other),)),
-        digest(things=(Thing(label="c", mask=~other),)),
+        digest(objects=(AnnotatedObject(label="b", mask=other),)),
+        digest(objects=(AnnotatedObject(label="c", mask=~other),)),
         digest(labelled=other),
         digest(labelled=~other),
     }
@@ -248,8 +248,8 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 def test_reports_say_what_the_rows_say(finished: tuple[Plan, Run]) -> None:
     plan, done = finished
-    bench = Bench(loaded("scenes-vit"), open_dataset("scenes"), plan)
-    report = write_reports(done, bench, command="vitrine evaluate")
+    setup = EvaluationSetup(loaded("scenes-vit"), open_dataset("scenes"), plan)
+    report = write_reports(done, setup, command="vitrine evaluate")
     assert report == json.loads((done.folder / "report.json").read_text("utf-8"))
     found = report["results"]["mif"]["rollout"]
     own = [row["mif"] for row in done.rows if row["method"] == "rollout"]
@@ -266,7 +266,7 @@ def test_reports_say_what_the_rows_say(finished: tuple[Plan, Run]) -> None:
     assert 'src="data:image/png' in page
     assert "http" not in page.replace("http-equiv", "")
     assert pq.read_table(done.folder / "rows.parquet").num_rows == len(done.rows)
-    alone = write_reports(done, bench, command="vitrine evaluate", with_examples=False)
+    alone = write_reports(done, setup, command="vitrine evaluate", with_examples=False)
     assert alone == report
     assert not (done.folder / "examples.json").exists()
     assert "data:image" not in (done.folder / "report.html").read_text("utf-8")

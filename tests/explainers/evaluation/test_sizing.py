@@ -12,9 +12,9 @@ import torch
 
 import explainers
 from explainers.datasets import open_dataset
-from explainers.evaluation.engines import Parts, Size, Tell
-from explainers.evaluation.measuring import Bench, Row, rows_of
+from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.evaluation.plan import make_plan
+from explainers.evaluation.run_engines import Parts, Size, Tell
 from explainers.evaluation.running import run
 from explainers.evaluation.sizing import tokens_at_once
 from explainers.models.base import Model
@@ -52,10 +52,10 @@ def test_passes_are_no_larger(model: Model) -> None:
             passes.append(args[0].shape[0] * (args[0].shape[1] - 1))
 
     with model.blocks[0].register_forward_pre_hook(seen):
-        rows_of(Bench(model, data, plan), 0)
+        rows_of(EvaluationSetup(model, data, plan), 0)
         largest = max(passes)
         passes.clear()
-        rows_of(Bench(model, data, plan, at_once=26), 0)
+        rows_of(EvaluationSetup(model, data, plan, at_once=26), 0)
     assert max(passes) <= 26 < largest
 
 
@@ -64,7 +64,7 @@ def test_a_run_keeps_the_size_that_it_began_with(model: Model, tmp_path: Path) -
     plan = make_plan(model, data, ["random"], ["mif"], limit=2)
     sizes: list[int | None] = []
 
-    def stopped(bench: Bench, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
+    def stopped(setup: EvaluationSetup, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
         sizes.append(size("cpu", 10**9 if sizes else 1).at_once)
         raise Cancelled
         yield

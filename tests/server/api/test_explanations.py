@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.server.conftest import Check, Site, Sites, picture, png
-from tests.server.standin import METHODS_SHOWN, Standin
+from tests.server.fake_engine import USUAL_METHODS, FakeEngine
 
 
 def base(seed: int = 0) -> np.ndarray[Any, Any]:
@@ -28,7 +28,7 @@ def test_an_image_is_explained(site: Site) -> None:
     assert document["input"] == {**seen, "sha256": hashlib.sha256(png()).hexdigest()}
     assert [one["label"] for one in document["targets"]] == ["zebra"]
     assert [one["label"] for one in document["top"]][:2] == ["zebra", "elephant"]
-    assert [one["method"] for one in document["maps"]] == METHODS_SHOWN
+    assert [one["method"] for one in document["maps"]] == USUAL_METHODS
     assert document["maps"][0]["grid"] == [2, 3]
     np.testing.assert_allclose(np.reshape(document["maps"][0]["scores"], (2, 3)), base() * 6 / 7, rtol=1e-6)
     assert document == site.get(f"/api/explanations/{document['id']}")
@@ -54,7 +54,7 @@ def test_prompts_are_explained(site: Site) -> None:
     document = site.ask(png(), model="clip", prompt=["a zebra", "an elephant"], wait=True).json()
     assert [one["prompt"] for one in document["targets"]] == ["a zebra", "an elephant"]
     assert [(one["target"], one["method"]) for one in document["maps"]] == [
-        (target, method) for target in ("a zebra", "an elephant") for method in METHODS_SHOWN
+        (target, method) for target in ("a zebra", "an elephant") for method in USUAL_METHODS
     ]
 
 
@@ -89,22 +89,22 @@ def test_a_contrast_is_explained(site: Site) -> None:
 def test_a_probability_is_explained_by_what_can_explain_it(site: Site) -> None:
     document = site.ask(png(), target="dog", read="probability", wait=True).json()
     assert [(one["label"], one["of"], one["read"]) for one in document["targets"]] == [("p(dog)", "dog", "probability")]
-    assert document["methods"] == METHODS_SHOWN
+    assert document["methods"] == USUAL_METHODS
     assert document["notes"] == []
     assert site.ask(png(), read="probability", wait=True).json()["targets"][0]["label"] == "p(zebra)"
 
 
 def test_methods_that_know_no_probability_are_left_out_and_named(sites: Sites) -> None:
-    usual = [*METHODS_SHOWN, "transformer_attribution"]
-    with sites(Standin(usual=usual)) as site:
+    usual = [*USUAL_METHODS, "transformer_attribution"]
+    with sites(FakeEngine(usual=usual)) as site:
         assert site.ask(png(), wait=True).json()["methods"] == usual
         answer = site.ask(png(), read="probability").json()
         document = site.finish(answer["id"])
-        assert document["methods"] == [one["method"] for one in document["maps"]] == METHODS_SHOWN
+        assert document["methods"] == [one["method"] for one in document["maps"]] == USUAL_METHODS
         assert len(document["notes"]) == 1
         assert "transformer_attribution" in document["notes"][0]
         started = site.events(answer["events"])[1][2]
-        assert (started["notes"], started["expected"]) == (document["notes"], METHODS_SHOWN)
+        assert (started["notes"], started["expected"]) == (document["notes"], USUAL_METHODS)
 
 
 BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
@@ -192,18 +192,18 @@ def test_a_broken_file_is_refused_before_it_waits(site: Site, refused: Check) ->
 
 
 def test_the_story_is_told_live_and_again(site: Site) -> None:
-    gate = site.engine.gate(METHODS_SHOWN[1])
+    gate = site.engine.gate(USUAL_METHODS[1])
     one = site.ask(png()).json()["id"]
     gate.wait()
     halfway = site.get(f"/api/explanations/{one}")
     assert halfway["state"] == "running"
-    assert [found["method"] for found in halfway["maps"]] == METHODS_SHOWN[:1]
+    assert [found["method"] for found in halfway["maps"]] == USUAL_METHODS[:1]
     gate.open()
     events = site.events(f"/api/explanations/{one}/events")
     document = site.get(f"/api/explanations/{one}")
     assert [(number, name) for number, name, _ in events] == [(0, "queued"), (1, "started"), (2, "method"), (3, "method"), (4, "done")]
     assert events[0][2] == {"position": 0}
-    assert events[1][2] == {"expected": METHODS_SHOWN, **{name: document[name] for name in ("output", "input", "targets", "top", "notes")}}
+    assert events[1][2] == {"expected": USUAL_METHODS, **{name: document[name] for name in ("output", "input", "targets", "top", "notes")}}
     assert [data for _, name, data in events if name == "method"] == document["maps"]
     assert events[4][2] == {"seconds": document["seconds"]}
     assert site.events(f"/api/explanations/{one}/events") == events
@@ -214,7 +214,7 @@ def test_the_same_question_has_the_same_answer(site: Site) -> None:
     first = site.ask(png(), target="dog", wait=True).json()["id"]
     calls = len(site.engine.calls)
     assert site.ask(png(), target="2").json()["id"] == first
-    assert site.ask(png(), target="dog", methods=METHODS_SHOWN, wait=True).json()["id"] == first
+    assert site.ask(png(), target="dog", methods=USUAL_METHODS, wait=True).json()["id"] == first
     assert len(site.engine.calls) == calls
     others = [{"target": "zebra"}, {"target": "dog", "methods": "random"}, {}]
     ids = {site.ask(png(), wait=True, **other).json()["id"] for other in others} | {site.ask(png(1), target="dog", wait=True).json()["id"]}

@@ -17,7 +17,7 @@ from server.app import create_app
 from server.samples import THUMBNAIL
 from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.standin import LABELS, Standin
+from tests.server.fake_engine import LABELS, FakeEngine
 
 
 def model(site: Site, name: str) -> Any:
@@ -227,9 +227,9 @@ def test_samples(sites: Sites, folder: Path, refused: Check) -> None:
 
 def test_two_samples_of_one_name_are_refused(sites: Sites, folder: Path) -> None:
     with pytest.raises(ValueError, match="two samples are called 'pair'"):
-        create_app(load_settings({"home": sites.home}), Standin().engine(), [folder, folder])
+        create_app(load_settings({"home": sites.home}), FakeEngine().engine(), [folder, folder])
 
 
 def test_a_device_that_is_not_there_is_said(sites: Sites) -> None:
     with pytest.raises(ExplainerError, match="cpu"):
-        create_app(load_settings({"home": sites.home, "device": "abacus"}), Standin().engine(), [])
+        create_app(load_settings({"home": sites.home, "device": "abacus"}), FakeEngine().engine(), [])

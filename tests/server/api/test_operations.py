@@ -8,11 +8,11 @@ import re
 import pytest
 
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 
 
 def test_alive_and_ready(sites: Sites, refused: Check) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     gate = engine.gate("load clip")
     with sites(engine, loaded=False) as site:
         gate.wait()
@@ -24,7 +24,7 @@ def test_alive_and_ready(sites: Sites, refused: Check) -> None:
 
 
 def test_a_hub_model_does_not_hold_the_others_up(sites: Sites) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     engine.gate("fetch timm/listed")
     with sites(engine, models="timm/listed") as site:
         assert site.get("/readyz")["status"] == "ready"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import explainers
-from server import explaining
+from server import explainers_engine
 from server.jobs.runs import MOST_INPUTS
 from server.services import Services
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.standin import PATIENCE, Standin
+from tests.server.fake_engine import PATIENCE, FakeEngine
 
 WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": ["rollout"], "metrics": ["mif", "ap"], "limit": 3}
 
@@ -51,7 +51,7 @@ def test_what_can_be_measured_without_a_download(site: Site) -> None:
 
 
 def test_a_run_is_watched_to_its_end_and_is_on_the_leaderboard(sites: Sites) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     gate = engine.gate("input 1")
     with sites(engine) as site:
         run = begun(site)
@@ -66,7 +66,7 @@ def test_a_run_is_watched_to_its_end_and_is_on_the_leaderboard(sites: Sites) -> 
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(sites: Sites, refused: Check) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     gate = engine.gate("input 2")
     with sites(engine) as site:
         refused(site.client.get("/api/runs/current"), 404, "no-run")
@@ -86,7 +86,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(sites: Sites, refused: Chec
 
 
 def test_a_run_that_waits_can_be_stopped(sites: Sites) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     gate = engine.gate("rollout")
     with sites(engine) as site:
         site.ask(png(), methods="rollout")
@@ -99,7 +99,7 @@ def test_a_run_that_waits_can_be_stopped(sites: Sites) -> None:
 
 
 def test_a_run_that_fails_says_why(sites: Sites) -> None:
-    engine = Standin(errors={"input 0": [explainers.ExplainerError("There is no method 'rolout'.")]})
+    engine = FakeEngine(errors={"input 0": [explainers.ExplainerError("There is no method 'rolout'.")]})
     with sites(engine) as site:
         begun(site)
         now = ended(site)
@@ -146,7 +146,7 @@ def test_the_engine_measures_and_goes_on(tmp_path: Path) -> None:
         asked += told[-1:] == [1]
         return asked > 2
 
-    engine = explaining.engine()
+    engine = explainers_engine.engine()
     assert not engine.evaluate(model, wanted, tmp_path / "run", tell, cancelled)
     assert told == [0, 1]
     assert engine.evaluate(model, wanted, tmp_path / "run", tell, lambda: False)

@@ -11,7 +11,7 @@ import pytest
 
 from server.jobs.store import SCHEMA_VERSION, Store
 from tests.server.conftest import Check, Site, Sites, picture, png
-from tests.server.standin import Gate
+from tests.server.fake_engine import Gate
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (1400, 900)) -> bytes:

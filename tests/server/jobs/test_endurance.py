@@ -11,7 +11,7 @@ import torch
 from server.http.problems import Problem
 from server.jobs.store import Store, StoreError
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.standin import METHODS_SHOWN, Standin
+from tests.server.fake_engine import USUAL_METHODS, FakeEngine
 
 
 def test_an_explanation_opens_again_after_a_restart(sites: Sites) -> None:
@@ -26,7 +26,7 @@ def test_an_explanation_opens_again_after_a_restart(sites: Sites) -> None:
         assert site.events(f"{root}/events") == events
         assert [site.client.get(path).content for path in paths] == contents
         assert site.ask(png(), target="dog").json()["id"] == before["id"]
-    with sites(Standin(fingerprint="b")) as site:  # another version of the engine
+    with sites(FakeEngine(fingerprint="b")) as site:  # another version of the engine
         assert site.ask(png(), target="dog").json()["id"] != before["id"]
 
 
@@ -57,7 +57,7 @@ def test_what_a_crash_left_behind_is_failed(sites: Sites) -> None:
 
 
 def test_out_of_memory_is_tried_once_more(site: Site) -> None:
-    site.engine.errors[METHODS_SHOWN[1]] = [torch.OutOfMemoryError("full")]
+    site.engine.errors[USUAL_METHODS[1]] = [torch.OutOfMemoryError("full")]
     one = site.ask(png()).json()["id"]
     assert site.finish(one)["state"] == "done"
     assert [name for _, name, _ in site.events(f"/api/explanations/{one}/events")] == ["queued", "started", "method", "method", "done"]
@@ -128,7 +128,7 @@ def test_a_home_that_cannot_be_is_said(sites: Sites) -> None:
 
 
 def test_questions_before_the_model_is_there_wait(sites: Sites, refused: Check) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     gate = engine.gate("load scenes-vit")
     with sites(engine, loaded=False) as site:
         gate.wait()
@@ -144,7 +144,7 @@ def test_questions_before_the_model_is_there_wait(sites: Sites, refused: Check) 
 
 
 def test_a_model_that_cannot_be_loaded_fails_its_questions(sites: Sites, refused: Check) -> None:
-    engine = Standin(errors={"load scenes-vit": [OSError("no such file")]})
+    engine = FakeEngine(errors={"load scenes-vit": [OSError("no such file")]})
     gate = engine.gate("load scenes-vit")
     with sites(engine, loaded=False) as site:
         gate.wait()

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.standin import METHODS_SHOWN
+from tests.server.fake_engine import USUAL_METHODS
 
 
 def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
-    gate = site.engine.gate(METHODS_SHOWN[1])
+    gate = site.engine.gate(USUAL_METHODS[1])
     one = site.ask(png()).json()["id"]
     gate.wait()
     assert site.client.delete(f"/api/explanations/{one}").status_code == 204
@@ -30,7 +30,7 @@ def test_the_worker_alone_chooses_its_threads_before_each_pass(site: Site) -> No
     site.engine.threads_fitted.clear()
     assert site.ask(png(), wait=True).json()["state"] == "done"
     fitted = [(thread, model) for thread, model in site.engine.threads_fitted if model is not None]
-    assert fitted == [("worker", "scenes-vit")] * len(METHODS_SHOWN)
+    assert fitted == [("worker", "scenes-vit")] * len(USUAL_METHODS)
     assert {thread for thread, _ in site.engine.threads_fitted} == {"worker"}
 
 

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from server.app import create_app
 from server.settings import load_settings
 from tests.server.conftest import Site, png
-from tests.server.standin import Standin
+from tests.server.fake_engine import FakeEngine
 from tests.server.turnstile import Gated, Turnstile
 
 METHODS = ["rollout", "fullgrad_plus:libra"]
@@ -38,7 +38,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     gated = Gated()
     settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
     with TestClient(create_app(settings, gated.engine(), [])) as client:
-        site = Site(client, Standin())
+        site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         yield Stage(site, gated.turnstile)
         gated.turnstile.let(None)

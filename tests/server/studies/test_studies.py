@@ -18,7 +18,7 @@ from server.jobs.tasks import Study
 from server.services import Use
 from server.studies.study import Ask, Subject, followed_study, study
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.standin import Gate, Standin
+from tests.server.fake_engine import FakeEngine, Gate
 
 
 def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
@@ -111,7 +111,7 @@ def test_other_weights_are_another_model(sites: Sites, refused: Check) -> None:
 
 
 def test_a_model_that_is_not_loaded_is_loaded_first(sites: Sites) -> None:
-    engine = Standin()
+    engine = FakeEngine()
     with sites(engine) as site:
         site.client.post("/api/models", json={"name": "timm/listed"})
         site.wait_for_models("timm/listed")
@@ -124,7 +124,7 @@ def test_a_model_that_is_not_loaded_is_loaded_first(sites: Sites) -> None:
 def test_a_model_that_cannot_be_loaded_is_said(sites: Sites, refused: Check) -> None:
     with sites() as site:
         one = site.ask(png(), model="timm/listed", wait=True).json()["id"]
-    engine = Standin(errors={"load timm/listed": [ExplainerError("It is gone.")]})
+    engine = FakeEngine(errors={"load timm/listed": [ExplainerError("It is gone.")]})
     with sites(engine) as site:
         refused(site.client.post(f"/api/explanations/{one}/{probe(site, total)}"), 422, "model-failed")
 

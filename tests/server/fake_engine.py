@@ -22,13 +22,13 @@ from explainers.models.catalogue import CatalogueEntry
 from explainers.models.labels import ClassEntry, places_of
 from explainers.result import TargetInfo
 from explainers.targets import Contrast, Probability
-from server import explaining
+from server import explainers_engine
 from server.engine import Engine, Progress
 from tests.server.made_up_run import write_run
 
 LABELS = ("zebra", "elephant", "dog", "7")
 GRID = (2, 3)  # patches: rows, columns
-METHODS_SHOWN = ["rollout", "fullgrad_plus:libra"]
+USUAL_METHODS = ["rollout", "fullgrad_plus:libra"]
 CATALOGUE = [
     CatalogueEntry("scenes-vit", "image", "Scenes", "", True, ""),
     CatalogueEntry("clip", "clip", "Prompts", "", True, ""),
@@ -58,7 +58,7 @@ class Gate:
 
 
 @dataclass
-class Standin:
+class FakeEngine:
     """What the stand-in does and has done. Keys of ``gates`` and ``errors``: a spec, ``load NAME`` or ``fetch NAME``."""
 
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Standin:
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of the map of a spec
     fingerprint: str = "a"
     catalogue: list[CatalogueEntry] = field(default_factory=lambda: CATALOGUE)
-    usual: list[str] = field(default_factory=lambda: METHODS_SHOWN)
+    usual: list[str] = field(default_factory=lambda: USUAL_METHODS)
     details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a model with other classes than ``LABELS``
     threads_fitted: list[tuple[str, str | None]] = field(default_factory=list)  # in which thread, for which model
@@ -110,7 +110,7 @@ class Standin:
         progress("Downloading", 0.5)
 
     def variants(self, model: Any) -> list[dict[str, Any]]:
-        listed = explaining.engine().variants(None)
+        listed = explainers_engine.engine().variants(None)
         if model is None or model.kind != "text":
             return listed
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
@@ -196,7 +196,7 @@ class Standin:
 
     def engine(self) -> Engine:
         return replace(
-            explaining.engine(),
+            explainers_engine.engine(),
             fit_threads=self._fit_threads,
             version="0",
             fingerprint=self.fingerprint,
@@ -263,4 +263,4 @@ def _seen(inputs: Image.Image | str, grid: tuple[int, int] = GRID) -> tuple[Imag
     return TextInput(inputs, tokens, tuple(words)), torch.tensor([0.0, *(len(word.text) / 3 for word in words)])
 
 
-__all__ = ["LABELS", "METHODS", "METHODS_SHOWN", "RULES", "Gate", "Standin"]
+__all__ = ["LABELS", "METHODS", "RULES", "USUAL_METHODS", "FakeEngine", "Gate"]

@@ -175,7 +175,7 @@ def evaluate(
     stopped before its end.
     """
     from explainers.datasets import open_dataset
-    from explainers.evaluation.measuring import Bench
+    from explainers.evaluation.measuring import EvaluationSetup
     from explainers.evaluation.plan import make_plan
     from explainers.evaluation.reporting import write_reports
     from explainers.evaluation.running import run
@@ -185,7 +185,7 @@ def evaluate(
     finished = run(model, data, plan, folder, progress=tell, cancelled=cancelled)
     if finished is None:
         return False
-    write_reports(finished, Bench(model, data, plan))
+    write_reports(finished, EvaluationSetup(model, data, plan))
     return True
 
 
