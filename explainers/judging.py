@@ -29,18 +29,18 @@ class Judge:
         """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
         if not self._calibration.lines or self._session.model.kind != "clip":
             return None
-        places = [target.index] if target.against is None else [target.index, target.against]
-        judgements = (self._of_prompt(int(place[self._sample])) for place in places)
+        indices = [target.index] if target.against is None else [target.index, target.against]
+        judgements = (self._of_prompt(int(index[self._sample])) for index in indices)
         return next((judgement for judgement in judgements if judgement is not None), None)
 
-    def _of_prompt(self, place: int) -> Abstention | None:
+    def _of_prompt(self, index: int) -> Abstention | None:
         details, logits = self._session.model.details, self._explanation.logits
         scale = details.get("logit_scale")
-        cosine = None if scale is None else (float(logits[place]) - details.get("logit_bias", 0.0)) / scale
+        cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
         evidence = Evidence(logits, self._calibration.temperature, self._explanation.labels, cosine=cosine)
         assert self._session.prompts_read is not None
-        name = f"“{self._explanation.labels[place]}”"
-        return abstention(self._calibration, self._with_text(evidence, self._session.prompts_read, place), name)
+        name = f"“{self._explanation.labels[index]}”"
+        return abstention(self._calibration, self._with_text(evidence, self._session.prompts_read, index), name)
 
     def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
         text = prepared.inputs[row]

@@ -123,10 +123,10 @@ def summarise(
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     kept = {} if rows is None else _kept(Path(rows), settings)
     rows_done: list[Row] = []
-    for place, item in enumerate(inputs):
+    for index, item in enumerate(inputs):
         row = kept.get(key := _key(item))
         if row is None:
-            row = _row(model, item, _name(item, place), key, target, method, seed=seed, cancelled=cancelled)
+            row = _row(model, item, _name(item, index), key, target, method, seed=seed, cancelled=cancelled)
             if rows is not None:
                 with Path(rows).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
@@ -258,7 +258,7 @@ def _key(item: Any) -> str:
     return hashlib.sha256(repr(item).encode()).hexdigest()
 
 
-def _name(item: Any, place: int) -> str:
+def _name(item: Any, index: int) -> str:
     if isinstance(item, Path):
         return item.name
-    return item[:80] if isinstance(item, str) else f"input {place + 1}"
+    return item[:80] if isinstance(item, str) else f"input {index + 1}"

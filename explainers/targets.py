@@ -197,7 +197,7 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
         raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
     if name.casefold() in groups:
         raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
-    known = {word: labels[places[0]] for word, places in synonyms.items()} | dict(zip(folded, labels, strict=True))
+    known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
     near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
     hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}, ..."
     raise ExplainerError(f"There is no class {name!r}; {hint}")

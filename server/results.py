@@ -55,20 +55,20 @@ _METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 
 @dataclass(frozen=True)
 class Figure:
-    """What a run found of one spec by one metric, as it is printed: ``place`` among ``of`` methods that have a value, 1 for the best."""
+    """What a run found of one spec by one metric, as it is printed: ``rank`` among ``of`` methods that have a value, 1 for the best."""
 
     result: Result
     spec: str
     metric: dict[str, Any]
     value: str
     interval: str
-    place: int
+    rank: int
     of: int
 
 
 def figures_of(readout: str, rules: Iterable[str], results: Iterable[Result]) -> list[Figure]:
     """What runs found of a read-out alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
-    setting, the one with most methods counts: its places say most.
+    setting, the one with most methods counts: its ranks say most.
     """
     specs = {readout, *(f"{readout}:{rule}" for rule in rules)}
     figures: list[Figure] = []
@@ -108,11 +108,11 @@ def read_results(folders: Iterable[str]) -> tuple[list[Result], list[str]]:
     results: list[Result] = []
     wrong: list[str] = []
     shipped = shipped_folder()
-    places = [*([(shipped, True)] if shipped else []), *((Path(folder).expanduser(), False) for folder in folders)]
-    for place, is_shipped in places:
-        files = sorted({*place.glob(REPORT), *place.glob(f"*/{REPORT}")})
+    roots = [*([(shipped, True)] if shipped else []), *((Path(folder).expanduser(), False) for folder in folders)]
+    for root, is_shipped in roots:
+        files = sorted({*root.glob(REPORT), *root.glob(f"*/{REPORT}")})
         if not files and not is_shipped:
-            wrong.append(f"{place} holds no {REPORT}, nor does a folder in it.")
+            wrong.append(f"{root} holds no {REPORT}, nor does a folder in it.")
         for path in files:
             try:
                 report = check_report(json.loads(path.read_text("utf-8")), path)

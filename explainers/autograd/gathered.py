@@ -32,7 +32,7 @@ _MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Gathered]] = WeakK
 class Gathered:
     """The rounding that a model's activations gather.
 
-    units  of what each sum and matrix product gives, by its place in the forward pass: in units of :func:`rounding.scale_of`
+    units  of what each sum and matrix product gives, by its position in the forward pass: in units of :func:`rounding.scale_of`
     taken  how far what a linear map takes may be off, relative to the numbers and their mean size: the largest of all linear maps, all but
            a thousandth of whose numbers are nearer. The estimate of rounding takes them as they are
     """
@@ -89,13 +89,13 @@ class Comparison(Recording):
             return out
         value = (arguments[0] if operator is LinearMap else out).detach()
         if self._exact is None:
-            self.noted[self.place] = value
+            self.noted[self.position] = value
         elif operator is LinearMap:
-            self.taken.append(_units(value, self._exact[self.place], value.abs() + value.abs().mean()))
+            self.taken.append(_units(value, self._exact[self.position], value.abs() + value.abs().mean()))
         else:
             terms = (value,) if operator is MatMul else arguments[:2]
             scale = torch.stack([rounding.scale_of(term.detach()).expand_as(value) for term in terms]).sum(0)
-            self.differences[self.place] = _units(value, self._exact[self.place], scale)
+            self.differences[self.position] = _units(value, self._exact[self.position], scale)
         return out
 
 

@@ -22,7 +22,7 @@ def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> bool:
             continue
         seen.add(node)
         if type(node).__name__ == "LinearMapBackward":
-            node.place = "attention"
+            node.role = "attention"
         else:
             waiting += [parent for parent, _ in node.next_functions]
             rotated = rotated or (type(node).__name__ == "ScaleBackward" and _by_token(node.c))

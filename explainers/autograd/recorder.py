@@ -29,16 +29,16 @@ class Recorder(Protocol):
     rule      the rule in force, which a backward pass follows
     entered   whether the forward pass has reached the explained tokens: biases before them are part of them
     double    whether everything is computed in float64
-    place     how many operators were applied since the explained tokens; before them, less than zero
+    position  how many operators were applied since the explained tokens; before them, less than zero
     """
 
     rule: Rule
     entered: bool
     double: bool
-    place: int
+    position: int
 
-    def gathered(self, place: int) -> float:
-        """The rounding that what the operator at ``place`` gives has gathered, in units of the last place."""
+    def gathered(self, position: int) -> float:
+        """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
 
     @property
     def single_head(self) -> bool:

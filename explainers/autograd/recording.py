@@ -73,8 +73,8 @@ class Recording:
         self._exit = (exit_block, exit_through)
         self._single_head = single_head
         self._inside = False
-        self.place = 0  # how many operators were applied: up to x^1 counted downwards, from there upwards
-        self.rounding: Mapping[int, float] = {}  # by place, the rounding that a value has gathered, where it was measured
+        self.position = 0  # how many operators were applied: up to x^1 counted downwards, from there upwards
+        self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
         self.class_tokens: Tensor | None = None
         self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
         self.rotary = False  # whether attention in the blocks rotates queries and keys by position
@@ -140,7 +140,7 @@ class Recording:
             x = self._entry(x)
         if not x.requires_grad:
             x = x.requires_grad_()
-        self.entered, self.place = True, 0
+        self.entered, self.position = True, 0
         self._x1: Tensor = x
         return self._with_tokens(args, kwargs, x)
 
@@ -261,14 +261,14 @@ class Recording:
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
-        self.place += 1 if self.entered else -1
+        self.position += 1 if self.entered else -1
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*arguments, weakref.proxy(self))  # type: ignore[no-untyped-call]
         return out
 
-    def gathered(self, place: int) -> float:
-        """The rounding that what the operator at ``place`` gives has gathered, in units of the last place."""
-        known = self.rounding.get(place)
+    def gathered(self, position: int) -> float:
+        """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
+        known = self.rounding.get(position)
         return known if known is not None else max(self.rounding.values(), default=GATHERED)
 
     # --- backward -----------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Regions:
     method     the spec of the maps that were compared
     threshold  share of the largest score of all maps that a patch's best score must pass
     labels     the prompts or classes
-    winners    int (rows, columns): the place of the winner among ``labels``, NOBODY where no score passes
+    winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score passes
     crop       x0, y0, x1, y1: the part of the upright original that the grid covers
     regions    those of each label, its largest first
     """
@@ -113,8 +113,8 @@ class Regions:
             "none": {"index": 0, **self._won(NOBODY)},
         }
 
-    def _won(self, place: int) -> dict[str, Any]:
-        patches = int((self.winners == place).sum())
+    def _won(self, index: int) -> dict[str, Any]:
+        patches = int((self.winners == index).sum())
         return {"patches": patches, "share": patches / self.winners.size}
 
 
@@ -168,21 +168,21 @@ def regions_of(
     won = []
     for i, name in enumerate(labels):
         parts, _ = label_components(winners == i)
-        for number, place in enumerate(find_objects(parts), 1):
-            inside = parts[place] == number
-            peak = float(best[place][inside].max())
-            won.append(Region(name, _box(place, best.shape, size, crop), int(inside.sum()), peak))
+        for number, cells in enumerate(find_objects(parts), 1):
+            inside = parts[cells] == number
+            peak = float(best[cells][inside].max())
+            won.append(Region(name, _box(cells, best.shape, size, crop), int(inside.sum()), peak))
     won.sort(key=lambda region: (list(labels).index(region.label), -region.patches))
     return Regions(method, threshold, tuple(labels), winners, crop, tuple(won))
 
 
-def _box(place: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: Box) -> Box | None:
+def _box(cells: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: Box) -> Box | None:
     """A rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
 
     def span(cells: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
         first, last = (start + round(cell * (end - start) / count) for cell in (cells.start, cells.stop))
         return max(0, first), min(length, last)
 
-    y0, y1 = span(place[0], grid[0], crop[1], crop[3], size[1])
-    x0, x1 = span(place[1], grid[1], crop[0], crop[2], size[0])
+    y0, y1 = span(cells[0], grid[0], crop[1], crop[3], size[1])
+    x0, x1 = span(cells[1], grid[1], crop[0], crop[2], size[0])
     return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

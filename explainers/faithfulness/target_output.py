@@ -20,7 +20,7 @@ class TargetOutput:
     """Where a target is among the logits of a model, and which number of it is read while tokens are taken away.
 
     label        of the target
-    of, against  the places of its classes among the logits (of a group several), and of what it is set against
+    of, against  the indices of its classes among the logits (of a group several), and of what it is set against
     read         the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
     kind         what the logits mean
     temperature  what they are divided by before a probability is computed
@@ -53,13 +53,13 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     similarity and not that of the others.
     """
 
-    def places(name: str) -> tuple[int, ...]:
+    def indices(name: str) -> tuple[int, ...]:
         named = name if model.kind == "clip" else named_target(name, labels)
         return tuple(find_group(named.group, model.groups)) if isinstance(named, AnyOf) else (list(labels).index(name),)
 
     against = target.get("against")
-    of = (int(target["index"]),) if "index" in target else places(target.get("of", target["label"]))
+    of = (int(target["index"]),) if "index" in target else indices(target.get("of", target["label"]))
     by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
     read: Read = "value" if model.output == "regression" else "logit" if by_logit else "probability"
-    other = None if against is None else places(against)
+    other = None if against is None else indices(against)
     return TargetOutput(target["label"], of, other, read, model.output, model.calibration.temperature)

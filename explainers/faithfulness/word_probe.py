@@ -178,10 +178,10 @@ def _read(group: str, word: str, start: int, result: Explanation, unknown: int |
     """One filled text: what the model says of it, and the relevance of the word that was put in."""
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
-    places = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]
-    if not places:
+    indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]
+    if not indices:
         raise ExplainerError(f"The model did not read {word!r}: the text is too long for it, or its tokenizer skips the word.")
-    scores = result.maps[0].scores[places]
+    scores = result.maps[0].scores[indices]
     ids = result.tensors["input_ids"][0][result.tensors["attention_mask"][0].bool()].tolist()
     return FilledText(
         group=group,
@@ -190,6 +190,6 @@ def _read(group: str, word: str, start: int, result: Explanation, unknown: int |
         probability=result.target.probability,
         logit=result.target.logit,
         relevance=float(scores.sum() if result.maps[0].signed else scores.amax()),
-        pieces=tuple(tokens[i].text for i in places),
-        unknown=unknown is not None and any(ids[i] == unknown for i in places),
+        pieces=tuple(tokens[i].text for i in indices),
+        unknown=unknown is not None and any(ids[i] == unknown for i in indices),
     )

@@ -7,7 +7,7 @@ respect to both. With the Jacobians J_a and J_b, token i of a and token j of b i
     A_ij = (x_i J_a,i) . (x_j J_b,j) / (|f(a)| |g(b)|)
 
 each product summed over the width of the token, with the tokens x as they enter the first block. Under the rule ``gradient`` with
-``steps`` the Jacobians are averaged along the straight path from zero, as there; other rules put their own backward pass in the place of
+``steps`` the Jacobians are averaged along the straight path from zero, as there; other rules put their own backward pass in the index of
 the Jacobian. The norms are constants, as there. Without steps the rule ``gradient`` says little: a LayerNorm at the entry has a Jacobian
 that is nearly orthogonal to its token.
 
@@ -67,7 +67,7 @@ class Interaction:
         """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
         order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
         width = self.pairs.shape[1]
-        return [(place // width, place % width, float(self.pairs[place // width, place % width])) for place in order]
+        return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -173,10 +173,10 @@ def _encoded(model: Model, prepared: Prepared) -> Encoded:
     else:
         content = content_of(record, recording.layout, int(mask.sum()))
         members = [[i] for i in torch.nonzero(content).flatten().tolist()]
-    places = torch.nonzero(mask).flatten().tolist()
+    indices = torch.nonzero(mask).flatten().tolist()
     units = torch.zeros(len(members), len(mask))
     for row, tokens in zip(units, members, strict=True):
-        row[[places[i] for i in tokens]] = 1
+        row[[indices[i] for i in tokens]] = 1
     if not members:
         raise ExplainerError("There is no word and no patch here to compare.")
     embedding = recording.logits.detach()[0].float().cpu()

@@ -26,8 +26,8 @@ SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zer
 
 def of_class(answers: Tensor, index: Tensor) -> Tensor:
     """The answers for one class of each map: (B, ..., C) and (B,) -> (B, ...)."""
-    place = index.view(-1, *[1] * (answers.dim() - 1)).expand(*answers.shape[:-1], 1)
-    return answers.double().gather(-1, place).squeeze(-1)
+    at_class = index.view(-1, *[1] * (answers.dim() - 1)).expand(*answers.shape[:-1], 1)
+    return answers.double().gather(-1, at_class).squeeze(-1)
 
 
 def _is_top(answers: Tensor, index: Tensor) -> Tensor:

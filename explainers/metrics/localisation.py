@@ -44,7 +44,7 @@ def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] 
     """
     if any(length % count for length, count in zip(scores.shape, cells, strict=True)):
         raise ExplainerError(f"a map of {tuple(scores.shape)} patches does not divide into {cells} cells")
-    if not all(0 <= place < count for place, count in zip(cell, cells, strict=True)):
+    if not all(0 <= index < count for index, count in zip(cell, cells, strict=True)):
         raise ExplainerError(f"a mosaic of {cells} cells has no cell {cell}")
     height, width = (length // count for length, count in zip(scores.shape, cells, strict=True))
     cover = torch.zeros_like(scores)
@@ -149,8 +149,8 @@ def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
 )
 def mosaic_pointing(maps: Tensor, cell: Tensor) -> Tensor:
     """In a mosaic of four pictures, the share of the map's positive scores that lies in the picture of the explained class."""
-    places = [(int(row), int(column)) for row, column in cell]
-    return torch.tensor([grid_pointing(scores, place) for scores, place in zip(maps, places, strict=True)], dtype=torch.float64)
+    cells = [(int(row), int(column)) for row, column in cell]
+    return torch.tensor([grid_pointing(scores, inside) for scores, inside in zip(maps, cells, strict=True)], dtype=torch.float64)
 
 
 def _enlarged(maps: Tensor, mask: Tensor) -> Tensor:

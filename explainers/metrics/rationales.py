@@ -98,11 +98,11 @@ def _need_marks(marked: Tensor) -> int:
 
 
 def _runs(chosen: Tensor) -> list[set[int]]:
-    """The runs of neighbours among the chosen places."""
+    """The runs of neighbours among the chosen indices."""
     runs: list[set[int]] = []
-    for place in torch.nonzero(chosen).flatten().tolist():
-        if runs and place - 1 in runs[-1]:
-            runs[-1].add(place)
+    for index in torch.nonzero(chosen).flatten().tolist():
+        if runs and index - 1 in runs[-1]:
+            runs[-1].add(index)
         else:
-            runs.append({place})
+            runs.append({index})
     return runs

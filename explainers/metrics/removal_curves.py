@@ -42,8 +42,8 @@ def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> l
 
 def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
     """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are gone."""
-    place = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
-    return place[:, None] >= torch.tensor(counts)[None, :, None]
+    ranks = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
+    return ranks[:, None] >= torch.tensor(counts)[None, :, None]
 
 
 def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:

@@ -138,16 +138,16 @@ class Windows:
     whole     the text with all of its tokens, special ones at its two ends
     ids       the ids (S,) of those tokens
     prepared  the windows as a batch: the offsets of their tokens point into the whole text
-    places    for each window, the token of ``whole`` that each of its tokens is, padding left out
+    indices   for each window, the token of ``whole`` that each of its tokens is, padding left out
     """
 
     whole: TextInput
     ids: tuple[int, ...]
     prepared: Prepared
-    places: tuple[tuple[int, ...], ...]
+    indices: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.indices)
 
     def rows(self, first: int, stop: int) -> Prepared:
         """Some of the windows as a batch."""
@@ -157,14 +157,14 @@ class Windows:
 
     def content(self, window: int) -> tuple[int, int]:
         """The first and the last of the tokens of ``whole`` that stand for words in a window."""
-        words = [place for place in self.places[window] if not self.whole.tokens[place].special]
+        words = [index for index in self.indices[window] if not self.whole.tokens[index].special]
         return words[0], words[-1]
 
     def joined(self, scores: list[Tensor]) -> Tensor:
         """One score (S,) for each token of the whole, from those of each window: the mean of the windows that the token stands in."""
         total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
-        for values, places in zip(scores, self.places, strict=True):
-            index = torch.tensor(places)
+        for values, indices in zip(scores, self.indices, strict=True):
+            index = torch.tensor(indices)
             total.index_add_(0, index, values.double())
             count.index_add_(0, index, torch.ones(len(index), dtype=torch.float64))
         return (total / count).float()

@@ -91,15 +91,15 @@ def read_calibration(path: Path) -> Calibration:
     return Calibration(float(temperature), lines)
 
 
-def _line(kind: str, row: Any, place: str) -> Line:
+def _line(kind: str, row: Any, where: str) -> Line:
     if kind not in KINDS:
-        raise ExplainerError(f"{place}: there is no such kind of abstention; there are {', '.join(KINDS)}")
+        raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(KINDS)}")
     if not isinstance(row, dict) or row.get("score") not in SCORES:
-        raise ExplainerError(f"{place}: score must be one of {', '.join(SCORES)}")
+        raise ExplainerError(f"{where}: score must be one of {', '.join(SCORES)}")
     if not _is_number(row.get("line")) or not isinstance(row.get("below"), bool):
-        raise ExplainerError(f"{place}: line must be a number, and below true or false")
+        raise ExplainerError(f"{where}: line must be a number, and below true or false")
     if not isinstance(row.get("measured"), str) or not row["measured"].strip():
-        raise ExplainerError(f"{place}: measured must say, in a sentence, on what the line was drawn and with which rates")
+        raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
     return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"])
 
 

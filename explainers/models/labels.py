@@ -75,16 +75,16 @@ def _first_word(label: str) -> str:
     return re.split(r", | \(", label)[0].casefold()
 
 
-def _entry(row: Any, place: str) -> ClassEntry:
+def _entry(row: Any, where: str) -> ClassEntry:
     if not isinstance(row, dict) or not isinstance(row.get("label"), str) or not row["label"].strip():
-        raise ExplainerError(f"{place}: an object with a label is needed")
+        raise ExplainerError(f"{where}: an object with a label is needed")
     for name in ("group", "wnid"):
         if not isinstance(row.get(name), str | None):
-            raise ExplainerError(f"{place}: {name} must be a word")
+            raise ExplainerError(f"{where}: {name} must be a word")
     for name in ("groups", "synonyms"):
         words = row.get(name, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ExplainerError(f"{place}: {name} must be a list of words")
+            raise ExplainerError(f"{where}: {name} must be a list of words")
     group = row.get("group")
     groups = tuple(dict.fromkeys(([group] if group else []) + row.get("groups", [])))
     return ClassEntry(row["label"], group, groups, tuple(row.get("synonyms", ())), row.get("wnid"))

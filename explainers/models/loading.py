@@ -40,20 +40,20 @@ def load(name: str | Path, device: str | torch.device | None = None, *, progress
     Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
     cannot be reached.
     """
-    place = device_named(device)
+    torch_device = device_named(device)
     text = str(name)
     if text in embedded_names():
-        return _from_folder(embedded_path(text), text, place)
+        return _from_folder(embedded_path(text), text, torch_device)
     if text.startswith("openclip/"):
         module, tokenizer = openclip.load(text, progress)
-        return wrap(module, name=text, tokenizer=tokenizer, device=place)
+        return wrap(module, name=text, tokenizer=tokenizer, device=torch_device)
     repository = _repository(text)
     if repository is not None:
         folder = hub.fetch(repository, progress)
-        return _timm_from_hub(text, folder, place) if text.startswith("timm/") else _from_folder(folder, text, place)
+        return _timm_from_hub(text, folder, torch_device) if text.startswith("timm/") else _from_folder(folder, text, torch_device)
     folder = Path(text).expanduser()
     if folder.is_dir():
-        return _from_folder(folder, folder.resolve().name, place)
+        return _from_folder(folder, folder.resolve().name, torch_device)
     raise ExplainerError(_unknown(text))
 
 
@@ -62,19 +62,19 @@ def device_named(device: str | torch.device | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        place = torch.device(device)
+        torch_device = torch.device(device)
     except (RuntimeError, TypeError):
         raise ExplainerError(f"there is no kind of device {device!r}; send cpu, cuda or cuda:0") from None
-    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
-        raise ExplainerError(f"{place} is not there: {torch.cuda.device_count()} CUDA devices are seen; send cpu")
-    if place.type not in ("cpu", "cuda"):
+    if torch_device.type == "cuda" and (torch_device.index or 0) >= torch.cuda.device_count():
+        raise ExplainerError(f"{torch_device} is not there: {torch.cuda.device_count()} CUDA devices are seen; send cpu")
+    if torch_device.type not in ("cpu", "cuda"):
         try:
-            torch.empty(0, device=place)
+            torch.empty(0, device=torch_device)
         except (RuntimeError, NotImplementedError, AssertionError):
-            raise ExplainerError(f"the device {place} cannot be used here; send cpu") from None
-        if place.type == "meta":
+            raise ExplainerError(f"the device {torch_device} cannot be used here; send cpu") from None
+        if torch_device.type == "meta":
             raise ExplainerError("the device meta holds no numbers; send cpu")
-    return place
+    return torch_device
 
 
 def _unknown(name: str) -> str:
@@ -143,7 +143,7 @@ def _timm_config(name: str) -> Any:
     return config
 
 
-def _timm_from_hub(name: str, folder: Path, place: torch.device) -> Model:
+def _timm_from_hub(name: str, folder: Path, torch_device: torch.device) -> Model:
     import timm
 
     weights = next(folder / file for file in ("model.safetensors", "pytorch_model.bin") if (folder / file).is_file())
@@ -152,16 +152,16 @@ def _timm_from_hub(name: str, folder: Path, place: torch.device) -> Model:
         module = timm.create_model(name.removeprefix("timm/"), pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {weights}: {problem}") from problem
-    return _in_everyday_words(wrap(module.eval(), name=name, device=place))
+    return _in_everyday_words(wrap(module.eval(), name=name, device=torch_device))
 
 
-def _from_folder(folder: Path, name: str, place: torch.device) -> Model:
+def _from_folder(folder: Path, name: str, torch_device: torch.device) -> Model:
     config = _config(folder)
     lacking = missing_weights(folder)
     if lacking:
         raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
     load_from = _timm_from_folder if "architecture" in config else _transformers_from_folder
-    return _with_facts(load_from(folder, config, name, place), folder)
+    return _with_facts(load_from(folder, config, name, torch_device), folder)
 
 
 def _with_facts(model: Model, folder: Path) -> Model:
@@ -205,7 +205,7 @@ def _registered(architecture: str) -> None:
             plugin.load()
 
 
-def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
+def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, torch_device: torch.device) -> Model:
     import timm
 
     _registered(config["architecture"])
@@ -213,10 +213,10 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, place: to
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
-    return wrap(module.eval(), name=name, device=place)
+    return wrap(module.eval(), name=name, device=torch_device)
 
 
-def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, place: torch.device) -> Model:
+def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, torch_device: torch.device) -> Model:
     import transformers
 
     if (tower := (config.get("vision_config") or {}).get("architecture")) is not None:  # one of timm's
@@ -236,7 +236,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, p
     reads_images = dual or module.main_input_name == "pixel_values"
     processor = _saved(transformers.AutoImageProcessor, folder, _PROCESSOR_FILES, backend="pil") if reads_images else None
     tokenizer = _saved(transformers.AutoTokenizer, folder, _TOKENIZER_FILES) if dual or not reads_images else None
-    return wrap(module.eval(), name=name, preprocess=processor, tokenizer=tokenizer, device=place)
+    return wrap(module.eval(), name=name, preprocess=processor, tokenizer=tokenizer, device=torch_device)
 
 
 def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: Any) -> Any:

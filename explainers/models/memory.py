@@ -66,14 +66,14 @@ class _Counting(TorchDispatchMode):
 
     def _hold(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
-        place, size = storage.data_ptr(), storage.nbytes()
-        if not self.holders[place]:
+        address, size = storage.data_ptr(), storage.nbytes()
+        if not self.holders[address]:
             self.live += size
             self.peak = max(self.peak, self.live)
-        self.holders[place] += 1
-        weakref.finalize(tensor, self._release, place, size)
+        self.holders[address] += 1
+        weakref.finalize(tensor, self._release, address, size)
 
-    def _release(self, place: int, size: int) -> None:
-        self.holders[place] -= 1
-        if not self.holders[place]:
+    def _release(self, address: int, size: int) -> None:
+        self.holders[address] -= 1
+        if not self.holders[address]:
             self.live -= size

@@ -30,7 +30,7 @@ def limits(scores: ArrayLike, signed: bool) -> Ends:
     return -high if signed else low, high
 
 
-def place(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
+def normalised(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
     """Where scores lie between the ends: -1 to 1 if signed, 0 to 1 if not; 0 where the ends are the same."""
     values, (low, high) = np.asarray(scores, np.float64), ends
     if high <= low:
@@ -38,12 +38,12 @@ def place(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
     return np.clip(values / high, -1, 1) if signed else np.clip((values - low) / (high - low), 0, 1)
 
 
-def colours(places: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
-    """Places on the scale to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
+def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
+    """Normalised values to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
     if not signed:
-        return np.concatenate([_along(STRENGTH, places), 0.12 + 0.88 * places[..., None] ** 0.7], -1)
-    size = np.abs(places)
-    rgb = np.where(places[..., None] > 0, _along(FOR, size), _along(AGAINST, size))
+        return np.concatenate([_along(STRENGTH, values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
+    size = np.abs(values)
+    rgb = np.where(values[..., None] > 0, _along(FOR, size), _along(AGAINST, size))
     return np.concatenate([rgb, size[..., None] ** 0.85], -1)
 
 

@@ -30,10 +30,10 @@ def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4) -> Fig
     across = min(columns, len(maps))
     down = math.ceil(len(maps) / across)
     figure = Figure(figsize=(INCHES * across, INCHES * 1.2 * down), layout="constrained")
-    for place in range(across * down):
-        axes = figure.add_subplot(down, across, place + 1)
+    for index in range(across * down):
+        axes = figure.add_subplot(down, across, index + 1)
         axes.set_axis_off()
-        if place < len(maps):
-            axes.imshow(render_overlay(explanation, maps[place]))
-            axes.set_title(f"{maps[place].title}\n{maps[place].target}", fontsize=8)
+        if index < len(maps):
+            axes.imshow(render_overlay(explanation, maps[index]))
+            axes.set_title(f"{maps[index].title}\n{maps[index].target}", fontsize=8)
     return figure

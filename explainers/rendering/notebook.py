@@ -11,7 +11,7 @@ import numpy as np
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
-from explainers.rendering.colours import limits, place
+from explainers.rendering.colours import limits, normalised
 from explainers.rendering.drawn import DrawnMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
 
@@ -56,7 +56,7 @@ def _words(drawn: DrawnMap) -> str:
     parts: list[list[str]] = [[], []]
     ends = [0, 0]
     texts = (drawn.text.text, drawn.text.pair)
-    for word, value in zip(words, place(scores, limits(scores, drawn.signed), drawn.signed), strict=True):
+    for word, value in zip(words, normalised(scores, limits(scores, drawn.signed), drawn.signed), strict=True):
         text = texts[word.part]
         gap = " " if text is None else text[ends[word.part] : word.start]
         parts[word.part].append(escape(gap) + _word(word.text, word.score, float(value), drawn.signed))

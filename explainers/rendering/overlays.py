@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
-from explainers.rendering.colours import colours, limits, place
+from explainers.rendering.colours import colours, limits, normalised
 from explainers.rendering.drawn import Drawn, DrawnMap
 
 At = Literal["patches", "pixels"]
@@ -54,7 +54,7 @@ def lay_over(
     # enlarged pixels stay squares: what the model could not see is not made up
     base = _grey(seen.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
     drawn = np.asarray(Image.fromarray(scores).resize((width, height), resample))
-    rgba = colours(place(drawn, limits(scores, signed), signed), signed)
+    rgba = colours(normalised(drawn, limits(scores, signed), signed), signed)
     cover = OPACITY * rgba[..., 3:]
     return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))
 
@@ -91,11 +91,11 @@ def _over_text(attribution: DrawnMap, width: int) -> Image.Image:
     words = attribution.words()
     font, margin, leading = _font(17), 16, 32
     scores = np.array([w.score for w in words], np.float32)
-    places = place(scores, limits(scores, attribution.signed), attribution.signed)
+    values = normalised(scores, limits(scores, attribution.signed), attribution.signed)
     texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
     x, y, placed = margin, margin, []
     end, part = 0, 0
-    for word, value in zip(words, places, strict=True):
+    for word, value in zip(words, values, strict=True):
         if word.part != part:  # the second text of a pair stands below the first
             x, y, end, part = margin, y + leading * 3 // 2, 0, word.part
         text = texts[part]

@@ -21,9 +21,9 @@ def started(document: Mapping[str, Any]) -> Event:
     return event(1, "started", {**known, "expected": document["methods"]})
 
 
-def method(entry: Mapping[str, Any], place: int) -> Event:
-    """The map ``one`` is there, the ``place``-th."""
-    return event(2 + place, "method", entry)
+def method(entry: Mapping[str, Any], index: int) -> Event:
+    """The map of a method is there, the ``index``-th of the explanation."""
+    return event(2 + index, "method", entry)
 
 
 def ended(document: Mapping[str, Any]) -> Event:
@@ -38,5 +38,5 @@ def story(document: Mapping[str, Any]) -> list[Event]:
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started(document))
-        events += [method(entry, place) for place, entry in enumerate(document["maps"])]
+        events += [method(entry, index) for index, entry in enumerate(document["maps"])]
     return [*events, ended(document)]

@@ -55,13 +55,13 @@ class Feed:
         fresh = asyncio.Event()
         with self._lock:
             self._followers[fresh] = asyncio.get_running_loop()
-        place = 0
+        sent = 0
         try:
             while True:
                 fresh.clear()
                 with self._lock:
-                    waiting, closed = self._events[place:], self._closed
-                place += len(waiting)
+                    waiting, closed = self._events[sent:], self._closed
+                sent += len(waiting)
                 for following in waiting:
                     if following.id > after:
                         yield following

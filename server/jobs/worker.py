@@ -371,14 +371,14 @@ class Worker(threading.Thread):
                 self._live.pop(job.id, None)
         job.end()
 
-    def _tell_position(self, job: Job, place: int) -> None:
+    def _tell_position(self, job: Job, position: int) -> None:
         """Say how many are before ``job``; a running one that was cancelled stops at its next pass and does not count."""
         is_running = self._running is not None and not self._running.cancelled.is_set()
-        job.feed.publish(event(0, "queued", {"position": place + is_running}))
+        job.feed.publish(event(0, "queued", {"position": position + is_running}))
 
     def _tell_positions(self) -> None:
-        for place, job in enumerate(self._queue):
-            self._tell_position(job, place)
+        for position, job in enumerate(self._queue):
+            self._tell_position(job, position)
 
     def _retry_after(self) -> int:
         """Seconds until there is likely to be room: what one explanation has taken so far."""

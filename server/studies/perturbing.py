@@ -68,7 +68,7 @@ def _read(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
     return next((prompt for prompt in prompts if prompt["prompt"] == label), document["input"])
 
 
-def _places(document: Mapping[str, Any], label: str) -> list[int]:
+def _removable(document: Mapping[str, Any], label: str) -> list[int]:
     """The index of each token that can be taken away among the scores of a map for ``label``: of patches all, of texts those that are not
     special.
     """
@@ -80,8 +80,8 @@ def _places(document: Mapping[str, Any], label: str) -> list[int]:
 
 def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | None) -> dict[str, Tensor]:
     """The scores (N,) of each method's map for ``target``; raises Problem 422 for a method that has none."""
-    places = _places(document, target)
-    maps = {entry["method"]: torch.tensor(entry["scores"])[places] for entry in document["maps"] if entry["target"] == target}
+    indices = _removable(document, target)
+    maps = {entry["method"]: torch.tensor(entry["scores"])[indices] for entry in document["maps"] if entry["target"] == target}
     if specs is None:
         return maps
     for spec in specs:
@@ -124,7 +124,7 @@ def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> d
         raise Problem(422, "other-length", detail, send="Send one for every token, as the maps have them.")
     removal = removal_of(subject, output.label)
     counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
-    order = removal_order(torch.tensor(scores)[_places(subject.document, output.label)], "most")
+    order = removal_order(torch.tensor(scores)[_removable(subject.document, output.label)], "most")
     values = output.values(curves(removal, order[None], counts, subject.before_pass)[0])
     return {
         "read": output.read,
@@ -159,7 +159,7 @@ def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str,
     if edit.replace:
         removal, keep, text = _rewritten(subject, edit.replace, gone)
     else:
-        removal, keep = removal_of(subject, output.label), _without(gone, _places(subject.document, output.label))
+        removal, keep = removal_of(subject, output.label), _without(gone, _removable(subject.document, output.label))
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
         "target": output.label,
@@ -182,24 +182,24 @@ def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[di
 
 def _gone(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
     """The indices, among the scores of a map, of the tokens that are taken away."""
-    places = _places(subject.document, output.label)
+    indices = _removable(subject.document, output.label)
     if edit.fraction is not None:
         assert edit.method is not None
         (scores,) = maps_of(subject.document, output.label, [edit.method]).values()
-        (count,) = removal_counts([edit.fraction], len(places), removal_of(subject, output.label).least)
-        return sorted(places[i] for i in removal_order(scores, edit.order)[:count].tolist())
+        (count,) = removal_counts([edit.fraction], len(indices), removal_of(subject, output.label).least)
+        return sorted(indices[i] for i in removal_order(scores, edit.order)[:count].tolist())
     named = set(edit.keep if edit.keep is not None else edit.remove or ())
-    strange = sorted(named - set(places))
+    strange = sorted(named - set(indices))
     if strange:
-        send = f"Send indices of the scores of a map, from {places[0]} to {places[-1]}; special tokens always stay."
+        send = f"Send indices of the scores of a map, from {indices[0]} to {indices[-1]}; special tokens always stay."
         raise Problem(422, "no-such-token", f"Token {strange[0]} cannot be taken away.", send=send)
-    return [i for i in places if (i in named) == (edit.keep is None)]
+    return [i for i in indices if (i in named) == (edit.keep is None)]
 
 
-def _without(gone: Sequence[int], places: Sequence[int]) -> Tensor:
-    """What is kept, bool (N,), of the tokens at ``places``."""
+def _without(gone: Sequence[int], indices: Sequence[int]) -> Tensor:
+    """What is kept, bool (N,), of the tokens with these ``indices``."""
     absent = set(gone)
-    return torch.tensor([place not in absent for place in places])
+    return torch.tensor([index not in absent for index in indices])
 
 
 def _rewritten(subject: Subject, replace: Mapping[int, str], gone: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
@@ -212,12 +212,12 @@ def _rewritten(subject: Subject, replace: Mapping[int, str], gone: Sequence[int]
     windows = subject.model.windows(written.text) if written.text_pair is None and "long_texts" not in subject.document else None
     if windows is not None:
         removal = input_removal(subject.model, {}, windows=windows)
-        places = [i for i, token in enumerate(windows.whole.tokens) if not token.special]
-        return removal, _without(find_again(gone, written, windows.whole.tokens), places), written.text
+        indices = [i for i, token in enumerate(windows.whole.tokens) if not token.special]
+        return removal, _without(find_again(gone, written, windows.whole.tokens), indices), written.text
     prepared = subject.model.prepare(written.text if written.text_pair is None else TextPair(written.text, written.text_pair))
     (record,), (notes,) = prepared.inputs, prepared.notes
     subject.notes.extend(notes)
     tokens = [{"special": token.special} for token in record.tokens]
-    places = [i for i, token in enumerate(tokens) if not token["special"]]
+    indices = [i for i, token in enumerate(tokens) if not token["special"]]
     removal = input_removal(subject.model, prepared.tensors, special=[token["special"] for token in tokens])
-    return removal, _without(find_again(gone, written, record.tokens), places), written.text
+    return removal, _without(find_again(gone, written, record.tokens), indices), written.text

@@ -20,24 +20,24 @@ class Rewritten:
 
 
 def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
-    """``told`` is the input of a document, ``replace`` maps the indices of its words to other words. Raises Problem 422."""
+    """``given`` is the input of a document, ``replace`` maps the indices of its words to other words. Raises Problem 422."""
     words, texts = given["words"], [given["text"], given.get("text_pair")]
     if texts[0] is None:
         raise Problem(422, "no-text", "The text of this explanation is not known, only its tokens.", send="Leave replace out.")
-    for place, word in replace.items():
-        if not 0 <= place < len(words):
+    for index, word in replace.items():
+        if not 0 <= index < len(words):
             send = f"Send indices of input.words: 0 to {len(words) - 1}."
-            raise Problem(422, "no-such-word", f"The text has no word {place}.", send=send)
+            raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
         if not word.strip():
-            raise Problem(422, "empty-word", f"Word {place} is replaced by nothing.", send="Send its tokens in remove to take it away.")
+            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to take it away.")
     spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in given["tokens"]]
-    for place in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
-        part, start, end = words[place].get("part", 0), words[place]["start"], words[place]["end"]
-        text, longer = texts[part], len(replace[place]) - (end - start)
+    for index in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
+        part, start, end = words[index].get("part", 0), words[index]["start"], words[index]["end"]
+        text, longer = texts[part], len(replace[index]) - (end - start)
         assert text is not None
-        texts[part] = text[:start] + replace[place] + text[end:]
+        texts[part] = text[:start] + replace[index] + text[end:]
         for i, span in enumerate(spans):
-            if i in words[place]["tokens"]:
+            if i in words[index]["tokens"]:
                 spans[i] = None
             elif span is not None and span[0] == part and span[1] >= end and not given["tokens"][i]["special"]:
                 spans[i] = (part, span[1] + longer, span[2] + longer)
@@ -47,17 +47,17 @@ def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
 
 def find_again(gone: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
     """Where the tokens ``gone`` of the old text are among the ``tokens`` of the new one. Raises Problem 422 where one is not there."""
-    places = defaultdict(list)
+    tokens_at = defaultdict(list)
     for i, token in enumerate(tokens):
         if not token.special:
-            places[token.part, token.start, token.end].append(i)
+            tokens_at[token.part, token.start, token.end].append(i)
     kept = []
     for i in gone:
         span = written.spans[i]
         if span is None:
             raise Problem(422, "both-edits", f"Token {i} is of a word that is replaced.", send="Remove it or replace its word, not both.")
-        if not places[span]:
+        if not tokens_at[span]:
             detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
             raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
-        kept.append(places[span].pop(0))
+        kept.append(tokens_at[span].pop(0))
     return kept

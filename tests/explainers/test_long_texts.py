@@ -72,10 +72,10 @@ def test_the_answer_is_the_mean_of_the_windows_logits(model: Model, result: Expl
 def test_scores_are_averaged_where_windows_overlap(model: Model, result: Explanation, method: str) -> None:
     pieces = sum(not token.special for token in result.input.tokens)  # type: ignore[union-attr]
     total, count = np.zeros(pieces), np.zeros(pieces)
-    for places, tensors in by_hand(result):
+    for indices, tensors in by_hand(result):
         alone = explainers.explain(model, tensors, target=result.target.index, methods=method)
-        total[places.start : places.stop] += alone[method].scores[1:-1].numpy()
-        count[places.start : places.stop] += 1
+        total[indices.start : indices.stop] += alone[method].scores[1:-1].numpy()
+        count[indices.start : indices.stop] += 1
     assert set(count) == {1, 2}
     scores = result[method].scores.numpy()
     np.testing.assert_allclose(scores[1:-1], total / count, rtol=2e-3, atol=2e-4 * float(np.abs(scores).max()))
@@ -108,13 +108,13 @@ def test_windows_cover_the_text_in_order_and_overlap(tokenizer: str, words: int)
     assert list(found.ids) == whole
     ids, mask = found.prepared.tensors["input_ids"], found.prepared.tensors["attention_mask"].bool()
     assert ids.shape[1] <= 20
-    for row, seen, places, record in zip(ids, mask, found.places, found.prepared.inputs, strict=True):
-        assert row[seen].tolist() == [whole[place] for place in places]
-        assert places[0] == 0
-        assert places[-1] == len(whole) - 1
-        assert list(places[1:-1]) == list(range(places[1], places[-2] + 1))
-        assert [record.tokens[i] for i, real in enumerate(seen.tolist()) if real] == [found.whole.tokens[i] for i in places]  # type: ignore[union-attr]
-    inner = [(places[1], places[-2]) for places in found.places]
+    for row, seen, indices, record in zip(ids, mask, found.indices, found.prepared.inputs, strict=True):
+        assert row[seen].tolist() == [whole[index] for index in indices]
+        assert indices[0] == 0
+        assert indices[-1] == len(whole) - 1
+        assert list(indices[1:-1]) == list(range(indices[1], indices[-2] + 1))
+        assert [record.tokens[i] for i, real in enumerate(seen.tolist()) if real] == [found.whole.tokens[i] for i in indices]  # type: ignore[union-attr]
+    inner = [(indices[1], indices[-2]) for indices in found.indices]
     assert inner[0][0] == 1
     assert inner[-1][1] == len(whole) - 2
     for (start, stop), (first, last) in pairwise(inner):
@@ -127,7 +127,7 @@ def test_windows_are_cut_between_words() -> None:
     text = "good films movies not bad, " * 12
     found = windows(model, text)
     starts = {word.tokens[0] for word in found.whole.words}
-    assert {places[1] for places in found.places} <= starts
+    assert {indices[1] for indices in found.indices} <= starts
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -12,11 +12,11 @@ from torch.nn import grad
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, give_role, handles, role
 from explainers.autograd.handlers.elementwise import add, mul
-from explainers.autograd.operators.linear import Place
+from explainers.autograd.operators.linear import Role
 from explainers.autograd.recorder import Recorder
 
 
-def place_of(x: Tensor) -> Place:
+def role_of(x: Tensor) -> Role:
     """What a linear map of ``x`` is."""
     return {"pixels": "pixels", "attended": "attention"}.get(role(x) or "")  # type: ignore[return-value]
 
@@ -29,7 +29,7 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
     if not active(input):
         return func(input, weight, bias)
     if role(input) != "weights":
-        return op.linear(input, weight, bias, rec, place_of(input))
+        return op.linear(input, weight, bias, rec, role_of(input))
     # over the heads of attention weights: a constant there is no additive term of the tokens
     out = give_role(op.linear(input, weight, None, rec), "weights")
     return out if bias is None else add(rec, torch.add, out, bias)
@@ -39,7 +39,7 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
 def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if active(mat1) and not (active(mat2) or active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
-        return op.linear(mat1, scaled[0].mT, scaled[1], rec, place_of(mat1))
+        return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(mat1))
     product = matmul(rec, torch.matmul, mat1, mat2)
     return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
 
@@ -66,8 +66,8 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
             rec.watch(out, "attention without a softmax", "attention")
         return give_role(out, "attended" if "weights" in (role(input), role(other)) else "scores")
     if active(input):
-        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), place_of(input))
-    out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), place_of(other))
+        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), role_of(input))
+    out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), role_of(other))
     return give_role(out, "turned" if out.dim() == 2 else None)
 
 
@@ -122,4 +122,4 @@ def _conv(
         return pull(input.shape, w, signal, *options)
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, place_of(input))
+    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(input))

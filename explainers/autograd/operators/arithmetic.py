@@ -24,7 +24,7 @@ class Add(Operator):
     def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(a, b)
-        ctx.role, ctx.rec, ctx.entered, ctx.place = role, rec, rec.entered, rec.place
+        ctx.role, ctx.rec, ctx.entered, ctx.position = role, rec, rec.entered, rec.position
         return a + b
 
     @staticmethod
@@ -39,7 +39,7 @@ class Add(Operator):
         if rule.is_relevance:
             # A constant takes no share, but for position embeddings added before x^1: their share is lost, as in the published code.
             if all(ctx.needs_input_grad[:2]) or not (ctx.entered or ctx.role):
-                g_a, g_b = rounding.split_sum(a, b, g, rule.linear == "z_plus", ctx.rec.gathered(ctx.place))
+                g_a, g_b = rounding.split_sum(a, b, g, rule.linear == "z_plus", ctx.rec.gathered(ctx.position))
         elif rule.linear == "epsilon" and all(ctx.needs_input_grad[:2]):
             g_a = g_b = gradients.damped(g, a + b, rule.strength.epsilon_sum)
         elif ctx.entered and ctx.role not in ("scores", "weights") and not all(ctx.needs_input_grad[:2]):

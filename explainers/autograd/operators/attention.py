@@ -20,7 +20,7 @@ class MatMul(Operator):
         ctx.set_materialize_grads(False)
         y = a @ b
         ctx.save_for_backward(a, b, y)
-        ctx.rec, ctx.place = rec, rec.place
+        ctx.rec, ctx.position = rec, rec.position
         return y
 
     @staticmethod
@@ -33,7 +33,7 @@ class MatMul(Operator):
         g_a: Tensor | None
         g_b: Tensor | None
         if choice == "relevance":
-            g_a, g_b = rounding.split_product(a, b, y, g, ctx.rec.gathered(ctx.place))
+            g_a, g_b = rounding.split_product(a, b, y, g, ctx.rec.gathered(ctx.position))
             if not all(ctx.needs_input_grad[:2]):  # the other factor is a constant and takes no share
                 g_a, g_b = g_a * 2, g_b * 2
         else:

@@ -20,20 +20,20 @@ _INPUTS: dict[str, Inputs] = {"z_plus": "both", "z_plus_positive": "positive", "
 
 
 #: What a linear map is, where a rule asks: of the pixels themselves, one of attention's projections, or any other.
-Place = Literal["pixels", "attention"] | None
+Role = Literal["pixels", "attention"] | None
 
 
 class LinearMap(Operator):
     """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
 
-    ``place``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
+    ``role``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
     what attention gives. What makes queries, keys and values is told later, by :func:`explainers.autograd.projections.tell`.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, place: Place, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.maps, ctx.place, ctx.rec, ctx.biased = (forward, backward), place, rec, rec.entered
+        ctx.maps, ctx.role, ctx.rec, ctx.biased = (forward, backward), role, rec, rec.entered
         y = forward(x, w)
         ctx.save_for_backward(x, w, b, None if b is None else y)  # without a bias y is what others may write into
         return y if b is None else y + b
@@ -46,7 +46,7 @@ class LinearMap(Operator):
         x, w, b, y = ctx.saved_tensors
         rule = ctx.rec.rule
         bias = b if ctx.biased else None  # of what lies before x^1, biases are no terms of their own
-        if rule.linear == "gamma" and ctx.place != "attention":
+        if rule.linear == "gamma" and ctx.role != "attention":
             strength = rule.strength.gamma_convolution if w.dim() > 2 and ctx.maps[0] is not torch.matmul else rule.strength.gamma
             forward, backward = ctx.maps
             s_above, s_below, out = gradients.gamma(x, w, b, g, forward, backward, strength)
@@ -60,7 +60,7 @@ class LinearMap(Operator):
             if bias is not None:
                 ctx.rec.add_bias(g, bias)
             out = at_rows(lambda signal, _: ctx.maps[1](signal, w), g, x) if ctx.maps[0] is F.linear else ctx.maps[1](g, w)
-        elif ctx.place == "pixels":
+        elif ctx.role == "pixels":
             out = rounding.split_image_linear(x, w, g, *ctx.maps)
         else:
             # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
@@ -76,7 +76,7 @@ class LinearMap(Operator):
         return out, None, None, None, None, None, None
 
     @staticmethod
-    def propagate(rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, place: Place) -> Tensor:
+    def propagate(rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role) -> Tensor:
         y = forward(x, w)
         return y if b is None else rec.with_bias(y, b)
 
@@ -107,10 +107,10 @@ def _few_rows(signal: Tensor) -> Tensor | None:
     return rows if 2 * len(rows) < signal.shape[0] * signal.shape[1] else None
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, place: Place = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: Role = None) -> Tensor:
     """x W^T + b."""
     rec.saw_linear(x, weight, bias)
-    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, place)
+    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, role)
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:

@@ -37,11 +37,11 @@ def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows |
     head, tail = range(before), range(len(ids) - after, len(ids))
     ends = [(*head, *range(before + start, before + stop), *tail) for start, stop in _cuts(whole, room)]
     names = [name for name in encoded if name not in ("offset_mapping", "special_tokens_mask")]
-    rows = {name: [[encoded[name][place] for place in places] for places in ends] for name in names}
+    rows = {name: [[encoded[name][index] for index in indices] for indices in ends] for name in names}
     padded = reader.tokenizer.pad(rows, padding=True, return_tensors="pt", verbose=False)
     tensors = {name: tensor.to(device) for name, tensor in padded.items()}
     read = tensors.get("attention_mask", torch.ones_like(tensors["input_ids"])).bool().tolist()
-    inputs = tuple(_part(whole, places, mask) for places, mask in zip(ends, read, strict=True))
+    inputs = tuple(_part(whole, indices, mask) for indices, mask in zip(ends, read, strict=True))
     return Windows(whole, tuple(ids), Prepared(tensors, inputs, ((),) * len(inputs)), tuple(ends))
 
 
@@ -50,8 +50,8 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
     pieces = [i for i, token in enumerate(whole.tokens) if not token.special]
     count = len(pieces)
     windows = 1 + ceil((count - room) / max(1, room - room // OVERLAP))
-    place = {token: i for i, token in enumerate(pieces)}
-    between = {place[word.tokens[0]] for word in whole.words} | {count}
+    index = {token: i for i, token in enumerate(pieces)}
+    between = {index[word.tokens[0]] for word in whole.words} | {count}
     reach = room // (2 * OVERLAP)  # how far an end moves to stand between words
     cuts = []
     for i in range(windows):
@@ -62,12 +62,12 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
     return cuts
 
 
-def _part(whole: TextInput, places: Sequence[int], mask: Sequence[bool]) -> TextInput:
+def _part(whole: TextInput, indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
     """The record of one row: some tokens of the whole text, with padding where ``mask`` is False."""
     real = [i for i, seen in enumerate(mask) if seen]
-    where = dict(zip(places, real, strict=True))
+    where = dict(zip(indices, real, strict=True))
     tokens = [Token("", 0, 0, True)] * len(mask)
-    for place, row in where.items():
-        tokens[row] = whole.tokens[place]
+    for index, row in where.items():
+        tokens[row] = whole.tokens[index]
     words = (replace(word, tokens=tuple(where[i] for i in word.tokens if i in where)) for word in whole.words)
     return TextInput(whole.text, tuple(tokens), tuple(word for word in words if word.tokens))

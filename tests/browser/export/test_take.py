@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from explainers.rendering.colours import colours, limits, place
+from explainers.rendering.colours import colours, limits, normalised
 from tests.browser.conftest import Visit
 from tests.browser.numbers import percent, shown
 from tests.browser.typefaces import TYPEFACES
@@ -88,7 +88,7 @@ def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
         root = ET.parse(file).getroot()
         cells = [node for node in root.iter(f"{SVG}rect") if node.get("class") == "patch"]
         ends = limits(one["scores"], one["signed"])
-        expected = colours(place(one["scores"], ends, one["signed"]), one["signed"])
+        expected = colours(normalised(one["scores"], ends, one["signed"]), one["signed"])
         assert len(cells) == len(one["scores"])
         drawn = [[int(part) for part in re.findall(r"\d+", cell.get("fill", ""))] for cell in cells]
         np.testing.assert_allclose([float(cell.get("fill-opacity", "")) for cell in cells], expected[:, 3], atol=0.006)

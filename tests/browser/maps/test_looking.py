@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 from safetensors.torch import load
 
-from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, place
+from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, normalised
 from tests.browser.conftest import Visit, view, visit
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import HTTP
@@ -174,7 +174,7 @@ def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
             desk.page.get_by_role("slider", name="Opacity").fill("0")
         scores = np.float32(one["scores"]).reshape(one["grid"])
         fine = np.asarray(Image.fromarray(scores).resize(base.shape[1::-1], twin))
-        rgba = colours(place(fine, limits(scores, one["signed"]), one["signed"]), one["signed"])
+        rgba = colours(normalised(fine, limits(scores, one["signed"]), one["signed"]), one["signed"])
         expected = base * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
         inner = (slice(40, -40), slice(40, -40))  # the outermost patches end differently in the twin
         difference = np.abs(shown - expected)[inner]
