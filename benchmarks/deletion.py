@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 import explainers
-from explainers.models.token_removal import TokenRemoval, input_removal
+from explainers.models.removal.input_removal import input_removal
+from explainers.models.removal.token_removal import TokenRemoval
 from server.studies.perturbing import FRACTIONS
 
 PHOTO = Path(__file__).parents[1] / "embedded" / "samples" / "photos" / "bee.jpg"

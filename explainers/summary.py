@@ -22,7 +22,9 @@ from explainers.errors import ExplainerError
 from explainers.explanation import explain
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
 from explainers.models.base import Model, TextInput
-from explainers.models.token_removal import TokenRemoval, patch_removal, window_removal, word_removal
+from explainers.models.removal.patches import patch_removal
+from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.words import window_removal, word_removal
 from explainers.result import Explanation
 from explainers.targets import Probability, Target, choose
 

@@ -15,7 +15,9 @@ from explainers.metrics.registry import Curve
 from explainers.metrics.removal_curves import kept
 from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
-from explainers.models.token_removal import How, patch_removal, word_removal
+from explainers.models.removal.patches import patch_removal
+from explainers.models.removal.token_removal import How
+from explainers.models.removal.words import word_removal
 from explainers.session import checker
 
 _PICTURES = 16  # whole ones in one forward pass, at most

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
-from explainers.models.token_removal import BATCH, TOKENS
+from explainers.models.removal.token_removal import BATCH, TOKENS
 
 __all__ = ["tokens_at_once"]
 

@@ -20,7 +20,8 @@ from explainers.errors import ExplainerError
 from explainers.faithfulness.target_output import Read, TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.base import ImageInput, Model
-from explainers.models.token_removal import BeforePass, How, TokenRemoval, input_removal
+from explainers.models.removal.input_removal import input_removal
+from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.rendering.plain import aligned
 from explainers.result import Explanation
 from explainers.session import checker
@@ -174,7 +175,7 @@ def deletion_test(
     fractions  shares of the tokens that are gone; the default is that of the papers
     orders     which tokens go first: the ``most`` relevant, the ``least`` relevant, or each of the two
     draws      how many random orders the random baseline is the mean of, each drawn from its own seed
-    how        see :mod:`explainers.models.token_removal`; None: tokens are removed where the model allows it
+    how        see :mod:`explainers.models.removal`; None: tokens are removed where the model allows it
     progress   called before each forward pass with how many inputs of how many are answered
     cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
 
@@ -198,9 +199,9 @@ def deletion_test(
     tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
     text = result.prompts.get(label, result.input)
     special = None if isinstance(text, ImageInput) else [token.special for token in text.tokens]
-    place = list(result.labels).index(label) if result.prompts else None
+    prompt = list(result.labels).index(label) if result.prompts else None
     windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
-    removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, place=place, windows=windows, how=how)
+    removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, prompt=prompt, windows=windows, how=how)
     output = target_output(model, list(result.labels), result.targets[labels.index(label)].to_json())
     check = checker(cancelled)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.token_removal import BeforePass, TokenRemoval
+from explainers.models.removal.token_removal import BeforePass, TokenRemoval
 
 Order = Literal["most", "least"]
 

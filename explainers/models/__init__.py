@@ -1,1 +1,1 @@
-"""Models and what goes with them: wrapping, loading, labels, calibration, tokens and their removal; the catalogue."""
+"""Models and what goes with them: wrapping, loading, labels, calibration, tokens; the catalogue."""

@@ -14,7 +14,8 @@ from explainers.faithfulness.target_output import TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.base import TextPair, Windows
 from explainers.models.outputs import probabilities
-from explainers.models.token_removal import TokenRemoval, input_removal
+from explainers.models.removal.input_removal import input_removal
+from explainers.models.removal.token_removal import TokenRemoval
 from server.http.problems import Problem
 from server.studies.rewriting import find_again, rewrite
 from server.studies.study import Subject
@@ -51,8 +52,8 @@ def _removal(subject: Subject, label: str) -> TokenRemoval:
         return input_removal(subject.model, subject.tensors, grid=(rows, columns))
     if "windows" in document:
         return input_removal(subject.model, subject.tensors, windows=_windows(subject, document["input"]["text"]))
-    place = subject.labels.index(label) if "prompts" in document else None
-    return input_removal(subject.model, subject.tensors, special=[token["special"] for token in tokens], place=place)
+    prompt = subject.labels.index(label) if "prompts" in document else None
+    return input_removal(subject.model, subject.tensors, special=[token["special"] for token in tokens], prompt=prompt)
 
 
 def _windows(subject: Subject, text: str) -> Windows:

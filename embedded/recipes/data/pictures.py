@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import not_installed
-from explainers.models.token_removal import painted
+from explainers.models.removal.patches import painted
 
 SHARP, TINY = "sharp", "tiny_imagenet"
 HELD_BACK = 20

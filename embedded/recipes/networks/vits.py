@@ -20,7 +20,7 @@ from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
-from explainers.models.token_removal import painted
+from explainers.models.removal.patches import painted
 
 
 def tensors(images: Tensor, device: str) -> Tensor:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from explainers.citation import Citation
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.models.token_removal import painted
+from explainers.models.removal.patches import painted
 from explainers.trace import Trace
 
 if TYPE_CHECKING:

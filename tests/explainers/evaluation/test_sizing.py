@@ -19,7 +19,7 @@ from explainers.evaluation.running import run
 from explainers.evaluation.sizing import tokens_at_once
 from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
-from explainers.models.token_removal import BATCH, TOKENS
+from explainers.models.removal.token_removal import BATCH, TOKENS
 from explainers.session import Cancelled
 from tests.explainers.models.saved import save_timm
 

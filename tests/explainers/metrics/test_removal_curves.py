@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers import ExplainerError
 from explainers.metrics.removal_curves import area, curves, kept, random_orders, removal_counts, removal_order
-from explainers.models.token_removal import TokenRemoval
+from explainers.models.removal.token_removal import TokenRemoval
 
 
 def test_the_order_goes_by_signed_scores_and_equal_ones_by_place() -> None:

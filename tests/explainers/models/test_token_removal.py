@@ -12,7 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import explainers
 from explainers import ExplainerError
-from explainers.models.token_removal import TokenRemoval, patch_removal, prompt_removal, word_removal
+from explainers.models.removal.patches import patch_removal
+from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.words import prompt_removal, word_removal
 from tests.explainers.support.explained import text_model
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES

@@ -13,7 +13,7 @@ import torch
 import explainers
 from explainers.faithfulness.deletion import run_deletion
 from explainers.models.base import TextPair
-from explainers.models.token_removal import input_removal
+from explainers.models.removal.input_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png
 from tests.server.test_real_engine import tiny, tiny_site
 

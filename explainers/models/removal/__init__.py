@@ -1,0 +1,12 @@
+"""Ask a model about one input of which only some patches or word pieces are kept: where tokens are taken away.
+
+How they are taken away is an option, ``how``. The default:
+
+* patches are ``removed`` where a model allows it: its blocks and its head must not know where a token lay, but for what the token itself
+  says (its position was added to it) and for rotary positions, which go with it. Then the rows of the other patches are dropped at x^1.
+  Where the model does know (windows, relative positions, mixing over tokens), patches are ``painted`` in the mean colour.
+* word pieces, of texts and of prompts, are ``removed``: left out of ``input_ids``, and the text closes up.
+
+The others: ``zeroed`` sets the embedded tokens of patches to zero (LibraGrad, for models that cannot drop tokens); ``masked`` puts the
+tokenizer's mask token in the place of a word piece, ``unknown`` its token for unknown words (Ali et al. 2022); positions stay.
+"""

@@ -1,0 +1,48 @@
+"""The removal that suits an input: of patches, of word pieces, of those of windows or of a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model, Windows
+from explainers.models.removal.patches import patch_removal
+from explainers.models.removal.token_removal import How, TokenRemoval
+from explainers.models.removal.words import prompt_removal, window_removal, word_removal
+
+
+def input_removal(
+    model: Model,
+    tensors: Mapping[str, Tensor],
+    *,
+    grid: tuple[int, int] | None = None,
+    special: Sequence[bool] | None = None,
+    prompt: int | None = None,
+    windows: Windows | None = None,
+    how: How | None = None,
+) -> TokenRemoval:
+    """One input, a batch of one: an image with its ``grid`` of patches, or a text.
+
+    special  of a text: which of its tokens, padding left out, always stay
+    prompt   which of the prompts of a CLIP model seen from its text side the text is: its index
+    windows  those in which a long text was read
+    how      None: what is usual for such an input and this model
+    """
+    if windows is not None:
+        return window_removal(model, windows, how or "removed")
+    if special is None:
+        if grid is None:
+            raise ExplainerError("This model's scores lie on no grid of patches, so there are none to take away.")
+        return patch_removal(model, tensors, grid, how)
+    row, ids = 0 if prompt is None else prompt, tensors["input_ids"]
+    mask = tensors["attention_mask"][row].bool().cpu() if "attention_mask" in tensors else torch.ones(ids.shape[1], dtype=torch.bool)
+    content = torch.zeros_like(mask)
+    content[mask] = ~torch.tensor(list(special))
+    if prompt is None:
+        return word_removal(model, tensors, content, how or "removed")
+    if how not in (None, "removed"):
+        raise ExplainerError(f"how={how!r} is not for prompts: their words are removed.")
+    return prompt_removal(model, tensors, content, prompt)

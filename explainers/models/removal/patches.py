@@ -1,0 +1,162 @@
+"""Take patches of an image away: their tokens dropped or zeroed, or the patches painted in the mean colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.removal.stem import Stem
+from explainers.models.removal.token_removal import (
+    REFUSALS,
+    Hook,
+    How,
+    TokenRemoval,
+    agree,
+    answer,
+    fewest_tokens,
+    most_tokens,
+    repeated_to,
+)
+from explainers.models.tokens import as_given, as_tokens, tokens_in, with_tokens
+
+
+def patch_removal(
+    model: Model, tensors: Mapping[str, Tensor], grid: tuple[int, int], how: How | None = None, tokens: int | None = None
+) -> TokenRemoval:
+    """An image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
+
+    ``tokens`` is how many may go through one forward pass; None: as suits the device.
+    ``how`` is "removed", "zeroed" or "painted"; None removes them where the model allows it, and paints them elsewhere.
+    Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
+    """
+    if how not in (None, "removed", "zeroed", "painted"):
+        raise ExplainerError(f"how={how!r} is for texts: patches are removed, zeroed or painted.")
+    count, prefix = grid[0] * grid[1], model.layout_of(tensors).prefix
+    most = tokens or most_tokens(model)
+
+    def paint(keep: Tensor) -> Tensor:
+        repeated = repeated_to(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
+
+    if how == "painted" or (how is None and model.channels != 2):
+        return TokenRemoval("painted", count, 0, paint, most)
+    stem, whole = _shared_stem(model, tensors)
+
+    def ask(rows: int, hooks: Sequence[tuple[nn.Module, Hook]]) -> Tensor:
+        """Logits of so many inputs that differ from x^1 on alone; what comes before is computed once, where the model allows it."""
+        return answer(model, repeated_to(model, tensors, rows) if stem is None else tensors, hooks, stem)
+
+    def drop(keep: Tensor) -> Tensor:
+        """Logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
+        kept = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
+        index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept], dim=1)
+        return ask(len(keep), _picker(model, index, prefix, count))
+
+    def backwards() -> Tensor:
+        """Logits (1, C) with the tokens of all patches in the opposite order."""
+        index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0)])[None]
+        return ask(1, _picker(model, index, prefix, count))
+
+    def zero(keep: Tensor) -> Tensor:
+        """Logits with the other patches' embedded tokens at zero."""
+        factor = torch.cat([torch.ones(len(keep), prefix), keep.float()], dim=1)
+        return ask(len(keep), [(model.entry, _multiplier(model, factor))])
+
+    if how == "zeroed":
+        return TokenRemoval("zeroed", count, 0, zero, most)
+    if model.channels == 2 and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
+        return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix), drop, most)
+    if how == "removed":
+        raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
+    return TokenRemoval("painted", count, 0, paint, most)
+
+
+def painted(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Pixels (K, C, height, width), normalised, times how much of each patch is kept (K, N) in 0..1: 0 is the mean colour."""
+    shown = F.interpolate(keep.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
+    return pixels * shown
+
+
+def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
+    """What the model computes before x^1, where two inputs that share it get the answer that one gets alone, and that answer. Two forward
+    passes tell.
+    """
+    stem = Stem()
+    alone = answer(model, tensors, stem=stem)
+    try:
+        both = answer(model, tensors, [(model.entry, _first_time(lambda x: x.repeat_interleave(2, 0)))], stem)
+    except torch.OutOfMemoryError:
+        raise
+    except REFUSALS:
+        return None, alone
+    return (stem if both.shape == (2, *alone.shape[1:]) and agree(alone, both) else None), alone
+
+
+def _first_time(change: Callable[[Tensor], Tensor]) -> Hook:
+    """A hook that changes the tokens the first time that its module runs."""
+    waiting = True
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        nonlocal waiting
+        if not waiting:
+            return None
+        waiting = False
+        return with_tokens(args, kwargs, change(tokens_in(args, kwargs)))
+
+    return hook
+
+
+def _multiplier(model: Model, factor: Tensor) -> Hook:
+    """A hook that multiplies the tokens at x^1 by ``factor`` (K, S)."""
+
+    def change(given: Tensor) -> Tensor:
+        tokens = as_tokens(given, model.channels)
+        return as_given(tokens * factor.to(tokens)[:, :, None], given.shape, model.channels)
+
+    return _first_time(change)
+
+
+def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[nn.Module, Hook]]:
+    """Hooks that pick of the tokens at x^1 those of ``index`` (K, T), ``prefix`` others first, and of the rotary positions that the blocks
+    are given for all ``count`` patches those that go with them.
+    """
+    places = index[:, prefix:] - prefix
+
+    def pick(x: Tensor) -> Tensor:
+        rows = x.expand(len(index), -1, -1)
+        return rows.gather(1, index.to(x.device)[..., None].expand(-1, -1, x.shape[-1]))
+
+    def positions(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(positions(part) for part in value)
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.dim() not in (2, 3) or value.shape[-2] != count:
+            return value
+        picked: Tensor = value[..., places.to(value.device), :]  # (K, T, d), or (heads, K, T, d)
+        return picked.unsqueeze(1) if value.dim() == 2 else picked.transpose(0, 1)
+
+    def with_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        x = tokens_in(args, kwargs)
+        given = [value if value is x else positions(value) for value in args]
+        return tuple(given), {name: value if value is x else positions(value) for name, value in kwargs.items()}
+
+    return [(model.entry, _first_time(pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
+
+
+def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
+    """Whether patches may be dropped: the model answers the same, ``whole``, when their tokens come ``backwards``, and it answers when
+    ``half`` of them are gone.
+    """
+    try:
+        after = backwards()
+        half()
+    except torch.OutOfMemoryError:
+        raise
+    except REFUSALS:  # it counts on all of its tokens
+        return False
+    return agree(whole, after)

@@ -1,0 +1,119 @@
+"""What is asked of an input whose tokens may be taken away, and the passes that every way of taking them away makes."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.removal.stem import Stem
+
+How = Literal["removed", "painted", "zeroed", "masked", "unknown"]
+BATCH = 64  # inputs in one forward pass
+TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a token, and others are let in between two passes
+#: Called before every forward pass with how many inputs are answered, and how many there are; it may raise to stop.
+BeforePass = Callable[[int, int], None]
+#: Changes what a module is given.
+Hook = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[Any, Any] | None]
+#: What a model may raise that counts on something which is not there; memory that runs out is another matter.
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
+
+
+def _nothing(done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class TokenRemoval:
+    """One input whose N patches or word pieces may be taken away.
+
+    how     in which way; "removed": the model gets fewer tokens
+    tokens  N
+    least   how many must stay: 1 where the model cannot answer without any
+    """
+
+    how: How
+    tokens: int
+    least: int
+    _ask: Callable[[Tensor], Tensor] = field(repr=False)
+    _most_tokens: int | None = field(default=TOKENS, repr=False)  # in one forward pass
+
+    def logits(self, keep: Tensor, before_pass: BeforePass = _nothing) -> Tensor:
+        """Logits (K, C), float32 on the CPU, with the tokens of ``keep`` bool (K, N) and all special ones. Equal rows are asked once and
+        counted once, rows that keep as many tokens in one batch.
+
+        Raises ExplainerError where a row keeps fewer tokens than the model needs.
+        """
+        rows, inverse = keep.cpu().unique(dim=0, return_inverse=True)
+        counts = rows.sum(1)
+        if int(counts.min()) < self.least:
+            raise ExplainerError("This model cannot answer when nothing is left of its input: keep at least one token.")
+        answers: list[Tensor] = [torch.empty(0)] * len(rows)
+        done = 0
+        for count in counts.unique().tolist():
+            group = torch.nonzero(counts == count).flatten()
+            for part in group.tensor_split(math.ceil(len(group) / self._at_once(count))):
+                before_pass(done, len(rows))
+                for i, logits in zip(part.tolist(), self._ask(rows[part]).float().cpu(), strict=True):
+                    answers[i] = logits
+                done += len(part)
+        return torch.stack(answers)[inverse]
+
+    def _at_once(self, count: int) -> int:
+        """How many inputs that keep ``count`` tokens go into one forward pass."""
+        length = count if self.how == "removed" else self.tokens
+        return BATCH if self._most_tokens is None else max(1, min(BATCH, self._most_tokens // max(1, length)))
+
+
+def most_tokens(model: Model) -> int | None:
+    """In one forward pass."""
+    return TOKENS if model.device.type == "cpu" else None
+
+
+def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
+    """The tensors of one sample, as many times over; those that samples share as they are."""
+    return {name: tensor.expand(times, *tensor.shape[1:]) if model.is_sample(name) else tensor for name, tensor in tensors.items()}
+
+
+def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
+    """Logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
+    thread = threading.get_ident()
+
+    def mine(hook: Hook) -> Hook:
+        return lambda *args: hook(*args) if threading.get_ident() == thread else None
+
+    # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
+    with torch.no_grad(), evaluating(model.module), ExitStack() as stack:
+        if stem is not None:
+            hooks = [(model.entry, stem.end), *hooks]
+            stack.enter_context(stem)
+        for module, hook in hooks:
+            stack.callback(module.register_forward_pre_hook(mine(hook), with_kwargs=True).remove)
+        return model.forward(tensors)
+
+
+def agree(first: Tensor, second: Tensor) -> bool:
+    """Whether logits are the same but for rounding."""
+    error = max(1e-3, 4 * torch.finfo(first.dtype).eps)
+    return bool((first - second).abs().max() <= error * first.abs().max())
+
+
+def fewest_tokens(ask: Callable[[Tensor], Tensor], count: int, special: int) -> int:
+    """How many tokens must stay: 0 where there are ``special`` ones and the model answers with them alone."""
+    if not special:
+        return 1
+    try:
+        return 0 if bool(ask(torch.zeros(1, count, dtype=torch.bool)).isfinite().all()) else 1
+    except torch.OutOfMemoryError:
+        raise
+    except REFUSALS:
+        return 1

@@ -1,0 +1,116 @@
+"""Take word pieces away: of a text, of a text read in windows, or of one prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model, Windows
+from explainers.models.removal.token_removal import How, TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+
+
+def word_removal(
+    model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
+) -> TokenRemoval:
+    """A text, a batch of one, whose word pieces are ``content`` bool (S,); the other tokens (special ones) always stay.
+
+    ``tokens`` is how many may go through one forward pass; None: as suits the device.
+    ``how`` "removed": the text closes up, what follows a piece that is gone moves into its place. "masked" and "unknown" put another token
+    there. Raises ExplainerError for another one, and where the tokenizer has no such token.
+    """
+    length, most = len(content), tokens or most_tokens(model)
+    if how != "removed":
+        return TokenRemoval(how, int(content.sum()), 0, _filler(model, tensors, content, how), most)
+
+    def leave_out(keep: Tensor) -> Tensor:
+        stays = torch.ones(len(keep), length, dtype=torch.bool)
+        stays[:, content.cpu()] = keep
+        index = torch.nonzero(stays)[:, 1].view(len(keep), -1).to(model.device)
+        repeated = repeated_to(model, tensors, len(keep))
+        return answer(model, {name: t.gather(1, index) if t.shape == (len(keep), length) else t for name, t in repeated.items()})
+
+    count = int(content.sum())
+    return TokenRemoval("removed", count, fewest_tokens(leave_out, count, length - count), leave_out, most)
+
+
+def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:
+    """A text in overlapping windows, whose word pieces are those of the whole text: one that is gone is gone from every window.
+
+    The logits are the means of the windows'. Where the model needs a word, a window of which nothing is left is not counted.
+    ``how`` as for :func:`word_removal`.
+    """
+    special = torch.tensor([token.special for token in windows.whole.tokens])
+    piece = (~special).cumsum(0) - 1
+    rows: list[tuple[TokenRemoval, Tensor]] = []
+    for i, indices in enumerate(windows.indices):
+        tensors = windows.rows(i, i + 1).tensors
+        positions = torch.tensor(indices)
+        content = torch.zeros(tensors["input_ids"].shape[1], dtype=torch.bool)
+        read = tensors["attention_mask"][0].bool().cpu() if "attention_mask" in tensors else torch.ones_like(content)
+        content[read] = ~special[positions]
+        rows.append((word_removal(model, tensors, content, how), piece[positions[~special[positions]]]))
+
+    def leave_out(keep: Tensor) -> Tensor:
+        total, count = torch.zeros(len(keep), 1), torch.zeros(len(keep), 1)
+        for window, pieces in rows:
+            left = keep[:, pieces]
+            answers = left.sum(1) >= window.least
+            if bool(answers.any()):
+                logits = window.logits(left[answers])
+                total = total.expand(-1, logits.shape[1]).index_add(0, torch.nonzero(answers).flatten(), logits)
+                count = count + answers[:, None]
+        return total / count
+
+    least = max(window.least for window, _ in rows)
+    return TokenRemoval(how, int((~special).sum()), least, leave_out)
+
+
+def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
+    """Logits with a token of the tokenizer in the place of every word piece that is gone."""
+    names = {"masked": "mask_token_id", "unknown": "unknown_token_id"}
+    if how not in names:
+        raise ExplainerError(f"how={how!r} is for images: word pieces are removed, masked or unknown.")
+    token = model.details.get(names[how])
+    if token is None:
+        raise ExplainerError(f"The tokenizer of {model.name} has no token for how={how}: choose another way to take words away.")
+
+    def fill(keep: Tensor) -> Tensor:
+        stays = torch.ones(len(keep), len(content), dtype=torch.bool)
+        stays[:, content.cpu()] = keep
+        repeated = repeated_to(model, tensors, len(keep))
+        return answer(model, {**repeated, "input_ids": repeated["input_ids"].where(stays.to(model.device), token)})
+
+    return fill
+
+
+def prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, prompt: int) -> TokenRemoval:
+    """The prompt number ``prompt`` of a CLIP model seen from its text side, whose word pieces are ``content`` bool (S,).
+
+    The logits (K, prompts) are those of one image; of the prompts only this one changes. It closes up, and the tokenizer's padding fills
+    it up to the length that it had: some text towers take one length alone, or read the last position.
+    """
+    row = {name: tensor[prompt : prompt + 1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
+    length, padding = len(content), model.details["padding_token_id"]
+    whole = answer(model, tensors).T  # (1, prompts)
+
+    def leave_out(keep: Tensor) -> Tensor:
+        stays = torch.ones(len(keep), length, dtype=torch.bool)
+        stays[:, content.cpu()] = keep
+        left = int(stays[0].sum())
+        index = stays.int().argsort(dim=1, descending=True, stable=True).to(model.device)
+        repeated = repeated_to(model, row, len(keep))
+        for name, tensor in repeated.items():
+            if model.is_sample(name):
+                closed = tensor.gather(1, index)
+                filled = torch.full_like(closed, padding if name == "input_ids" else 0) if padding is not None else closed[:, :left]
+                filled[:, :left] = closed[:, :left]
+                repeated[name] = filled
+        answers = whole.repeat(len(keep), 1)
+        answers[:, prompt] = answer(model, repeated)[:, 0]
+        return answers
+
+    count = int(content.sum())
+    return TokenRemoval("removed", count, fewest_tokens(leave_out, count, length - count), leave_out, most_tokens(model))
