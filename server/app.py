@@ -23,7 +23,7 @@ from server.jobs.runs import RunDesk
 from server.jobs.store import Store
 from server.jobs.worker import Worker
 from server.pages.routes import add_pages
-from server.samples import read_samples
+from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
@@ -40,7 +40,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     engine.check_device(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
-    known_samples = read_samples(explainers_engine.sample_folders() if samples is None else samples)
+    known_samples = read_samples(sample_folders() if samples is None else samples)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +66,6 @@ def engine() -> Engine:
         evaluate=evaluate,
         cancelled=explainers.Cancelled,
     )
-
-
-def sample_folders() -> list[Path]:
-    """The folders of the samples that ship with the models, real photos first."""
-    root = Path(str(files("embedded"))) / "samples"
-    return [folder for folder in (root / "photos", root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
 
 
 def _fingerprint() -> str:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ THUMBNAIL = (64, 64)  # pixels: twice what the pages show, for dense screens
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One input: ``entry`` as the index has it, and the file of its image."""
+class SampleInput:
+    """An input to try: ``entry`` as the index has it, and the file of its image."""
 
     id: str
     entry: dict[str, Any]
@@ -42,13 +43,19 @@ class Sample:
         return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def read_samples(folders: Iterable[Path]) -> dict[str, Sample]:
+def sample_folders() -> list[Path]:
+    """The folders of the samples that ship with the models, real photos first."""
+    root = Path(str(files("embedded"))) / "samples"
+    return [folder for folder in (root / "photos", root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
+
+
+def read_samples(folders: Iterable[Path]) -> dict[str, SampleInput]:
     """The samples of each folder's ``index.json``, in order; raises ValueError where an id comes twice."""
-    samples: dict[str, Sample] = {}
+    samples: dict[str, SampleInput] = {}
     for folder in folders:
         for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["samples"]:
             if entry["id"] in samples:
                 raise ValueError(f"two samples are called {entry['id']!r}")
             image = folder / entry["image"] if "image" in entry else None
-            samples[entry["id"]] = Sample(entry["id"], entry, image)
+            samples[entry["id"]] = SampleInput(entry["id"], entry, image)
     return samples

@@ -14,7 +14,7 @@ from server.jobs.registry import Registry
 from server.jobs.runs import RunDesk
 from server.jobs.store import Store
 from server.jobs.worker import Worker
-from server.samples import Sample
+from server.samples import SampleInput
 from server.settings import Settings
 
 
@@ -28,7 +28,7 @@ class Services:
     store: Store
     worker: Worker
     metrics: Metrics
-    samples: dict[str, Sample]
+    samples: dict[str, SampleInput]
     decoders: anyio.CapacityLimiter
     runs: RunDesk
 

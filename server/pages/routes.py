@@ -15,7 +15,7 @@ from server.http.problems import Problem
 from server.pages.embedding import add_embedding
 from server.pages.method_pages import add_method_pages
 from server.pages.static import StaticFolder
-from server.samples import Sample
+from server.samples import SampleInput
 from server.settings import Settings
 
 #: path -> (template, title); all but the first are in the navigation, in this order
@@ -52,7 +52,7 @@ def environment() -> Environment:
     return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))
 
 
-def _first_picture(samples: Mapping[str, Sample]) -> dict[str, Any] | None:
+def _first_picture(samples: Mapping[str, SampleInput]) -> dict[str, Any] | None:
     """The sample that the first page shows, as the pages read it: the first picture; real photos come first where there are any."""
     return next((sample.to_json() for sample in samples.values() if sample.entry["kind"] == "image"), None)
 

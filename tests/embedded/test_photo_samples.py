@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from embedded.recipes.assets.photo_samples import OUT, PHOTOS, SAMPLES, SIDE, Note, Sample, made, notice, stacked, with_note
+from embedded.recipes.assets.photo_samples import OUT, PHOTOS, SAMPLES, SIDE, Note, PhotoSample, made, notice, stacked, with_note
 
 
 @pytest.fixture
@@ -62,4 +62,4 @@ def test_the_box_is_cut_out(tmp_path):
     picture = np.zeros((100, 100, 3), np.uint8)
     picture[10:80, 5:] = 255
     Image.fromarray(picture).save(tmp_path / PHOTOS["dogs"].file, quality=100, subsampling=0)
-    assert np.asarray(made(tmp_path, Sample("x", "", "", ("dogs",), (), ()))).mean() > 250
+    assert np.asarray(made(tmp_path, PhotoSample("x", "", "", ("dogs",), (), ()))).mean() > 250

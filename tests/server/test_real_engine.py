@@ -28,7 +28,7 @@ from explainers.models.labels import ClassEntry
 from explainers.rendering.overlays import render_overlay
 from server import explainers_engine
 from server.app import create_app
-from server.samples import read_samples
+from server.samples import read_samples, sample_folders
 from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site, picture, png
@@ -337,7 +337,7 @@ def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path
 
 def test_the_samples_that_ship() -> None:
     """Each names a model of the catalogue and has what its page needs."""
-    samples = read_samples(explainers_engine.sample_folders())
+    samples = read_samples(sample_folders())
     kinds = {entry.name: entry.kind for entry in explainers_engine.engine().catalogue if entry.embedded}
     assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text"}
     for sample in samples.values():

@@ -53,7 +53,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Sample:
+class PhotoSample:
     """A picture of the pages: one photo, or two in one, with or without a written word, and what to ask about it."""
 
     name: str
@@ -86,41 +86,45 @@ PHOTOS = {
 }
 
 SAMPLES = (
-    Sample("dogs", "Two dogs at a window", "Two of a kind: ask for any dog.", ("dogs",), ("a dog", "a window"), ("a cat", "a horse")),
-    Sample("cat", "Cat", "One animal that fills the picture: eyes, nose, or the stripes?", ("cat",), ("a cat",), ("a dog", "a fox")),
-    Sample("coffee", "Cup of coffee", "A cup, its saucer, a spoon, and coffee.", ("coffee",), ("a cup of coffee", "a spoon"),
-           ("a banana",)),
-    Sample("bridge", "Suspension bridge", "Tower, cables, lights, and their reflection.", ("bridge",),
-           ("a suspension bridge", "a river at night"), ("a castle", "a boat")),
-    Sample("temple", "Temple", "A building among trees, before a lake.", ("temple",), ("a temple", "trees"), ("a church", "a car")),
-    Sample("citrus", "Slices of fruit", "Many of a kind: the evidence is everywhere.", ("citrus",), ("an orange", "a lime"), ("an apple",)),
-    Sample("fig", "Fig in a bowl", "A small thing in the middle, and a large one around it.", ("fig",), ("a fig", "a red bowl"),
-           ("a flower",)),
-    Sample("brushes", "Paint brushes", "Bristles, or paint?", ("brushes",), ("paint brushes",), ("pencils", "flowers")),
-    Sample("clock", "Clock on a wall", "Seen at an angle, and only in part.", ("clock",), ("a clock",), ("a plate", "a wheel")),
-    Sample("mountains", "Mountains", "Rock, snow, clouds and a path: no single thing.", ("mountains",), ("mountains", "a path", "clouds"),
-           ("the sea",)),
-    Sample("drum", "Drum, wine and a loudspeaker", "Several things: which of them does the answer name?", ("drum",),
-           ("a drum", "a bottle of wine", "a loudspeaker"), ("a guitar",)),
-    Sample("astronaut", "Astronaut", "A person, a helmet, a flag, and a model of the space shuttle.", ("astronaut",),
-           ("an astronaut", "a space shuttle", "a flag"), ("a fire fighter",)),
-    Sample("dandelion", "Dandelion clocks", "ImageNet has no class for this: does the model say so?", ("dandelion",), ("a dandelion",),
-           ("a mushroom", "a sheep")),
-    Sample("dahlia", "Dahlia", "ImageNet has no class for this: does the model say so?", ("dahlia",), ("a dahlia",), ("a sea anemone",)),
-    Sample("cat-coffee", "Cat above a cup of coffee", "Two photos in one: each thing has its own evidence.", ("cat", "coffee"),
-           ("a cat", "a cup of coffee"), ("a dog", "a bowl of soup")),
-    Sample("bee-bridge", "Bee above a bridge", "Two photos in one: each thing has its own evidence.", ("bee", "bridge"),
-           ("a bee", "a bridge"), ("a butterfly", "a boat")),
-    Sample("fig-brushes", "Fig above paint brushes", "Two photos in one, alike in colour.", ("fig", "brushes"),
-           ("a fig", "paint brushes"), ("a tomato",)),
-    Sample("bee", "Bee on a flower", "Bees are photographed on flowers: did the bee make the answer, or the flower?", ("bee",),
-           ("a bee", "a flower"), ("a butterfly",), trap=True),
-    Sample("rocket", "Rocket on its pad", "Towers and lights stand around it: did the rocket make the answer, or the pad?", ("rocket",),
-           ("a rocket", "towers", "lights at night"), ("a lighthouse",), trap=True),
-    Sample("coffee-ipod", "Cup of coffee with a note", "The word on the paper says “iPod”.", ("coffee",),
-           ("a cup of coffee", "an iPod"), ("a telephone",), trap=True, written=Note("iPod", 0.2, 0.74, 0.18, 12)),
-    Sample("cat-dog", "Cat with a note", "The word on the paper says “dog”.", ("cat",), ("a cat", "a dog"), ("a fox",), trap=True,
-           written=Note("dog", 0.8, 0.82, 0.2, -7)),
+    PhotoSample("dogs", "Two dogs at a window", "Two of a kind: ask for any dog.", ("dogs",), ("a dog", "a window"), ("a cat", "a horse")),
+    PhotoSample("cat", "Cat", "One animal that fills the picture: eyes, nose, or the stripes?", ("cat",), ("a cat",), ("a dog", "a fox")),
+    PhotoSample("coffee", "Cup of coffee", "A cup, its saucer, a spoon, and coffee.", ("coffee",), ("a cup of coffee", "a spoon"),
+                ("a banana",)),
+    PhotoSample("bridge", "Suspension bridge", "Tower, cables, lights, and their reflection.", ("bridge",),
+                ("a suspension bridge", "a river at night"), ("a castle", "a boat")),
+    PhotoSample("temple", "Temple", "A building among trees, before a lake.", ("temple",), ("a temple", "trees"), ("a church", "a car")),
+    PhotoSample("citrus", "Slices of fruit", "Many of a kind: the evidence is everywhere.",
+                ("citrus",), ("an orange", "a lime"), ("an apple",)),
+    PhotoSample("fig", "Fig in a bowl", "A small thing in the middle, and a large one around it.", ("fig",), ("a fig", "a red bowl"),
+                ("a flower",)),
+    PhotoSample("brushes", "Paint brushes", "Bristles, or paint?", ("brushes",), ("paint brushes",), ("pencils", "flowers")),
+    PhotoSample("clock", "Clock on a wall", "Seen at an angle, and only in part.", ("clock",), ("a clock",), ("a plate", "a wheel")),
+    PhotoSample("mountains", "Mountains", "Rock, snow, clouds and a path: no single thing.",
+                ("mountains",), ("mountains", "a path", "clouds"),
+                ("the sea",)),
+    PhotoSample("drum", "Drum, wine and a loudspeaker", "Several things: which of them does the answer name?", ("drum",),
+                ("a drum", "a bottle of wine", "a loudspeaker"), ("a guitar",)),
+    PhotoSample("astronaut", "Astronaut", "A person, a helmet, a flag, and a model of the space shuttle.", ("astronaut",),
+                ("an astronaut", "a space shuttle", "a flag"), ("a fire fighter",)),
+    PhotoSample("dandelion", "Dandelion clocks", "ImageNet has no class for this: does the model say so?", ("dandelion",), ("a dandelion",),
+                ("a mushroom", "a sheep")),
+    PhotoSample("dahlia", "Dahlia", "ImageNet has no class for this: does the model say so?",
+                ("dahlia",), ("a dahlia",), ("a sea anemone",)),
+    PhotoSample("cat-coffee", "Cat above a cup of coffee", "Two photos in one: each thing has its own evidence.", ("cat", "coffee"),
+                ("a cat", "a cup of coffee"), ("a dog", "a bowl of soup")),
+    PhotoSample("bee-bridge", "Bee above a bridge", "Two photos in one: each thing has its own evidence.", ("bee", "bridge"),
+                ("a bee", "a bridge"), ("a butterfly", "a boat")),
+    PhotoSample("fig-brushes", "Fig above paint brushes", "Two photos in one, alike in colour.", ("fig", "brushes"),
+                ("a fig", "paint brushes"), ("a tomato",)),
+    PhotoSample("bee", "Bee on a flower", "Bees are photographed on flowers: did the bee make the answer, or the flower?", ("bee",),
+                ("a bee", "a flower"), ("a butterfly",), trap=True),
+    PhotoSample("rocket", "Rocket on its pad", "Towers and lights stand around it: did the rocket make the answer, or the pad?",
+                ("rocket",),
+                ("a rocket", "towers", "lights at night"), ("a lighthouse",), trap=True),
+    PhotoSample("coffee-ipod", "Cup of coffee with a note", "The word on the paper says “iPod”.", ("coffee",),
+                ("a cup of coffee", "an iPod"), ("a telephone",), trap=True, written=Note("iPod", 0.2, 0.74, 0.18, 12)),
+    PhotoSample("cat-dog", "Cat with a note", "The word on the paper says “dog”.", ("cat",), ("a cat", "a dog"), ("a fox",), trap=True,
+                written=Note("dog", 0.8, 0.82, 0.2, -7)),
 )  # fmt: skip
 
 
@@ -156,14 +160,14 @@ def with_note(picture: Image.Image, note: Note) -> Image.Image:
     return written
 
 
-def made(folder: Path, sample: Sample) -> Image.Image:
+def made(folder: Path, sample: PhotoSample) -> Image.Image:
     """The picture of a sample."""
     pictures = [opened(folder, PHOTOS[name]) for name in sample.photos]
     picture = pictures[0] if len(pictures) == 1 else stacked(*pictures)
     return picture if sample.written is None else with_note(picture, sample.written)
 
 
-def entries(sample: Sample) -> list[dict[str, Any]]:
+def entries(sample: PhotoSample) -> list[dict[str, Any]]:
     """The sample as the pages list it: to be classified, and to be matched with prompts."""
     shown = {"title": sample.title, "note": sample.note, "image": f"{sample.name}.jpg", "trap": sample.trap}
     there, others = ([f"a photo of {prompt}" for prompt in prompts] for prompts in (sample.prompts, sample.absent))
@@ -174,7 +178,7 @@ def entries(sample: Sample) -> list[dict[str, Any]]:
     ]
 
 
-def notice(sample: Sample) -> str:
+def notice(sample: PhotoSample) -> str:
     """Who made the photos of a sample, and what was changed."""
     rows = [f"{sample.name}.jpg"]
     for name in sample.photos:

@@ -1,4 +1,4 @@
-"""The sample scenes of the pages: ``python -m embedded.recipes.assets.samples`` draws them into ``embedded/samples/scenes``.
+"""The sample scenes of the pages: ``python -m embedded.recipes.assets.scene_samples`` draws them into ``embedded/samples/scenes``.
 
 For each scene a PNG, and a mask PNG of the same size whose pixel value is the number of the object one sees there: 0 for
 background, 1 for the first of the objects listed, and so on. ``index.json`` lists every scene twice: to be classified, and
@@ -24,7 +24,7 @@ INKS = [(236, 229, 216), (96, 44, 38), (38, 70, 96), (60, 92, 58), (138, 98, 40)
 
 
 @dataclass(frozen=True)
-class Sample:
+class SceneSample:
     """A composed scene and what to ask about it first."""
 
     name: str
@@ -35,7 +35,7 @@ class Sample:
     absent: tuple[str, ...]  # kinds that look like those that are there
 
 
-def place(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, variant: int = 0, mirrored: bool = False,
+def placed(kind: str, x: float, y: float, length: float, angle: float = 0.0, *, variant: int = 0, mirrored: bool = False,
           brightness: float = 1.0) -> Placement:  # fmt: skip
     """An object at ``x``, ``y`` (fractions of the side, of its centre), as the sprite shows it."""
     return Placement(kind, file_names(kind)[variant], (x, y), length, angle, mirrored, 1.0, brightness)
@@ -48,30 +48,30 @@ def over(background: str, first: str, second: str, *placements: Placement, seed:
 
 
 SAMPLES = (
-    Sample("zebra-elephant", "Zebra and elephant", "Two animals apart: each has its own evidence.",
-           over("gradient", "d9e2e4", "d8bd8c", place("elephant", 0.71, 0.62, 0.50), place("zebra", 0.26, 0.44, 0.46)),
-           "zebra", ("horse", "lion")),
-    Sample("dog-cat", "Dog and cat", "Two pets side by side.",
-           over("paper", "cfd8c4", "cfd8c4", place("dog", 0.29, 0.52, 0.50), place("cat", 0.72, 0.50, 0.50)), "dog",
-           ("lion", "horse")),
-    Sample("spoon-fork", "Spoon and fork", "They share colour and shape; only their heads differ.",
-           over("paper", "5f7681", "5f7681", place("fork", 0.70, 0.50, 0.62), place("spoon", 0.34, 0.52, 0.55)), "fork",
-           ("scissors", "hammer")),
-    Sample("bus-car-bicycle", "Bus, car and bicycle", "Three vehicles; all have wheels.",
-           over("gradient", "c5d3dc", "a9a59c", place("bus", 0.30, 0.30, 0.46), place("car", 0.70, 0.46, 0.40),
-                place("bicycle", 0.34, 0.74, 0.40)), "bicycle", ("train", "boat")),
-    Sample("fruit", "Banana, apple and strawberry", "A still life with overlaps.",
-           over("gradient", "34423f", "232b2c", place("banana", 0.35, 0.42, 0.50), place("apple", 0.66, 0.50, 0.40),
-                place("strawberry", 0.42, 0.72, 0.34)), "strawberry", ("mushroom", "pizza")),
-    Sample("whale-boat", "Whale and boat", "What floats above and what swims below.",
-           over("gradient", "dfe9e6", "5b8ba4", place("boat", 0.66, 0.31, 0.44), place("whale", 0.36, 0.68, 0.56)), "whale",
-           ("fish", "duck")),
-    Sample("owl-tree", "Owl before a tree", "One object in front of the other.",
-           over("gradient", "1f2b46", "46506b", place("tree", 0.56, 0.46, 0.74), place("owl", 0.34, 0.68, 0.38)), "owl",
-           ("bird", "sunflower")),
-    Sample("lion-tiger", "Lion and tiger", "Two big cats of one colour: what tells them apart?",
-           over("stripes", "e6ddcb", "ddd2bc", place("lion", 0.30, 0.36, 0.48), place("tiger", 0.68, 0.66, 0.48)), "tiger",
-           ("zebra", "cat")),
+    SceneSample("zebra-elephant", "Zebra and elephant", "Two animals apart: each has its own evidence.",
+                over("gradient", "d9e2e4", "d8bd8c", placed("elephant", 0.71, 0.62, 0.50), placed("zebra", 0.26, 0.44, 0.46)),
+                "zebra", ("horse", "lion")),
+    SceneSample("dog-cat", "Dog and cat", "Two pets side by side.",
+                over("paper", "cfd8c4", "cfd8c4", placed("dog", 0.29, 0.52, 0.50), placed("cat", 0.72, 0.50, 0.50)), "dog",
+                ("lion", "horse")),
+    SceneSample("spoon-fork", "Spoon and fork", "They share colour and shape; only their heads differ.",
+                over("paper", "5f7681", "5f7681", placed("fork", 0.70, 0.50, 0.62), placed("spoon", 0.34, 0.52, 0.55)), "fork",
+                ("scissors", "hammer")),
+    SceneSample("bus-car-bicycle", "Bus, car and bicycle", "Three vehicles; all have wheels.",
+                over("gradient", "c5d3dc", "a9a59c", placed("bus", 0.30, 0.30, 0.46), placed("car", 0.70, 0.46, 0.40),
+                     placed("bicycle", 0.34, 0.74, 0.40)), "bicycle", ("train", "boat")),
+    SceneSample("fruit", "Banana, apple and strawberry", "A still life with overlaps.",
+                over("gradient", "34423f", "232b2c", placed("banana", 0.35, 0.42, 0.50), placed("apple", 0.66, 0.50, 0.40),
+                     placed("strawberry", 0.42, 0.72, 0.34)), "strawberry", ("mushroom", "pizza")),
+    SceneSample("whale-boat", "Whale and boat", "What floats above and what swims below.",
+                over("gradient", "dfe9e6", "5b8ba4", placed("boat", 0.66, 0.31, 0.44), placed("whale", 0.36, 0.68, 0.56)), "whale",
+                ("fish", "duck")),
+    SceneSample("owl-tree", "Owl before a tree", "One object in front of the other.",
+                over("gradient", "1f2b46", "46506b", placed("tree", 0.56, 0.46, 0.74), placed("owl", 0.34, 0.68, 0.38)), "owl",
+                ("bird", "sunflower")),
+    SceneSample("lion-tiger", "Lion and tiger", "Two big cats of one colour: what tells them apart?",
+                over("stripes", "e6ddcb", "ddd2bc", placed("lion", 0.30, 0.36, 0.48), placed("tiger", 0.68, 0.66, 0.48)), "tiger",
+                ("zebra", "cat")),
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def named(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def sets_of(sample: Sample, kinds: list[str]) -> list[dict[str, object]]:
+def sets_of(sample: SceneSample, kinds: list[str]) -> list[dict[str, object]]:
     """Lists of prompts to take as they are: what there is, with what there is not beside it, and all of it in one prompt."""
     there, others = ([f"a photo of {named(kind)}" for kind in some] for some in (kinds, sample.absent))
     together = " and ".join(named(kind) for kind in kinds)
