@@ -1,7 +1,8 @@
 // Which model answers, and why that one, beside the input.
 
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
-import { byId, el, showProblem, whole } from "../core/dom.js";
+import { byId, el, whole } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 
 /** @import { Model, ModelInput, Target } from "../core/types.js" */
 
@@ -10,6 +11,9 @@ const PAGES = {
   clip: { path: "/prompt", name: "Prompt" },
   text: { path: "/text", name: "Text" },
 };
+
+/** What the model of a page was given, in words; of the Image page it depends. */
+const GIVEN = { text: "a text", clip: "a picture and words" };
 
 const facts = ({ details = {}, device }) =>
   [
@@ -230,12 +234,13 @@ export class ModelChoice {
   }
 
   /**
-   * Say why this model answers: `what` it was given, in words, and the names of its classes.
-   * @param {string} what
+   * Say why this model answers: what it was given, in words, and the names of its classes.
+   * @param {boolean} isSample whether it was given a sample
    * @param {string[]} labels
    */
-  explain(what, labels) {
+  explain(isSample, labels) {
     const { kind, embedded, photos, description } = this.current;
+    const what = GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const made = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${made}`;
   }

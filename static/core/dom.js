@@ -1,7 +1,5 @@
 // Elements and numbers: the two things that every page writes.
 
-/** @import { ProblemBody } from "./types.js" */
-
 const MINUS = "\u2212";
 
 /**
@@ -159,29 +157,4 @@ export function styled(file) {
     );
   if (!sheets.has(href)) sheets.set(href, new Promise(loads));
   return sheets.get(href);
-}
-
-/**
- * Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it.
- * @param {Element} place
- * @param {Partial<ProblemBody> | null} problem
- * @param {...Node} actions
- */
-export function showProblem(place, problem, ...actions) {
-  place.replaceChildren();
-  if (!problem) return;
-  const close = el(
-    "button",
-    { type: "button", "aria-label": "Dismiss", on: { click: () => place.replaceChildren() } },
-    "×",
-  );
-  const title = problem.title || "Something went wrong";
-  const parts = [problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" ");
-  const todo = actions.length ? el("span", { class: "todo" }, actions) : null;
-  place.append(el("div", { class: "problem", role: "alert" }, el("strong", {}, title), parts, todo, close));
-}
-
-function sentence(text) {
-  const start = text[0].toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(start) ? start : `${start}.`;
 }

@@ -7,7 +7,7 @@ import { learnRules } from "./rules.js";
 /** @import { MethodList, Variant } from "./types.js" */
 
 /** What is shown where there is room for one map. */
-export const SHOWN = "fullgrad_plus:libra";
+export const FEATURED_METHOD = "fullgrad_plus:libra";
 
 /**
  * Whether it explains anything: the control is drawn at random, to be compared with.

@@ -3,7 +3,7 @@
 
 /** @import { ClassEntry, Suggestion } from "./types.js" */
 
-const SHOWN = 60; // matches that a list shows at once
+const MOST_MATCHES = 60; // matches that a list shows at once
 const ANY = "any:";
 
 /**
@@ -73,7 +73,7 @@ export function suggestions(classes, typed) {
   // a group may be written as it is shown, "any dog", or as it is sent, "any:dog"
   const text = lower.replace(/^any(:| |$)\s*/, "");
   const plain = ({ label, group }) => ({ name: label, shown: label, hint: group ?? "" });
-  if (!lower) return classes.slice(0, SHOWN).map(plain);
+  if (!lower) return classes.slice(0, MOST_MATCHES).map(plain);
   const found = [];
   for (const [group, size] of groupsOf(classes)) {
     const at = rank(group, text);
@@ -90,6 +90,6 @@ export function suggestions(classes, typed) {
   }
   return found
     .sort(([a], [b]) => a - b)
-    .slice(0, SHOWN)
+    .slice(0, MOST_MATCHES)
     .map(([, item]) => item);
 }

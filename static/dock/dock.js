@@ -5,18 +5,18 @@ import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
 import { FIRST } from "./order.js";
 
-/** @import { Frame } from "../plates/types.js" */
+/** @import { WorkbenchView } from "../plates/types.js" */
 
 /** The test at the foot of the wall. */
 export class Dock {
   #opened = null;
   scrubber = null; // once it is loaded
 
-  /** @param {Frame} bench */
-  constructor(bench) {
-    this.bench = bench;
-    this.tool = bench.tools.of("test");
-    const { cut } = bench;
+  /** @param {WorkbenchView} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of("test");
+    const { cut } = workbench;
     const use = () => this.open();
     this.slider = el("input", {
       type: "range",
@@ -41,7 +41,7 @@ export class Dock {
       segment(cut, "first", "First the", FIRST),
       slide,
       see,
-      bench.kind === "text" ? this.#editing() : "",
+      workbench.kind === "text" ? this.#editing() : "",
       this.said,
       this.problem,
     );
@@ -70,7 +70,7 @@ export class Dock {
 
   /** Nothing is taken away any more, and the model is not asked about the next input. */
   close() {
-    this.bench.cut.set({ gone: 0, first: "most" });
+    this.workbench.cut.set({ gone: 0, first: "most" });
     this.#turn(false);
     this.scrubber?.rest();
   }
@@ -86,7 +86,7 @@ export class Dock {
     }
     this.#opened ??= import("./scrub.js").then(
       ({ Scrubber }) => (this.scrubber = new Scrubber(this)),
-      (problem) => this.bench.report(problem, this.problem),
+      (problem) => this.workbench.report(problem, this.problem),
     );
     return this.#opened;
   }
@@ -94,13 +94,13 @@ export class Dock {
   /** Opens the words for editing. */
   #editing() {
     const place = byId("edits");
-    const tool = this.bench.tools.of("edits");
+    const tool = this.workbench.toolStates.of("edits");
     const open = async (isAsked) => {
       tool.set({ open: place.hidden || undefined });
       button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
       if (!place.hasChildNodes()) {
         const { Edits } = await import("./edits.js");
-        if (!place.hasChildNodes()) new Edits(place, this.bench);
+        if (!place.hasChildNodes()) new Edits(place, this.workbench);
       }
       if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });
     };
@@ -115,13 +115,13 @@ export class Dock {
       },
       "Take words away",
     );
-    const toggle = (isAsked) => open(isAsked).catch((problem) => this.bench.report(problem, this.problem));
+    const toggle = (isAsked) => open(isAsked).catch((problem) => this.workbench.report(problem, this.problem));
     if (tool.value.open) toggle(false); // as the address says
     return button;
   }
 
   #show() {
-    this.slider.value = this.bench.cut.value.gone;
-    this.output.textContent = `${this.bench.cut.value.gone}\u2009%`;
+    this.slider.value = this.workbench.cut.value.gone;
+    this.output.textContent = `${this.workbench.cut.value.gone}\u2009%`;
   }
 }

@@ -1,10 +1,11 @@
 // Words clicked away one by one, or written in another way: what the model says of the text that is left.
 
 import { explanationPath, sendJSON } from "../core/api.js";
-import { count, el, showProblem } from "../core/dom.js";
+import { count, el } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { ChangeTable } from "../tools/change.js";
 
-/** @import { Frame } from "../plates/types.js" */
+/** @import { WorkbenchView } from "../plates/types.js" */
 
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LONGEST = 200; // characters in place of a word
@@ -38,13 +39,13 @@ export class Edits {
 
   /**
    * @param {HTMLElement} root
-   * @param {Frame} bench
+   * @param {WorkbenchView} workbench
    */
-  constructor(root, bench) {
+  constructor(root, workbench) {
     this.root = root;
-    this.bench = bench;
-    this.tool = bench.tools.of("edits");
-    this.id = bench.asked.id;
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of("edits");
+    this.id = workbench.address.id;
     this.words = [];
     this.buttons = [];
     this.at = 0;
@@ -86,7 +87,7 @@ export class Edits {
       this.problem,
       this.change.node,
     );
-    bench.subject.follow((now, before) => {
+    workbench.subject.follow((now, before) => {
       if (now.id !== before.id) this.#lay();
       else if (now.done) this.#ask();
     });
@@ -96,7 +97,7 @@ export class Edits {
   /** Another text: nothing is edited, but for what the address says of its own. */
   #lay() {
     this.#asked?.abort();
-    const { id, info } = this.bench.subject.value;
+    const { id, info } = this.workbench.subject.value;
     const { input } = info ?? {};
     this.words = input?.words ?? [];
     const texts = [input?.text ?? "", input?.text_pair ?? ""];
@@ -178,13 +179,13 @@ export class Edits {
       button.classList.toggle("put", this.put.has(i));
       button.textContent = this.put.get(i) ?? this.words[i].text;
     });
-    if (this.bench.subject.value.id) this.tool.set(writeEdits(this));
+    if (this.workbench.subject.value.id) this.tool.set(writeEdits(this));
     this.#ask();
   }
 
   /** Ask for what is there now; while an answer is on its way, once more when it has come. */
   async #ask() {
-    const { id, info, done } = this.bench.subject.value;
+    const { id, info, done } = this.workbench.subject.value;
     if (!id || !done) return void this.#show(null);
     if (this.#asked && !this.#asked.signal.aborted) return void (this.#again = true);
     const asked = (this.#asked = new AbortController());
@@ -203,14 +204,14 @@ export class Edits {
       this.#show(answer, edited);
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      this.bench.report(problem, this.problem);
+      this.workbench.report(problem, this.problem);
     }
     this.#asked = null;
     if (this.#again) this.#ask();
   }
 
   #show(answer, edited = 0) {
-    const { info } = this.bench.subject.value;
+    const { info } = this.workbench.subject.value;
     this.said.textContent = edited
       ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew`
       : "as it was written";

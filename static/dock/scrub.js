@@ -1,7 +1,8 @@
 // The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without
 // them.
 
-import { byId, el, number, percent, showProblem } from "../core/dom.js";
+import { byId, el, number, percent } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
 import { cover, paperOf, strike } from "../maps/holes.js";
 import { ordinal } from "../maps/label.js";
@@ -12,7 +13,7 @@ import { countAt, Trial, valueAt } from "./trial.js";
 /**
  * @import { Store } from "../core/state.js"
  * @import { DeletionTest } from "../core/types.js"
- * @import { Frame } from "../plates/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
  */
 
 const SAID = { probability: "says then", logit: "logit then", value: "value then" };
@@ -59,20 +60,20 @@ export class Scrubber {
   #waiting = 0;
 
   /**
-   * @param {{bench: Frame, tool: Store<any>, problem: Element, said: Element, output: Element, isOpen: boolean,
+   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, said: Element, output: Element, isOpen: boolean,
    *   close: () => void}} dock
    */
   constructor(dock) {
-    const { bench } = dock;
+    const { workbench } = dock;
     this.dock = dock;
-    this.bench = bench;
+    this.workbench = workbench;
     // the bar beside the curves tells it to screen readers, when they ask
     this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), dock.tool, {
       onPick: (spec) => this.#pick(spec),
       onClose: () => dock.close(),
     });
-    bench.cut.follow(() => this.soon());
+    workbench.cut.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
     for (const subject of this.#subjects) {
       subject.follow((now, before) => {
@@ -105,7 +106,7 @@ export class Scrubber {
 
   /** The explanations on show: the page's own, and that of another model beside it. */
   get #subjects() {
-    return [this.bench.subject, this.bench.rival];
+    return [this.workbench.subject, this.workbench.rival];
   }
 
   /** Draw once before the next frame. */
@@ -118,10 +119,12 @@ export class Scrubber {
 
   /** Take from every plate what the slider says. */
   draw() {
-    const { gone, first } = this.bench.cut.value;
+    const { gone, first } = this.workbench.cut.value;
     this.paper = paperOf(byId("plates")); // read once, before anything is written
     const sizes = new Set(
-      this.bench.wall.tested.map((plate) => this.#plate(plate, gone / 100, first)).filter((tokens) => tokens !== null),
+      this.workbench.wall.tested
+        .map((plate) => this.#plate(plate, gone / 100, first))
+        .filter((tokens) => tokens !== null),
     );
     this.hung.takeRecords(); // what was written here is no reason to draw again
     const [tokens] = sizes;
@@ -195,18 +198,18 @@ export class Scrubber {
     this.#trials
       .get(id)
       .ask(heard, () => this.#tellProgress())
-      .catch((problem) => this.bench.report(problem, this.dock.problem));
+      .catch((problem) => this.workbench.report(problem, this.dock.problem));
   }
 
   /** The name of a model, where there are two. */
   #of(trial) {
-    return this.#trials.size < 2 ? null : this.bench.models.shownName(trial.model);
+    return this.#trials.size < 2 ? null : this.workbench.models.shownName(trial.model);
   }
 
   /** Lay the figure of curves anew, and say what was asked. */
   #tell() {
     const trials = [...this.#trials.values()];
-    const names = new Map(this.bench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const names = new Map(this.workbench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
     const entries = trials.flatMap((trial) =>
       [...trial.answers.values()].map((answer) => ({
         id: trial.id,
@@ -239,6 +242,6 @@ export class Scrubber {
   }
 
   #pick(spec) {
-    for (const plate of this.bench.wall.tested) plate.node.classList.toggle("picked", plate.variant.spec === spec);
+    for (const plate of this.workbench.wall.tested) plate.node.classList.toggle("picked", plate.variant.spec === spec);
   }
 }

@@ -128,10 +128,10 @@ function embedCode({ id, hung }) {
 /**
  * The menu of the whole figure, and a line that says what was done.
  * @param {{id: string | null, hung: string[], wall: {root: HTMLElement, hung: MapPlate[]}, view: Store<View>,
- *   dock: any}} bench
+ *   dock: any}} workbench
  * @returns {HTMLElement[]}
  */
-export function figureMenu(bench) {
+export function figureMenu(workbench) {
   const said = el("span", { class: "quiet", role: "status" });
   const tell =
     (run, done = "") =>
@@ -152,39 +152,44 @@ export function figureMenu(bench) {
     }
   };
   const plates = () => {
-    const known = new Map(bench.wall.hung.map((plate) => [plate.node, plate]));
-    return [...bench.wall.root.querySelectorAll(".plate")]
+    const known = new Map(workbench.wall.hung.map((plate) => [plate.node, plate]));
+    return [...workbench.wall.root.querySelectorAll(".plate")]
       .map((node) => known.get(node))
       .filter((plate) => plate?.map && plate.node.checkVisibility());
   };
   const columns = () =>
-    bench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
+    workbench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
   const draw = (format) =>
-    tell(() => savePicture(plates(), format, bench.view.value, bench.id, columns(), stem(bench.id)), "saved");
-  const curves = () => bench.dock.scrubber?.curves;
+    tell(
+      () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(workbench.id)),
+      "saved",
+    );
+  const curves = () => workbench.dock.scrubber?.curves;
   const curvesAs = (format) => ({
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),
   });
   const code = (kind, title) =>
-    tell(async () => copy((await getJSON(`${explanationPath(bench.id)}/code`))[kind], title), "copied");
+    tell(async () => copy((await getJSON(`${explanationPath(workbench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
-    !bench.id || !plates().length
+    !workbench.id || !plates().length
       ? []
       : [
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
           ...(curves() ? ["png", "svg"].map(curvesAs) : []),
-          ...(bench.view.value.paint ? regionLinks(bench.id, bench.view.value.paint, bench.view.value.none) : []),
-          { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(bench.id)}/bundle.zip` },
-          { text: "JSON, everything", href: explanationPath(bench.id), download: `${stem(bench.id)}.json` },
+          ...(workbench.view.value.paint
+            ? regionLinks(workbench.id, workbench.view.value.paint, workbench.view.value.none)
+            : []),
+          { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },
+          { text: "JSON, everything", href: explanationPath(workbench.id), download: `${stem(workbench.id)}.json` },
           { text: "Copy as Python", run: code("python", "Python lines") },
           { text: "Copy as curl", run: code("curl", "curl lines") },
           ...(embeds
             ? [
                 {
                   text: "Copy the code to embed it",
-                  run: tell(() => copy(embedCode(bench), "Code to embed it"), "copied"),
+                  run: tell(() => copy(embedCode(workbench), "Code to embed it"), "copied"),
                 },
               ]
             : []),

@@ -86,7 +86,7 @@ const TOUCHES = [
 ];
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
-const onBench = location.pathname === "/image";
+const onWorkbench = location.pathname === "/image";
 let dialog = null;
 
 function row([keys, does]) {
@@ -96,7 +96,7 @@ function row([keys, does]) {
 
 function make() {
   const close = el("button", { type: "button", class: "act plain", on: { click: () => dialog.close() } }, "Close");
-  const visit = onBench
+  const visit = onWorkbench
     ? el(
         "button",
         {
@@ -170,7 +170,7 @@ document.addEventListener("keydown", (event) => {
   open();
 });
 byId("help").addEventListener("click", open);
-if (onBench) {
+if (onWorkbench) {
   if (location.hash === "#visit") tour();
   else if (!offeredBefore()) import("./tour.js").then(({ offer }) => offer());
 }

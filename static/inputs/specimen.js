@@ -199,15 +199,16 @@ export class Specimen {
  * it.
  * @param {HTMLElement} root
  * @param {{subject: Store<Subject>, question: {input: Input | null}, ask: (change: {input: Input}) => Promise<void>,
- *   report: (problem: unknown, place: Element) => void}} bench
+ *   report: (problem: unknown, place: Element) => void}} workbench
  */
-export function partButton(root, bench) {
+export function partButton(root, workbench) {
   const choose = async () => {
-    const { id, info } = bench.subject.value;
+    const { id, info } = workbench.subject.value;
     const { choosePart } = await import("./crop.js");
     const crop = await choosePart(id, info.input);
     button.focus();
-    if (crop !== undefined) bench.ask({ input: new Input({ source: id, crop, sample: bench.question.input.sample }) });
+    if (crop !== undefined)
+      workbench.ask({ input: new Input({ source: id, crop, sample: workbench.question.input.sample }) });
   };
   const button = el(
     "button",
@@ -216,10 +217,10 @@ export function partButton(root, bench) {
       class: "act plain",
       disabled: true,
       title: "Choose the part of the picture that the model sees",
-      on: { click: () => choose().catch((problem) => bench.report(problem, root.nextElementSibling)) },
+      on: { click: () => choose().catch((problem) => workbench.report(problem, root.nextElementSibling)) },
     },
     "Crop",
   );
-  bench.subject.follow(({ id }) => (button.disabled = !id));
+  workbench.subject.follow(({ id }) => (button.disabled = !id));
   root.append(button);
 }

@@ -2,7 +2,8 @@
 // changed.
 
 import { explanationPath, getJSON, loadImage, Problem } from "../core/api.js";
-import { byId, percent, say, showProblem } from "../core/dom.js";
+import { byId, percent, say } from "../core/dom.js";
+import { reportProblem } from "../core/problems.js";
 import { learnRules } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
 import { spoken, spokenAll } from "../core/targets.js";
@@ -74,8 +75,5 @@ try {
   byId("answer").textContent = found.title ?? `${askingLine(found, kind === "clip")} “${spokenAll(found.targets)}”`;
   byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
 } catch (problem) {
-  showProblem(
-    byId("problem"),
-    problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem) },
-  );
+  reportProblem(problem, byId("problem"));
 }

@@ -1,13 +1,14 @@
 // The explanations made from this browser: look again, compare two, delete.
 
-import { explanationPath, forgetExplanation, getJSON, Problem } from "../core/api.js";
-import { byId, count, el, percent, say, showProblem } from "../core/dom.js";
+import { explanationPath, forgetExplanation, getJSON } from "../core/api.js";
+import { byId, count, el, percent, say } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
 import { loadLimits } from "../core/limits.js";
 import { sayMethods } from "../core/registry.js";
-import { drop, remembered } from "../core/remember.js";
+import { drop, remembered } from "../core/historylist.js";
 import { spoken } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
-import { forget } from "../workbench/places.js";
+import { forget } from "../workbench/tabmemory.js";
 
 const BATCH = 24; // read at once
 const UNFINISHED = { queued: "still waiting", running: "still being made", failed: "failed" };
@@ -146,8 +147,7 @@ async function next() {
   drop(...gone);
   gone.forEach(forget);
   const broken = found.find(({ reason }) => reason && reason.status !== 404);
-  if (broken)
-    showProblem(byId("problem"), broken.reason instanceof Problem ? broken.reason : { detail: String(broken.reason) });
+  if (broken) reportProblem(broken.reason, byId("problem"));
   const known = found.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
   // a question that was taken back has no answer to look at
   const told = known.filter(({ state }) => state !== "cancelled");

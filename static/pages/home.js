@@ -3,13 +3,14 @@
 
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
 import { limits } from "../core/colour.js";
-import { byId, el, percent, say, showProblem } from "../core/dom.js";
-import { SHOWN } from "../core/registry.js";
-import { remember } from "../core/remember.js";
+import { byId, el, percent, say } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
+import { FEATURED_METHOD } from "../core/registry.js";
+import { remember } from "../core/historylist.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { greyBase, paint } from "../maps/heatmap.js";
 
-const BEFORE = "raw_attention"; // what SHOWN is set beside
+const BASELINE = "raw_attention"; // what FEATURED_METHOD is set beside
 const SIDE = 672; // pixels of the live plate
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const LAST = ["done", "failed", "cancelled"];
@@ -39,10 +40,7 @@ async function ask(page, kind, fields) {
     location.href = `${page}?id=${encodeURIComponent(id)}`;
   } catch (problem) {
     say("status", "");
-    showProblem(
-      byId("ask-problem"),
-      problem.detail ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
-    );
+    reportProblem(problem, byId("ask-problem"));
   }
 }
 
@@ -75,7 +73,7 @@ for (const button of document.querySelectorAll(".way [type=submit]")) button.dis
 /** Two maps of one picture, one over the other; the slider says how much of the upper one is seen. */
 async function hang(sample, models) {
   const model = models.find(({ name }) => name === sample.model) ?? modelFor(models, "image");
-  const fields = { model: model.name, image: await getBlob(sample.image), methods: [BEFORE, SHOWN] };
+  const fields = { model: model.name, image: await getBlob(sample.image), methods: [BASELINE, FEATURED_METHOD] };
   const { id } = await createExplanation(fields);
   await new Promise((resolve) =>
     follow(`${explanationPath(id)}/events`, { done: resolve, failed: resolve, cancelled: resolve }, LAST, resolve),
@@ -83,7 +81,7 @@ async function hang(sample, models) {
   const found = await getJSON(explanationPath(id));
   const picture = await loadImage(`${explanationPath(id)}/input.png`);
   const base = greyBase(picture, SIDE, SIDE);
-  const sheets = [SHOWN, BEFORE].map((spec) => {
+  const sheets = [FEATURED_METHOD, BASELINE].map((spec) => {
     const map = found.maps.find(({ method }) => method === spec);
     const canvas = el("canvas", {
       width: SIDE,
@@ -134,7 +132,7 @@ async function nameClasses(sample, found) {
   const other = await otherClass(found);
   byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
   const asked = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
-  const methods = [BEFORE, SHOWN].map((spec) => ["methods", spec]);
+  const methods = [BASELINE, FEATURED_METHOD].map((spec) => ["methods", spec]);
   byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...asked, ...methods])}`;
 }
 

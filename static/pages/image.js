@@ -10,23 +10,25 @@ import { ClassPage } from "../workbench/classpage.js";
 
 // a sample names a class of the model that it was made for; another model is asked for its own top class
 const targetOf = (sample) =>
-  bench.models.fitting(sample.model, bench.question.model) === sample.model && sample.target ? [sample.target] : null;
+  workbench.models.fitting(sample.model, workbench.question.model) === sample.model && sample.target
+    ? [sample.target]
+    : null;
 const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
 const openSample = (sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 
 const own = {
   example() {
-    const { example } = page;
-    const { targets } = bench.asked;
-    if (example) page.explain(inputOf(example, false), targets.length ? targets : targetOf(example), example.model);
+    const sample = workbench.exampleSample();
+    const { targets } = workbench.address;
+    if (sample) page.explain(inputOf(sample, false), targets.length ? targets : targetOf(sample), sample.model);
   },
-  carry: (input) => page.explain(input, null, bench.models.forPhotos),
+  carry: (input) => page.explain(input, null, workbench.models.forPhotos),
   giving: (input, model) => specimen.await(input, model),
   refused: () => specimen.restore(),
   async started(info, question, isNew) {
     if (!isNew) return specimen.belongsTo(question.id);
     const base = await specimen.show(question.id, info.input, question.input);
-    if (base) bench.wall.setBase(base);
+    if (base) workbench.wall.setBase(base);
   },
   receive(map) {
     specimen.setGrid(map.grid);
@@ -35,10 +37,10 @@ const own = {
 };
 
 const page = new ClassPage("image", own, { baseOf: seenBase });
-const { bench } = page;
-const specimen = new Specimen(byId("picture"), bench);
-acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, bench.models.forPhotos));
-partButton(byId("give"), bench);
-byId("controls").append(...mapControls(bench.view));
+const { workbench } = page;
+const specimen = new Specimen(byId("picture"), workbench);
+acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, workbench.models.forPhotos));
+partButton(byId("give"), workbench);
+byId("controls").append(...mapControls(workbench.view));
 
-bench.open();
+workbench.open();

@@ -2,7 +2,8 @@
 // against each other.
 
 import { getJSON } from "../core/api.js";
-import { byId, count, el, number, say, showProblem } from "../core/dom.js";
+import { byId, count, el, number, say } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { svg } from "../core/svg.js";
 import { Measuring } from "./measure.js";
 

@@ -1,7 +1,8 @@
 // On the Leaderboard page: begin a run on this server, watch it, stop it.
 
 import { follow, getJSON, sendJSON, send } from "../core/api.js";
-import { byId, count, el, showProblem } from "../core/dom.js";
+import { byId, count, el } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;

@@ -11,7 +11,8 @@ import {
   methodsPath,
   Problem,
 } from "../core/api.js";
-import { byId, el, say, seconds, showProblem } from "../core/dom.js";
+import { byId, el, say, seconds } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
@@ -111,14 +112,11 @@ async function show(place, spec) {
     byId("example").replaceChildren(plate.node);
     const { label } = found.targets[0];
     say("status", `${found.model}, what made it say ${label}, in ${seconds(found.maps[0].seconds)}`);
-    byId("try").replaceChildren(el("a", { href: `${PAGES[place.kind]}?id=${found.id}` }, "Open this on the bench"));
+    byId("try").replaceChildren(el("a", { href: `${PAGES[place.kind]}?id=${found.id}` }, "Open this on the workbench"));
   } catch (problem) {
     if (late()) return;
     say("status", "no example");
-    showProblem(
-      byId("problem"),
-      problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
-    );
+    reportProblem(problem, byId("problem"));
   }
 }
 

@@ -1,7 +1,8 @@
 // The Methods page: every method of the registry with each of its rules, and the rules themselves.
 
 import { getJSON } from "../core/api.js";
-import { byId, count, el, say, showProblem } from "../core/dom.js";
+import { byId, count, el, say } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { learnRules, ruleName } from "../core/rules.js";
 import { paperLink } from "../maps/label.js";
 

@@ -1,7 +1,8 @@
 // The Models page: what is there, what can be had, and how loading goes.
 
-import { follow, getJSON, loadModel, Problem } from "../core/api.js";
-import { byId, el, say, showProblem } from "../core/dom.js";
+import { follow, getJSON, loadModel } from "../core/api.js";
+import { byId, el, say } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
 import { markdown } from "./markdown.js";
 
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
@@ -138,7 +139,7 @@ async function load_(name, place) {
     shown?.scrollIntoView({ block: "nearest" });
   } catch (problem) {
     say("status", "");
-    showProblem(place, problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem) });
+    reportProblem(problem, place);
   }
 }
 

@@ -11,51 +11,46 @@ import { Samples } from "../inputs/samples.js";
 import { partButton, Specimen } from "../inputs/specimen.js";
 import { PromptWords } from "../plates/promptwords.js";
 import { Versus } from "../plates/versus.js";
-import { Panel } from "../tools/panel.js";
-import { Bench } from "../workbench/bench.js";
+import { SegmentationFold } from "../tools/segmentationfold.js";
+import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
 const problems = byId("specimen-problem");
 let details = {}; // of the model
 let asked = {}; // what is asked of every prompt: {against, read}
 
-const bench = new Bench("clip", {
+const workbench = new Workbench("clip", {
   changed(model) {
     details = model.details ?? {};
-    const inWords = bench.side === "text";
-    side.select.value = bench.side;
-    panel.node.hidden = inWords;
-    bench.hangOn(inWords ? words : versus, false);
+    const inWords = workbench.side === "text";
+    side.select.value = workbench.side;
+    segmentation.node.hidden = inWords;
+    workbench.hangOn(inWords ? words : versus, false);
   },
   giving: (input, model) => specimen.await(input, model),
   refused() {
     specimen.restore();
     prompts.known();
-    side.select.value = bench.side;
+    side.select.value = workbench.side;
     read.select.value = asked.read ?? "logit";
   },
   ready() {
-    samples.show(bench.samples);
+    samples.show(workbench.samples);
   },
   example() {
-    const own = bench.samples.filter((sample) => sample.model === bench.models.current.name);
     // prompts are best seen side by side
-    const first =
-      bench.samples.find(({ id }) => id === bench.asked.sample) ??
-      own.find(({ prompts: several }) => several?.length > 1) ??
-      own[0] ??
-      bench.samples[0];
+    const first = workbench.exampleSample((sample) => sample.prompts?.length > 1);
     if (!first) return prompts.known();
-    const wanted = bench.asked.prompts.length ? bench.asked.prompts : (first.prompts ?? []);
+    const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    bench.wall.setTargets(
+    workbench.wall.setTargets(
       wanted.map((label) => ({ label })),
       [],
     );
     look(inputOf(first, false));
   },
   carry(input) {
-    const { prompts: wanted } = bench.asked;
+    const { prompts: wanted } = workbench.address;
     if (wanted.length)
       prompts.set(wanted, "The first classes that the model of the Image page named. Write what you like.");
     look(input);
@@ -67,44 +62,46 @@ const bench = new Bench("clip", {
     read.select.disabled = Boolean(info.prompts || asked.against);
     prompts.show(info.targets);
     versus.read = asked.read ?? "logit";
-    if (info.prompts) words.setPrompts(info.prompts, bench.view.value.grain);
-    bench.wall.setTargets(
+    if (info.prompts) words.setPrompts(info.prompts, workbench.view.value.grain);
+    workbench.wall.setTargets(
       info.targets,
       info.targets.map((target) => told(target, info.targets.length)),
     );
     if (isNew) {
-      bench.wall.clear();
-      panel.setBase(null);
+      workbench.wall.clear();
+      segmentation.setBase(null);
     }
-    panel.show(info.prompts ? [] : info.targets);
+    segmentation.show(info.prompts ? [] : info.targets);
     samples.mark(question.input.sample);
-    prompts.offer(bench.samples.find((sample) => sample.id === question.input.sample)?.sets);
+    prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
     if (!isNew) return specimen.belongsTo(question.id);
     const base = await specimen.show(question.id, info.input, question.input);
     if (!base) return; // another picture came in between
-    bench.wall.setBase(base);
-    panel.setBase(base);
+    workbench.wall.setBase(base);
+    segmentation.setBase(base);
   },
   method(map, job) {
     specimen.setGrid(map.grid ?? null);
-    bench.wall.receive(map, job.id);
-    panel.draw();
+    workbench.wall.receive(map, job.id);
+    segmentation.draw();
   },
 });
 
-const hanging = { focus: bench.focus, view: bench.view, onRead: (text) => say("reading", text) };
+const hanging = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
 const versus = new Versus(byId("plates"), hanging);
 const words = new PromptWords(byId("plates"), hanging);
-bench.wall = bench.side === "text" ? words : versus;
-const specimen = new Specimen(byId("picture"), bench);
+workbench.wall = workbench.side === "text" ? words : versus;
+const specimen = new Specimen(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));
-partButton(byId("give"), bench);
-byId("controls").append(...mapControls(bench.view));
+partButton(byId("give"), workbench);
+byId("controls").append(...mapControls(workbench.view));
 
-const prompts = new Prompts(byId("prompts"), { told, onAsk: () => bench.ask({ targets: targetsOf() }, problems) });
-const read = readChoice((number) => bench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }));
-const side = sideChoice((wanted) => bench.ask({ side: wanted, targets: targetsOf(prompts.all, asked, wanted) }));
+const prompts = new Prompts(byId("prompts"), { told, onAsk: () => workbench.ask({ targets: targetsOf() }, problems) });
+const read = readChoice((number) =>
+  workbench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }),
+);
+const side = sideChoice((wanted) => workbench.ask({ side: wanted, targets: targetsOf(prompts.all, asked, wanted) }));
 const [askMore, box] = more(
   "more-asking",
   "Ask more",
@@ -114,8 +111,8 @@ const [askMore, box] = more(
 askMore.classList.add("ask-more");
 prompts.add.after(askMore);
 byId("prompts").append(box);
-const panel = new Panel(bench);
-byId("plates").before(panel.node);
+const segmentation = new SegmentationFold(workbench);
+byId("plates").before(segmentation.node);
 
 /** Whether patches of the picture or words of the prompts get the scores. */
 function sideChoice(onTurn) {
@@ -141,7 +138,7 @@ function told(target, count) {
 }
 
 /** What is asked of these prompts; their words are explained for the logit alone. */
-function targetsOf(prompt = prompts.all, wanted = asked, side = bench.question.side) {
+function targetsOf(prompt = prompts.all, wanted = asked, side = workbench.question.side) {
   prompts.asked();
   return { prompt, ...(side === "text" ? {} : wanted) };
 }
@@ -149,6 +146,6 @@ function targetsOf(prompt = prompts.all, wanted = asked, side = bench.question.s
 const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
 
 /** Look for prompts in another picture: for those in the list, unless it has its own. */
-const look = (input, own) => bench.ask({ input, targets: targetsOf(own?.length ? own : prompts.all) }, problems);
+const look = (input, own) => workbench.ask({ input, targets: targetsOf(own?.length ? own : prompts.all) }, problems);
 
-bench.open();
+workbench.open();

@@ -12,7 +12,11 @@ let isWritten = false; // since a text was last filled in or asked about: nothin
 let read = null;
 
 /** A text in the chosen grain. */
-const laidOut = ({ input, windows }) => ({ text: input.text, units: unitsOf(input, bench.view.value.grain), windows });
+const laidOut = ({ input, windows }) => ({
+  text: input.text,
+  units: unitsOf(input, workbench.view.value.grain),
+  windows,
+});
 
 /** Where the windows of a long text lie, and what the model says of each alone. */
 function tellWindows({ input, windows = [] }) {
@@ -26,9 +30,9 @@ function tellWindows({ input, windows = [] }) {
 
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  bench.wall.setBase(laidOut(read));
+  workbench.wall.setBase(laidOut(read));
   page.compare.cut();
-  bench.wall.colour();
+  workbench.wall.colour();
 }
 
 /** Put a text that the page brings into the field, unless the person was faster. */
@@ -46,10 +50,10 @@ const own = {
     fill(stored.input?.text ?? "");
   },
   example() {
-    const { example } = page;
-    if (!example) return;
-    bench.wall.setBase({ text: example.text, units: [] });
-    openSample(example, bench.asked.targets, false);
+    const sample = workbench.exampleSample();
+    if (!sample) return;
+    workbench.wall.setBase({ text: sample.text, units: [] });
+    openSample(sample, workbench.address.targets, false);
   },
   started(info, job, isNew) {
     read = info;
@@ -65,11 +69,11 @@ const own = {
 
 const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
 const page = new ClassPage("text", own, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
-const { bench } = page;
-byId("controls").append(...wordControls(bench.view));
-bench.view.follow((now, before) => {
+const { workbench } = page;
+byId("controls").append(...wordControls(workbench.view));
+workbench.view.follow((now, before) => {
   if (now.grain === before.grain || !read) return;
-  bench.focus.set({ at: -1, locked: false });
+  workbench.focus.set({ at: -1, locked: false });
   cut();
 });
 field.addEventListener("input", () => (isWritten = true));
@@ -82,4 +86,4 @@ field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
 });
 
-bench.open();
+workbench.open();

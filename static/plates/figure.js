@@ -6,7 +6,7 @@ import { WordPlate } from "./words.js";
 
 /**
  * @import { Answer, ModelInput, Variant } from "../core/types.js"
- * @import { Frame, MapWall } from "./types.js"
+ * @import { WorkbenchView, MapWall } from "./types.js"
  */
 
 /**
@@ -42,15 +42,15 @@ export class Figures {
 
   /**
    * Plates in one group share a scale where the page's scale is shared.
-   * @param {Frame} bench
+   * @param {WorkbenchView} workbench
    */
-  constructor(bench) {
-    this.bench = bench;
-    bench.view.follow((now, before) => {
+  constructor(workbench) {
+    this.workbench = workbench;
+    workbench.view.follow((now, before) => {
       if (now.grain !== before.grain) this.rebase();
       this.colour();
     });
-    bench.focus.follow((value) => this.#plates.forEach((plate) => plate.mark(value)));
+    workbench.focus.follow((value) => this.#plates.forEach((plate) => plate.mark(value)));
   }
 
   /**
@@ -62,8 +62,8 @@ export class Figures {
    * @returns {Plate | WordPlate}
    */
   make(variant, caption, target) {
-    const stores = { focus: this.bench.focus, view: this.bench.view, onRead: (text) => say("reading", text) };
-    const base = baseOf(this.bench, target);
+    const stores = { focus: this.workbench.focus, view: this.workbench.view, onRead: (text) => say("reading", text) };
+    const base = baseOf(this.workbench, target);
     const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
     plate.take.node.remove(); // it is not stored, so there is nothing to fetch
     plate.setBase(base);
@@ -78,16 +78,16 @@ export class Figures {
     this.#plates = pairs.map(([plate]) => plate);
     for (const [plate, map] of pairs) plate.show(map);
     this.colour();
-    for (const plate of this.#plates) plate.mark(this.bench.focus.value);
+    for (const plate of this.#plates) plate.mark(this.workbench.focus.value);
   }
 
   /** The input is another, or is cut in another way. */
   rebase() {
-    for (const plate of this.#plates) plate.setBase(baseOf(this.bench, plate.map?.target));
+    for (const plate of this.#plates) plate.setBase(baseOf(this.workbench, plate.map?.target));
   }
 
   /** Give the plates their colours again. */
   colour() {
-    colourAll(this.#plates, this.bench.view.value.scale);
+    colourAll(this.#plates, this.workbench.view.value.scale);
   }
 }

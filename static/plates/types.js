@@ -30,10 +30,10 @@
 
 /**
  * What the frame of Image, Prompt and Text offers to plates, the dock and the tools.
- * @typedef {object} Frame
+ * @typedef {object} WorkbenchView
  * @property {string} kind "image", "clip" or "text"
  * @property {string | null} id of the explanation on show
- * @property {{id: string | null}} asked what the address asked for
+ * @property {{id: string | null}} address what the address of the page asked for as it opened
  * @property {string} side whose tokens get the scores, "image" or "text"
  * @property {string[]} hung specs on the wall
  * @property {ScoreMap[]} received
@@ -45,7 +45,7 @@
  * @property {Store<Subject>} subject the explanation on show
  * @property {Store<Subject>} rival that of another model beside it
  * @property {Store<{first: string, gone: number}>} cut what the dock takes away
- * @property {{of: (tool: string) => Store<{[name: string]: any}>}} tools
+ * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {Models} models
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask
  * @property {(problem: unknown, place: Element) => void} report

@@ -4,7 +4,7 @@ import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { plateName } from "../plates/plate.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
 const MINUS = "\u2212";
 const MOST = 46; // percent of colour at a correlation of 1: the number on it stays readable
@@ -13,11 +13,11 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 /**
  * How alike every two methods are.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} report
  * @returns {Tool}
  */
-export const open = (root, bench, report) => new Agreement(root, bench, report);
+export const open = (root, workbench, report) => new Agreement(root, workbench, report);
 
 /** A correlation with two digits; words where there is none. */
 const shown = (value) =>
@@ -26,10 +26,10 @@ const shown = (value) =>
 class Agreement {
   #ticket = 0;
 
-  constructor(root, bench, report) {
-    this.bench = bench;
+  constructor(root, workbench, report) {
+    this.workbench = workbench;
     this.report = report;
-    this.tool = bench.tools.of("agreement");
+    this.tool = workbench.toolStates.of("agreement");
     this.target = el("select", { id: "agreement-target", on: { change: () => this.#choose() } });
     this.field = el(
       "div",
@@ -82,9 +82,11 @@ class Agreement {
   }
 
   #draw({ methods, correlations, tokens }) {
-    const names = methods.map((spec) => plateName(this.bench.registry.plate(spec) ?? { title: spec }));
+    const names = methods.map((spec) => plateName(this.workbench.registry.plate(spec) ?? { title: spec }));
     const what =
-      this.bench.subject.value.info.input.kind === "text" || this.bench.side === "text" ? "word pieces" : "patches";
+      this.workbench.subject.value.info.input.kind === "text" || this.workbench.side === "text"
+        ? "word pieces"
+        : "patches";
     this.methods = methods;
     this.names = names;
     const cell = (row, column) => {
@@ -151,10 +153,10 @@ class Agreement {
     const [first, second] = [row, column].map((i) =>
       several ? `${this.methods[i]} ${this.target.value}` : this.methods[i],
     );
-    const id = byId("drawer-swipe") && this.bench.side !== "text" ? "swipe" : "disagree";
+    const id = byId("drawer-swipe") && this.workbench.side !== "text" ? "swipe" : "disagree";
     const drawer = byId(`drawer-${id}`);
     if (!drawer) return;
-    this.bench.tools.of(id).set({ first, second });
+    this.workbench.toolStates.of(id).set({ first, second });
     drawer.open = true;
     drawer.scrollIntoView({ block: "start" });
     drawer.querySelector("summary").focus({ preventScroll: true });

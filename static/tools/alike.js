@@ -2,34 +2,34 @@
 
 import { explanationPath, getJSON, sendJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
-import { remembered } from "../core/remember.js";
+import { remembered } from "../core/historylist.js";
 import { spoken } from "../core/targets.js";
 import { seenBase } from "../inputs/specimen.js";
 import { Crossing } from "./crossing.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
 const MOST = 24; // so many earlier ones are offered
 
 /**
  * What two inputs have in common.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} tell
  * @returns {Promise<Tool>}
  */
-export async function open(root, bench, tell) {
+export async function open(root, workbench, tell) {
   await styled("tools/crossing.css");
-  return new Alike(root, bench, tell);
+  return new Alike(root, workbench, tell);
 }
 
 class Alike {
   #asked = null;
 
-  constructor(root, bench, tell) {
-    this.bench = bench;
+  constructor(root, workbench, tell) {
+    this.workbench = workbench;
     this.tell = tell;
-    this.tool = bench.tools.of("alike");
+    this.tool = workbench.toolStates.of("alike");
     this.id = null;
     this.select = el("select", { id: "alike-other", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
@@ -92,7 +92,7 @@ class Alike {
       const crossing = new Crossing(found, {
         names: ["This one", "The other one"],
         bases,
-        view: this.bench.view,
+        view: this.workbench.view,
         hint: `Cosine ${number(found.cosine)}: 1 is the same, 0 is nothing in common. Point at a part of either; a click holds it.`,
       });
       this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));

@@ -7,7 +7,7 @@ import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/face.js";
 import { ChangeTable } from "./change.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -19,11 +19,11 @@ const HOW = {
 /**
  * Patches hidden with a brush.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} report
  * @returns {Tool}
  */
-export const open = (root, bench, report) => new Brush(root, bench, report);
+export const open = (root, workbench, report) => new Brush(root, workbench, report);
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
 function readPatches(text, patches) {
@@ -52,12 +52,12 @@ class Brush {
   #before = []; // what was hidden before each stroke
   #stroke = null; // whether the stroke that is on its way hides; null between strokes
 
-  constructor(root, bench, report) {
+  constructor(root, workbench, report) {
     this.root = root;
-    this.bench = bench;
+    this.workbench = workbench;
     this.report = report;
-    this.tool = bench.tools.of("brush");
-    this.id = bench.asked.id;
+    this.tool = workbench.toolStates.of("brush");
+    this.id = workbench.address.id;
     this.grid = null;
     this.hidden = new Set();
     this.image = el("img", { alt: "" });
@@ -123,7 +123,7 @@ class Brush {
     );
     root.replaceChildren(this.words, this.work);
     this.#listen();
-    bench.focus.follow(() => this.#mark());
+    workbench.focus.follow(() => this.#mark());
   }
 
   get #all() {
@@ -131,7 +131,7 @@ class Brush {
   }
 
   show({ id, info }) {
-    const map = this.bench.received.find((one) => one.grid);
+    const map = this.workbench.received.find((one) => one.grid);
     this.words.hidden = Boolean(map);
     this.work.hidden = !map;
     if (!map) return;
@@ -170,7 +170,7 @@ class Brush {
     sheet.addEventListener("pointermove", (event) => {
       if (!this.grid) return;
       const patch = at(event);
-      if (!this.bench.focus.value.locked) this.bench.focus.set({ at: patch });
+      if (!this.workbench.focus.value.locked) this.workbench.focus.set({ at: patch });
       if (this.#stroke !== null) this.#paint(patch);
     });
     const end = () => {
@@ -181,7 +181,10 @@ class Brush {
     };
     sheet.addEventListener("pointerup", end);
     sheet.addEventListener("pointercancel", end);
-    sheet.addEventListener("pointerleave", () => this.bench.focus.value.locked || this.bench.focus.set({ at: -1 }));
+    sheet.addEventListener(
+      "pointerleave",
+      () => this.workbench.focus.value.locked || this.workbench.focus.set({ at: -1 }),
+    );
     sheet.addEventListener("keydown", (event) => this.#key(event));
   }
 
@@ -197,7 +200,7 @@ class Brush {
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const [rows, columns] = this.grid;
-    const { focus } = this.bench;
+    const { focus } = this.workbench;
     const at = Math.max(0, focus.value.at);
     if (event.key === "Escape") return void focus.set({ at: -1, locked: false });
     if (event.key in STEPS) {
@@ -274,7 +277,7 @@ class Brush {
   }
 
   #mark() {
-    const { at, locked } = this.bench.focus.value;
+    const { at, locked } = this.workbench.focus.value;
     outline(this.patch, at, this.grid, locked);
     const named = this.grid && at >= 0 && at < this.grid[0] * this.grid[1];
     this.where.textContent = named ? `${patchName(at, this.grid)}${this.hidden.has(at) ? ", hidden" : ""}` : "\u00a0";

@@ -5,23 +5,23 @@ import { el, number } from "../core/dom.js";
 import { ranks, spearman } from "../core/stats.js";
 import { columnsOf, followGrain } from "./wordtable.js";
 
-/** @import { Frame, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Tool } from "../plates/types.js" */
 
-const SHOWN = 8; // words in the list
+const LISTED_WORDS = 8; // words in the list
 const NAMES = ["first", "second"];
 
 /**
  * Where two methods disagree.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @returns {Tool}
  */
-export const open = (root, bench) => new Disagreement(root, bench);
+export const open = (root, workbench) => new Disagreement(root, workbench);
 
 class Disagreement {
-  constructor(root, bench) {
-    this.tool = bench.tools.of("disagree");
-    this.bench = bench;
+  constructor(root, workbench) {
+    this.tool = workbench.toolStates.of("disagree");
+    this.workbench = workbench;
     this.chosen = NAMES.map((name) => this.tool.value[name] ?? null);
     this.selects = NAMES.map((which, i) =>
       el("select", { id: `disagree-${which}`, on: { change: (event) => this.#choose(i, event.target.value) } }),
@@ -44,7 +44,7 @@ class Disagreement {
       this.said,
       el("div", { class: "two" }, table, el("div", {}, this.text, this.legend)),
     );
-    followGrain(root, bench, () => this.show());
+    followGrain(root, workbench, () => this.show());
     this.tool.follow((now, before) => {
       if (NAMES.every((name) => now[name] === before[name])) return;
       this.chosen = NAMES.map((name, i) => now[name] ?? this.chosen[i]);
@@ -53,7 +53,7 @@ class Disagreement {
   }
 
   show() {
-    const columns = columnsOf(this.bench.wall);
+    const columns = columnsOf(this.workbench.wall);
     const keys = columns.map(({ key }) => key);
     // two that have a sign, where there are two: what they say for and against can be compared
     const signed = columns.filter((column) => column.signed).map(({ key }) => key);
@@ -98,7 +98,7 @@ class Disagreement {
       .map((_, i) => i)
       .sort((i, j) => Math.abs(apart[j]) - Math.abs(apart[i]) || i - j)
       .filter((i) => apart[i] !== 0)
-      .slice(0, SHOWN);
+      .slice(0, LISTED_WORDS);
     const place = (rank) => String(words.length - rank); // 1 is the highest
     this.heads.slice(1).forEach((head, i) => (head.textContent = `rank with ${titles[i]}`));
     const row = (i) =>

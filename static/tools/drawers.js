@@ -1,12 +1,13 @@
 // What lies under the wall of plates: each is fetched when it is first opened, and asks the server nothing before.
 
-import { el, showProblem, styled } from "../core/dom.js";
+import { el, styled } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { tellIn } from "../maps/summary.js";
 
-/** @import { Frame } from "../plates/types.js" */
+/** @import { WorkbenchView } from "../plates/types.js" */
 
 /**
- * A drawer's module has open(root, bench), which resolves to {show(subject)}; `show` is called for every finished
+ * A drawer's module has open(root, workbench), which resolves to {show(subject)}; `show` is called for every finished
  * explanation. One with `kinds` is for those pages alone.
  */
 const DRAWERS = [
@@ -81,11 +82,11 @@ const DRAWERS = [
 class Drawer {
   #feature = null;
 
-  constructor({ id, title, says, load }, bench) {
+  constructor({ id, title, says, load }, workbench) {
     this.id = id;
     this.load = load;
-    this.bench = bench;
-    this.tool = bench.tools.of(id);
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of(id);
     this.problem = el("div");
     this.waiting = el("p", { class: "quiet" });
     this.body = el("div", { class: "body" });
@@ -98,8 +99,8 @@ class Drawer {
       this.problem,
       this.body,
     );
-    tellIn(this.body, bench.view);
-    bench.subject.follow(() => this.#show());
+    tellIn(this.body, workbench.view);
+    workbench.subject.follow(() => this.#show());
   }
 
   #toggle() {
@@ -109,7 +110,7 @@ class Drawer {
 
   async #show() {
     if (!this.node.open) return;
-    const { done } = this.bench.subject.value;
+    const { done } = this.workbench.subject.value;
     const isOld = !done && this.body.hasChildNodes();
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);
@@ -121,17 +122,17 @@ class Drawer {
     try {
       this.#feature ??= this.#fetch();
       const feature = await this.#feature;
-      if (this.bench.subject.value.done) await feature.show(this.bench.subject.value);
+      if (this.workbench.subject.value.done) await feature.show(this.workbench.subject.value);
     } catch (problem) {
       this.#feature = this.body.hasChildNodes() ? this.#feature : null;
-      this.bench.report(problem, this.problem);
+      this.workbench.report(problem, this.problem);
     }
   }
 
   async #fetch() {
     const [module] = await Promise.all([this.load(), styled(`tools/${this.id}.css`)]);
-    return module.open(this.body, this.bench, (problem) =>
-      problem ? this.bench.report(problem, this.problem) : showProblem(this.problem, null),
+    return module.open(this.body, this.workbench, (problem) =>
+      problem ? this.workbench.report(problem, this.problem) : showProblem(this.problem, null),
     );
   }
 }
@@ -139,9 +140,11 @@ class Drawer {
 /**
  * Put the drawers of a page into `place`.
  * @param {HTMLElement} place
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  */
-export const addDrawers = (place, bench) =>
+export const addDrawers = (place, workbench) =>
   place.append(
-    ...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(bench.kind)).map((one) => new Drawer(one, bench).node),
+    ...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(workbench.kind)).map(
+      (one) => new Drawer(one, workbench).node,
+    ),
   );

@@ -1,47 +1,43 @@
 // Layers and heads: a small map of every head of every block, one of them large, and what each block adds to a map.
 
 import { explanationPath, getJSON, sendJSON } from "../core/api.js";
-import { limits } from "../core/colour.js";
 import { segment } from "../core/controls.js";
 import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
-import { patchName, strongest } from "../maps/face.js";
-import { paint } from "../maps/heatmap.js";
+import { patchName } from "../maps/face.js";
+import { HeadGrid, headName } from "../maps/headgrid.js";
 import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
-const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const ABOUT =
   "Attention alone is no explanation: it says where a head looks, not whether that moved the answer. Its gradient says what would move it, their product what did, relevance how much of the answer came that way.";
 
 /**
  * The heads of every block, and what each block adds.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} report
  * @returns {Promise<Tool>}
  */
-export async function open(root, bench, report) {
-  return new Layers(root, bench, report, (await getJSON("/api/quantities")).quantities);
+export async function open(root, workbench, report) {
+  return new Layers(root, workbench, report, (await getJSON("/api/quantities")).quantities);
 }
 
 class Layers {
   #ticket = 0;
   #answers = new Map();
 
-  constructor(root, bench, report, quantities) {
-    this.bench = bench;
+  constructor(root, workbench, report, quantities) {
+    this.workbench = workbench;
     this.report = report;
     this.subject = null;
     this.heads = null;
     this.strip = null;
-    this.inView = new Set();
-    this.figures = new Figures(bench);
-    this.tool = bench.tools.of("layers");
+    this.figures = new Figures(workbench);
+    this.tool = workbench.toolStates.of("layers");
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
     const asked = this.tool.value;
     this.look = new Store({
@@ -57,7 +53,7 @@ class Layers {
       onParts: () => this.chosen.value.part && this.#enlarge(),
       report,
     });
-    const held = { image: "the held patch", text: "the held word", clip: "what is held" }[bench.kind];
+    const held = { image: "the held patch", text: "the held word", clip: "what is held" }[workbench.kind];
     this.target = el("select", {
       id: "layers-target",
       on: { change: () => Promise.all([this.#run(), this.sums.show()]) },
@@ -65,11 +61,14 @@ class Layers {
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
     this.origin = el("p", { class: "origin", role: "status" });
-    this.grid = el("div", {
-      class: "heads",
-      role: "group",
-      "aria-label": "Blocks by heads",
-      on: { click: (event) => this.#click(event), keydown: (event) => this.#walk(event) },
+    this.grid = new HeadGrid({
+      cell: (head) => this.#cell(head),
+      content: (scores) => contentOf(scores, this.#read(this.heads)),
+      base: () => baseOf(workbench, this.heads.target),
+      view: () => workbench.view.value,
+      now: () => this.#now(),
+      choose: (head) => this.chosen.set({ part: false, ...head }),
+      onView: () => this.#fetch(),
     });
     this.large = el("div", { class: "large" });
     this.outside = el("p", { class: "quiet outside" });
@@ -87,7 +86,7 @@ class Layers {
       el(
         "div",
         { class: "inside" },
-        el("div", { class: "scroll" }, this.grid),
+        el("div", { class: "scroll" }, this.grid.node),
         el("div", { class: "beside" }, this.large, this.outside),
       ),
       this.sums.node,
@@ -101,9 +100,8 @@ class Layers {
       this.#enlarge();
       this.#fetch();
     });
-    this.watcher = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "150px 0px" });
-    bench.view.follow(() => this.#thumbs());
-    bench.focus.follow(
+    workbench.view.follow(() => this.grid.draw());
+    workbench.focus.follow(
       (now, before) => this.look.value.from === "held" && (now.locked || before.locked) && this.subject && this.#run(),
     );
   }
@@ -119,16 +117,16 @@ class Layers {
       asked.target,
     );
     this.targetField.hidden = labels.length < 2;
-    this.sums.offer(this.bench.registry.methods, asked.method);
+    this.sums.offer(this.workbench.registry.methods, asked.method);
     await this.#run();
     await this.sums.show();
   }
 
   /** The token that is held, counted as the scores are; null where none is. */
   #held() {
-    const { at, locked } = this.bench.focus.value;
+    const { at, locked } = this.workbench.focus.value;
     if (this.look.value.from !== "held" || !locked) return null;
-    const units = baseOf(this.bench, this.target.value)?.units;
+    const units = baseOf(this.workbench, this.target.value)?.units;
     return units ? (units[at]?.tokens[0] ?? null) : at;
   }
 
@@ -160,7 +158,7 @@ class Layers {
     const { quantity } = this.look.value;
     this.#note();
     this.says.textContent = this.quantities.get(quantity).says;
-    this.grid.setAttribute("aria-busy", "true");
+    this.grid.node.setAttribute("aria-busy", "true");
     try {
       const strip = await this.#strip({ quantity, target: this.target.value, token: this.#held() });
       if (ticket !== this.#ticket) return;
@@ -168,14 +166,14 @@ class Layers {
       this.strip = strip;
       this.heads = strip.heads;
       this.origin.textContent = this.#originSaid();
-      this.#lay();
+      this.grid.lay(strip.heads);
       this.#enlarge();
       this.#fetch();
     } catch (problem) {
       if (ticket === this.#ticket) this.report(problem);
     } finally {
       this.sums.node.hidden = false; // its place is known now
-      if (ticket === this.#ticket) this.grid.setAttribute("aria-busy", "false");
+      if (ticket === this.#ticket) this.grid.node.setAttribute("aria-busy", "false");
     }
   }
 
@@ -184,7 +182,7 @@ class Layers {
    * maps}.
    */
   async #strip(asked) {
-    const { blocks = 0, heads = 0 } = this.bench.models.current?.details ?? {};
+    const { blocks = 0, heads = 0 } = this.workbench.models.current?.details ?? {};
     const isLarge = blocks * (heads + 1) > LARGE;
     const answer = await this.#ask("layers", isLarge ? { ...asked, block: [0] } : asked);
     answer.strip ??= {
@@ -197,15 +195,6 @@ class Layers {
     return answer.strip;
   }
 
-  /** Rows have come into view, or left it. */
-  #seen(entries) {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.inView.add(Number(target.dataset.row));
-      else this.inView.delete(Number(target.dataset.row));
-    }
-    this.#fetch();
-  }
-
   /**
    * Ask for the blocks that are in view or large and are not there yet: all of them at once, and one such question at a
    * time.
@@ -213,7 +202,7 @@ class Layers {
   async #fetch() {
     const { strip } = this;
     if (!strip || strip.isBusy || strip.id !== this.subject.id) return;
-    const wanted = [...new Set([this.#now().block, ...this.inView])].filter(
+    const wanted = [...new Set([this.#now().block, ...this.grid.inView])].filter(
       (block) => block < strip.heads.heads.length && !strip.blocks.has(block),
     );
     if (!wanted.length) return;
@@ -232,7 +221,7 @@ class Layers {
     }
     if (strip !== this.strip) return;
     this.report(null);
-    this.#thumbs();
+    this.grid.draw();
     if (wanted.includes(this.#now().block)) this.#enlarge();
     this.#fetch();
   }
@@ -258,74 +247,10 @@ class Layers {
     return readFor(this.subject, target);
   }
 
-  /** One button a head, filled with its map. */
-  #lay() {
-    const { heads } = this.heads;
-    const count = Math.max(...heads.map((own) => own ?? 0));
-    const names = [...Array(count).keys(), "mean"];
-    const shape = [heads.length, count, ...(this.heads.grid ?? [])].join();
-    if (this.grid.dataset.shape !== shape) {
-      this.grid.dataset.shape = shape;
-      const head = [
-        el("span"),
-        ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1)),
-      ];
-      const row = (_, block) => [
-        el("span", { class: "axis", data: { row: block } }, block + 1),
-        ...names.map((name) =>
-          el(
-            "button",
-            { type: "button", tabIndex: -1, data: { block, head: name } },
-            el("canvas", {
-              width: SIDE,
-              height: this.heads.grid ? Math.round((SIDE * this.heads.grid[0]) / this.heads.grid[1]) : SIDE / 3,
-            }),
-          ),
-        ),
-      ];
-      this.grid.style.setProperty("--n", count + 1);
-      this.grid.replaceChildren(...head, ...heads.flatMap(row));
-      this.watcher.disconnect();
-      this.inView.clear();
-      for (const axis of this.grid.querySelectorAll("[data-row]")) this.watcher.observe(axis);
-    }
-    this.#thumbs();
-  }
-
   /** The map of a head: null where there is none, undefined while it is not there yet. */
-  #cell(block, head) {
+  #cell({ block, head }) {
     const one = this.strip.blocks.get(block);
     return one && (head === "mean" ? one.mean : (one.heads?.[head] ?? null));
-  }
-
-  #thumbs() {
-    if (!this.heads) return;
-    const { signed, grid } = this.heads;
-    const view = { ...this.bench.view.value, grid: "patches", opacity: grid ? this.bench.view.value.opacity : 100 };
-    const buttons = [...this.grid.querySelectorAll("button")];
-    const cells = buttons.map(({ dataset }) =>
-      this.#cell(Number(dataset.block), dataset.head === "mean" ? "mean" : Number(dataset.head)),
-    );
-    const lists = cells.map((cell) => (cell ? contentOf(cell.scores, this.#read(this.heads)) : []));
-    const shared = view.scale === "shared" ? limits(lists, signed) : null;
-    const base = grid ? baseOf(this.bench, this.heads.target) : plain();
-    buttons.forEach((button, i) => {
-      button.disabled = cells[i] === null;
-      button.setAttribute("aria-busy", String(cells[i] === undefined));
-      const canvas = button.firstChild;
-      const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
-      if (base) paint(canvas, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
-      const best = cells[i] ? strongest(lists[i]) : 0;
-      const where =
-        cells[i] === undefined
-          ? "not there yet"
-          : cells[i] === null
-            ? "no attention map"
-            : grid
-              ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}`
-              : `strongest ${number(lists[i][best])}`;
-      button.setAttribute("aria-label", `${spot(button.dataset)}: ${where}`);
-    });
   }
 
   /** Block and head that are large now. */
@@ -342,12 +267,8 @@ class Layers {
     this.sums.mark(part, this.chosen.value.block);
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
-    for (const button of this.grid.querySelectorAll("button")) {
-      const on = !part && button.dataset.block === String(block) && button.dataset.head === String(head);
-      button.setAttribute("aria-pressed", String(on));
-      button.tabIndex = on ? 0 : -1;
-    }
-    this.large.setAttribute("aria-busy", String(!part && this.#cell(block, head) === undefined));
+    this.grid.mark(part ? null : { block, head });
+    this.large.setAttribute("aria-busy", String(!part && this.#cell({ block, head }) === undefined));
     if (part)
       this.#draw(
         parts,
@@ -358,9 +279,9 @@ class Layers {
     else if (this.strip.blocks.has(block))
       this.#draw(
         this.heads,
-        this.#cell(block, head),
-        `${spot({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`,
-        this.#outsideSaid(this.#cell(block, head)),
+        this.#cell({ block, head }),
+        `${headName({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`,
+        this.#outsideSaid(this.#cell({ block, head })),
       );
   }
 
@@ -398,34 +319,7 @@ class Layers {
       ? `${percent(cell.outside)} of it goes to ${what}.`
       : `${number(cell.outside)} of it belongs to ${what}.`;
   }
-
-  #click(event) {
-    const { dataset } = event.target.closest("button") ?? {};
-    if (dataset)
-      this.chosen.set({
-        part: false,
-        block: Number(dataset.block),
-        head: dataset.head === "mean" ? "mean" : Number(dataset.head),
-      });
-  }
-
-  #walk(event) {
-    if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const [down, right] = STEPS[event.key];
-    const { block, head } = this.#now();
-    const names = [...Array(this.heads.heads[block] ?? 0).keys(), "mean"];
-    const next = {
-      block: Math.min(this.heads.heads.length - 1, Math.max(0, block + down)),
-      head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))],
-    };
-    event.preventDefault();
-    this.chosen.set({ part: false, ...next });
-    this.grid.querySelector("[aria-pressed=true]")?.focus();
-  }
 }
-
-const spot = ({ block, head }) =>
-  `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
 
 /**
  * Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to
@@ -444,13 +338,4 @@ function writeChosen({ part, block, head }) {
     block: block < 0 ? undefined : String(block + 1),
     head: head === "mean" ? undefined : String(head + 1),
   };
-}
-
-/** A ground without a picture, in the colour of the page. */
-function plain() {
-  const canvas = new OffscreenCanvas(1, 1);
-  const context = canvas.getContext("2d");
-  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--card");
-  context.fillRect(0, 0, 1, 1);
-  return canvas;
 }

@@ -6,7 +6,7 @@ import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
 import { contentOf, Figures, readFor } from "../plates/figure.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
@@ -29,12 +29,12 @@ const NUMBERS = [
 /**
  * A rule put together choice by choice.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} report
  * @returns {Promise<Tool>}
  */
-export async function open(root, bench, report) {
-  return new Mixer(root, bench, report, await getJSON("/api/rules"));
+export async function open(root, workbench, report) {
+  return new Mixer(root, workbench, report, await getJSON("/api/rules"));
 }
 
 class Mixer {
@@ -43,14 +43,14 @@ class Mixer {
   #scores = new WeakMap(); // mix -> its deletion score
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
-  constructor(root, bench, report, { rules, kinds }) {
-    this.bench = bench;
+  constructor(root, workbench, report, { rules, kinds }) {
+    this.workbench = workbench;
     this.report = report;
     this.kinds = kinds;
     this.rules = new Map(rules.map((rule) => [rule.name, rule]));
     this.subject = null;
-    this.figures = new Figures(bench);
-    this.tool = bench.tools.of("mixer");
+    this.figures = new Figures(workbench);
+    this.tool = workbench.toolStates.of("mixer");
     const changed = () => this.#readoutChanged();
     this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
     this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
@@ -80,7 +80,7 @@ class Mixer {
       ),
       el(
         "div",
-        { class: "bench-top" },
+        { class: "workbench-top" },
         el(
           "div",
           { class: "rows" },
@@ -95,7 +95,7 @@ class Mixer {
   async show(subject) {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
-    const { registry } = this.bench;
+    const { registry } = this.workbench;
     this.readouts = registry.methods.filter(
       (method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason),
     );

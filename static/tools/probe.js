@@ -1,10 +1,11 @@
 // The bias probe: one sentence, one slot, two or more lists of words; what the model says, and what the word did.
 
 import { getJSON, Problem, sendJSON } from "../core/api.js";
-import { answered, el, number, percent, showProblem, signedNumber, staticPath } from "../core/dom.js";
+import { answered, el, number, percent, signedNumber, staticPath } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { classOf } from "../core/targets.js";
 
-/** @import { Frame, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Tool } from "../plates/types.js" */
 
 const NAMES = {
   women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"],
@@ -53,17 +54,17 @@ const shownDifference = ({ probability, logit }) =>
 /**
  * The same sentence with one word in several ways.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @returns {Tool}
  */
-export const open = (root, bench) => new Probe(root, bench);
+export const open = (root, workbench) => new Probe(root, workbench);
 
 class Probe {
-  constructor(root, bench) {
-    this.bench = bench;
+  constructor(root, workbench) {
+    this.workbench = workbench;
     this.model = null;
     this.asked = 0;
-    this.tool = bench.tools.of("probe");
+    this.tool = workbench.toolStates.of("probe");
     const ready = SETS.map(([name], i) =>
       el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name),
     );
@@ -131,7 +132,7 @@ class Probe {
 
   /** Another model may be on the page. */
   async show({ info }) {
-    const { models, registry } = this.bench;
+    const { models, registry } = this.workbench;
     if (models.current.name === this.model) return;
     const model = (this.model = models.current.name);
     const { labels } = await getJSON(`/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`);

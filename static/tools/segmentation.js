@@ -3,7 +3,7 @@
 
 import { slider } from "../core/controls.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
-import { SHOWN } from "../core/registry.js";
+import { FEATURED_METHOD } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/faces.js";
@@ -12,7 +12,7 @@ import { drawnScores } from "../maps/heatmap.js";
 
 /**
  * @import { Target } from "../core/types.js"
- * @import { Frame } from "../plates/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
  */
 
 // The colours of Okabe and Ito (2008), which people who see fewer colours can tell apart, and ink for an eighth prompt.
@@ -140,14 +140,14 @@ class Painting extends Face {
 /** The picture painted by the prompts that win its patches. */
 export class Segmentation {
   /**
-   * `root` is where it is drawn; `bench` has the stores, the maps and the methods on show.
+   * `root` is where it is drawn; `workbench` has the stores, the maps and the methods on show.
    * @param {HTMLElement} root
-   * @param {Frame} bench
+   * @param {WorkbenchView} workbench
    */
-  constructor(root, bench) {
-    this.bench = bench;
+  constructor(root, workbench) {
+    this.workbench = workbench;
     this.targets = [];
-    const { focus, view } = bench;
+    const { focus, view } = workbench;
     this.face = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
     this.method = el("select", { id: "paint-method", on: { change: () => view.set({ paint: this.method.value }) } });
     this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
@@ -187,12 +187,14 @@ export class Segmentation {
    */
   get spec() {
     const able = this.#able().map((variant) => variant.spec);
-    const { paint } = this.bench.view.value;
-    return able.includes(paint) ? paint : able.includes(SHOWN) ? SHOWN : able[0];
+    const { paint } = this.workbench.view.value;
+    return able.includes(paint) ? paint : able.includes(FEATURED_METHOD) ? FEATURED_METHOD : able[0];
   }
 
   #able() {
-    return this.bench.hung.map((spec) => this.bench.registry.plate(spec)).filter((variant) => variant?.class_specific);
+    return this.workbench.hung
+      .map((spec) => this.workbench.registry.plate(spec))
+      .filter((variant) => variant?.class_specific);
   }
 
   /**
@@ -209,15 +211,15 @@ export class Segmentation {
       ),
     );
     const maps = targets.map((target) =>
-      this.bench.received.find((map) => map.method === spec && map.target === target.label),
+      this.workbench.received.find((map) => map.method === spec && map.target === target.label),
     );
     const whole = maps.length > 0 && maps.every((map) => map?.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
-    const won = whole ? winners(lists, Number(this.bench.view.value.none) / 100) : [];
+    const won = whole ? winners(lists, Number(this.workbench.view.value.none) / 100) : [];
     this.face.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
     this.#tell(won);
     this.#read();
-    const links = whole ? regionLinks(this.bench.id, spec, this.bench.view.value.none) : [];
+    const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.none) : [];
     this.take.replaceChildren(...links.map(({ text, href, download }) => el("a", { href, download }, text)));
   }
 
@@ -246,7 +248,7 @@ export class Segmentation {
 
   /** What the maps say of the patch in focus, largest first. */
   #read() {
-    const { at } = this.bench.focus.value;
+    const { at } = this.workbench.focus.value;
     const { lists, map } = this.face;
     if (!lists || at < 0 || at >= this.face.won.length) return void (this.reading.textContent = "\u00a0");
     const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);

@@ -5,7 +5,7 @@ import { Face, patchName, shownScore } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 
-/** @import { Frame, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Tool } from "../plates/types.js" */
 
 const WIDTH = 1120; // pixels of the canvas
 const NAMES = ["first", "second"];
@@ -16,10 +16,10 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 /**
  * Two maps at the same place.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @returns {Tool}
  */
-export const open = (root, bench) => new Swipe(root, bench);
+export const open = (root, workbench) => new Swipe(root, workbench);
 
 /**
  * The maps that hang on the wall, {key, title, plate} each. A key is the spec, and the column where there are several.
@@ -91,11 +91,11 @@ class Swipe {
   #timer = 0;
   #choices = [];
 
-  constructor(root, bench) {
+  constructor(root, workbench) {
     this.root = root;
-    this.bench = bench;
-    this.tool = bench.tools.of("swipe");
-    const { focus, view } = bench;
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of("swipe");
+    const { focus, view } = workbench;
     this.selects = NAMES.map((name) =>
       el("select", { id: `swipe-${name}`, on: { change: (event) => this.tool.set({ [name]: event.target.value }) } }),
     );
@@ -165,7 +165,7 @@ class Swipe {
   }
 
   show() {
-    this.#choices = choicesOf(this.bench.wall);
+    this.#choices = choicesOf(this.workbench.wall);
     this.selects.forEach((select) =>
       select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))),
     );
@@ -211,7 +211,7 @@ class Swipe {
   #border(share) {
     this.stage.border = share;
     this.stage.compose();
-    this.stage.mark(this.bench.focus.value);
+    this.stage.mark(this.workbench.focus.value);
     this.edge.style.left = `${100 * share}%`;
     this.edge.hidden = share === 0 || share === 1;
     const [first, second] = (this.pair ?? []).map(({ title }) => title);
@@ -275,7 +275,7 @@ class Swipe {
 
   /** What both maps say of the patch in focus. */
   #read() {
-    const { at } = this.bench.focus.value;
+    const { at } = this.workbench.focus.value;
     const [first] = this.pair ?? [];
     const inside = this.stage.isWhole && at >= 0 && at < first.plate.map.scores.length;
     const told = ({ title, plate }) =>

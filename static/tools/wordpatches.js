@@ -5,27 +5,27 @@ import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { Crossing } from "./crossing.js";
 
-/** @import { Frame, Report, Tool } from "../plates/types.js" */
+/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
 /**
  * The words of a prompt and their patches.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {Report} tell
  * @returns {Promise<Tool>}
  */
-export async function open(root, bench, tell) {
+export async function open(root, workbench, tell) {
   await styled("tools/crossing.css");
-  return new WordPatches(root, bench, tell);
+  return new WordPatches(root, workbench, tell);
 }
 
 class WordPatches {
   #asked = null;
 
-  constructor(root, bench, tell) {
-    this.bench = bench;
+  constructor(root, workbench, tell) {
+    this.workbench = workbench;
     this.tell = tell;
-    this.tool = bench.tools.of("wordpatches");
+    this.tool = workbench.toolStates.of("wordpatches");
     this.id = null;
     this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
@@ -69,8 +69,8 @@ class WordPatches {
       const found = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
       const crossing = new Crossing(found, {
         names: ["The prompt", "The picture"],
-        bases: [null, this.bench.wall.base],
-        view: this.bench.view,
+        bases: [null, this.workbench.wall.base],
+        view: this.workbench.view,
         hint: `Cosine ${number(found.cosine)}. Point at a word or at a patch; a click holds it.`,
       });
       this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));

@@ -6,7 +6,7 @@ import { tint, unitScore } from "../plates/words.js";
 
 /**
  * @import { TextBase } from "../core/types.js"
- * @import { Frame, MapWall, Tool } from "../plates/types.js"
+ * @import { WorkbenchView, MapWall, Tool } from "../plates/types.js"
  */
 
 /**
@@ -31,27 +31,27 @@ const PLACE = "place"; // the order of the text
 /**
  * The words of the text in a table.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @returns {Tool}
  */
-export const open = (root, bench) => new WordTable(root, bench);
+export const open = (root, workbench) => new WordTable(root, workbench);
 
 /**
  * Have `update` run when the text is cut in another grain while the drawer of `root` is open.
  * @param {HTMLElement} root
- * @param {Frame} bench
+ * @param {WorkbenchView} workbench
  * @param {() => void} update
  */
-export function followGrain(root, bench, update) {
-  bench.view.follow((now, before) => now.grain !== before.grain && root.closest("details").open && update());
+export function followGrain(root, workbench, update) {
+  workbench.view.follow((now, before) => now.grain !== before.grain && root.closest("details").open && update());
 }
 
 class WordTable {
-  constructor(root, bench) {
-    const tool = bench.tools.of("wordtable");
+  constructor(root, workbench) {
+    const tool = workbench.toolStates.of("wordtable");
     const { sort, down } = tool.value;
     this.root = root;
-    this.bench = bench;
+    this.workbench = workbench;
     this.tool = tool;
     this.sort = sort === PLACE ? null : sort;
     this.down = down !== "no";
@@ -71,17 +71,17 @@ class WordTable {
     const at = (event) => Number(event.target.closest("tr")?.dataset.at ?? -1);
     this.body.addEventListener(
       "pointerover",
-      (event) => bench.focus.value.locked || bench.focus.set({ at: at(event) }),
+      (event) => workbench.focus.value.locked || workbench.focus.set({ at: at(event) }),
     );
-    this.body.addEventListener("pointerleave", () => bench.focus.value.locked || bench.focus.set({ at: -1 }));
-    this.body.addEventListener("click", (event) => bench.focus.set({ at: at(event), locked: true }));
-    bench.focus.follow(() => this.#mark());
-    followGrain(root, bench, () => this.show());
+    this.body.addEventListener("pointerleave", () => workbench.focus.value.locked || workbench.focus.set({ at: -1 }));
+    this.body.addEventListener("click", (event) => workbench.focus.set({ at: at(event), locked: true }));
+    workbench.focus.follow(() => this.#mark());
+    followGrain(root, workbench, () => this.show());
   }
 
   /** Read the plates again: other maps, another text, another grain. */
   show() {
-    this.columns = columnsOf(this.bench.wall).map((column) => ({
+    this.columns = columnsOf(this.workbench.wall).map((column) => ({
       ...column,
       ends: limits([column.values], column.signed),
     }));
@@ -147,7 +147,7 @@ class WordTable {
   }
 
   #mark() {
-    const { at, locked } = this.bench.focus.value;
+    const { at, locked } = this.workbench.focus.value;
     this.rows.forEach((row, i) => {
       row.classList.toggle("on", i === at);
       row.classList.toggle("locked", i === at && locked);

@@ -7,11 +7,11 @@ import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
 import { Wall } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
-import { Bench } from "./bench.js";
+import { Workbench } from "./workbench.js";
 import { Compare } from "./compare.js";
 
 /**
- * @import { Sample, Started } from "../core/types.js"
+ * @import { Started } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
  */
@@ -38,7 +38,7 @@ export class ClassPage {
    * @param {{baseOf: (id: string, info: Started) => any, makePlate?: PlateMaker, many?: boolean}} more
    */
   constructor(kind, page, { baseOf, makePlate, many = true }) {
-    this.bench = new Bench(kind, {
+    this.workbench = new Workbench(kind, {
       changed: (model, detail) => {
         this.classes.setLabels(detail.labels ?? [], detail.classes);
         this.compare.offer();
@@ -49,8 +49,8 @@ export class ClassPage {
         page.refused?.();
       },
       wall: (info) => this.#wallFor(info),
-      prepare: (stored) => this.compare.prepare(this.bench.asked.compare, stored.model),
-      ready: () => this.samples.show(this.bench.samples),
+      prepare: (stored) => this.compare.prepare(this.workbench.address.compare, stored.model),
+      ready: () => this.samples.show(this.workbench.samples),
       reopen: (stored) => page.reopen?.(stored),
       example: () => page.example(),
       carry: (input) => page.carry?.(input),
@@ -62,38 +62,25 @@ export class ClassPage {
       },
       method: (map, job) => {
         page.receive?.(map);
-        this.bench.wall.receive(map, job.id);
+        this.workbench.wall.receive(map, job.id);
       },
     });
-    const { bench } = this;
+    const { workbench } = this;
     const options = {
-      focus: bench.focus,
-      view: bench.view,
+      focus: workbench.focus,
+      view: workbench.view,
       onRead: (text) => say("reading", text),
       ...(makePlate ? { makePlate } : {}),
     };
     const root = byId("plates");
     this.single = new Wall(root, options);
     this.versus = new Versus(root, { ...options, same: "The same map for every class." });
-    bench.wall = this.single;
+    workbench.wall = this.single;
     const ask = (labels, asked) =>
-      bench.ask({ targets: { target: labels, ...asked }, listed: bench.models.current.name });
+      workbench.ask({ targets: { target: labels, ...asked }, listed: workbench.models.current.name });
     this.classes = new Classes(byId("classes"), ask, many);
-    this.compare = new Compare(this.classes.box, bench, { single: this.single, options, baseOf });
+    this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
-  }
-
-  /**
-   * The sample that a page begins with.
-   * @returns {Sample}
-   */
-  get example() {
-    const { samples, models, asked } = this.bench;
-    return (
-      samples.find(({ id }) => id === asked.sample) ??
-      samples.find((sample) => sample.model === models.current.name) ??
-      samples[0]
-    );
   }
 
   /**
@@ -105,9 +92,9 @@ export class ClassPage {
    * @returns {Promise<void>}
    */
   explain(input, labels, suits = null) {
-    const { bench } = this;
-    return bench.ask(
-      { input, model: bench.models.fitting(suits, bench.question.model), targets: { target: labels } },
+    const { workbench } = this;
+    return workbench.ask(
+      { input, model: workbench.models.fitting(suits, workbench.question.model), targets: { target: labels } },
       byId("specimen-problem"),
     );
   }

@@ -1,18 +1,18 @@
 // Compare with another model: the same input through both, each answering for itself.
 
-import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "../core/api.js";
+import { explanationPath, getJSON, Problem } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
-import { Registry } from "../core/registry.js";
 import { anyOf, groupsOf } from "../core/search.js";
 import { NOTHING } from "../core/state.js";
 import { classOf } from "../core/targets.js";
 import { Pairs } from "../plates/pairs.js";
 import { Job } from "./job.js";
+import { fetchModelInfo } from "./modelinfo.js";
 
 /**
  * @import { Started } from "../core/types.js"
  * @import { Wall } from "../plates/plate.js"
- * @import { Frame, WallOptions } from "../plates/types.js"
+ * @import { WorkbenchView, WallOptions } from "../plates/types.js"
  */
 
 const NONE = "no other model";
@@ -23,11 +23,11 @@ export class Compare {
    * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single`
    * is the wall of one model; `options` are those of a wall.
    * @param {HTMLElement} root
-   * @param {Frame & {also: object, write: () => void, hangOn: (wall: Wall) => void}} bench
+   * @param {WorkbenchView & {otherIds: object, write: () => void, hangOn: (wall: Wall) => void}} workbench
    * @param {{single: Wall, options: WallOptions, baseOf: (id: string, info: Started) => any}} walls
    */
-  constructor(root, bench, { single, options, baseOf }) {
-    this.bench = bench;
+  constructor(root, workbench, { single, options, baseOf }) {
+    this.workbench = workbench;
     this.single = single;
     this.baseOf = baseOf;
     this.name = null;
@@ -49,7 +49,7 @@ export class Compare {
       method: (map, job) => this.wall.receiveFor(1, map, job.id),
       done: () => {
         this.wall.closeSide(1);
-        bench.rival.set({ done: true });
+        workbench.rival.set({ done: true });
       },
       failed: (problem) => this.#failed(problem),
       lost: (problem) => this.#failed(problem),
@@ -66,7 +66,7 @@ export class Compare {
 
   /** The other models that are at hand. */
   offer() {
-    const { models } = this.bench;
+    const { models } = this.workbench;
     const names = models.models
       .filter((model) => model.state === "loaded" && model.name !== models.current?.name)
       .map((model) => model.name);
@@ -105,22 +105,22 @@ export class Compare {
     if (!id) return;
     try {
       const stored = await getJSON(explanationPath(id));
-      const { kind, name } = this.bench.models.pageOf(stored);
-      if (kind !== this.bench.kind)
+      const { kind, name } = this.workbench.models.pageOf(stored);
+      if (kind !== this.workbench.kind)
         throw new Problem({
           title: "Cannot be set beside this one",
           detail: `The explanation ${id} belongs on the ${name} page.`,
           send: "Compare two explanations of the same page",
         });
       await this.#use(stored.model);
-      const { models } = this.bench;
+      const { models } = this.workbench;
       this.wall.setModels(models.shownName(first), models.shownName(stored.model), this.registry);
       this.id = id;
       this.resumed = stored;
-      this.bench.also = { compare: id };
+      this.workbench.otherIds = { compare: id };
     } catch (problem) {
       this.name = null;
-      this.bench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("case-problem"));
     }
   }
 
@@ -135,7 +135,7 @@ export class Compare {
     if (info.targets.length > 1) return void this.stop();
     this.wall.setInfo(0, info);
     this.job.drop(); // what it says of the question before
-    this.bench.rival.set(NOTHING);
+    this.workbench.rival.set(NOTHING);
     const { resumed } = this;
     this.resumed = null;
     if (resumed) this.job.follow(resumed);
@@ -158,16 +158,16 @@ export class Compare {
     this.id = null;
     this.resumed = null;
     this.select.value = "";
-    this.bench.also = {};
-    this.bench.rival.set(NOTHING);
-    if (this.bench.wall === this.wall) this.bench.hangOn(this.single);
-    this.bench.write();
+    this.workbench.otherIds = {};
+    this.workbench.rival.set(NOTHING);
+    if (this.workbench.wall === this.wall) this.workbench.hangOn(this.single);
+    this.workbench.write();
   }
 
   async #use(name) {
-    const [listed, detail] = await Promise.all([getJSON(methodsPath(name)), getJSON(modelPath(name))]);
+    const { registry, detail } = await fetchModelInfo(name);
     this.name = name;
-    this.registry = new Registry(listed);
+    this.registry = registry;
     this.labels = [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)];
   }
 
@@ -175,14 +175,14 @@ export class Compare {
     if (!name) return this.stop();
     try {
       await this.#use(name);
-      const { models } = this.bench;
+      const { models } = this.workbench;
       this.wall.setModels(models.shownName(models.current.name), models.shownName(name), this.registry);
-      this.bench.hangOn(this.wall);
+      this.workbench.hangOn(this.wall);
       if (this.info) this.wall.setInfo(0, this.info);
       await this.#ask();
     } catch (problem) {
       this.stop();
-      this.bench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("case-problem"));
     }
   }
 
@@ -192,7 +192,7 @@ export class Compare {
   }
 
   async #ask() {
-    const { id: source, hung } = this.bench;
+    const { id: source, hung } = this.workbench;
     const [wanted] = this.info?.targets ?? [];
     const target = wanted ? this.#same(classOf(wanted)) : null;
     const against = target && wanted.against ? this.#same(wanted.against) : null;
@@ -202,8 +202,8 @@ export class Compare {
       const job = await this.job.start(() => fields);
       if (!job) return;
       this.id = job.id;
-      this.bench.also = { compare: job.id };
-      this.bench.write();
+      this.workbench.otherIds = { compare: job.id };
+      this.workbench.write();
     } catch (problem) {
       this.#failed(problem);
     }
@@ -211,13 +211,13 @@ export class Compare {
 
   async #started(info, job) {
     this.wall.setInfo(1, info);
-    this.bench.rival.set({ id: job.id, model: this.name, info, done: false });
+    this.workbench.rival.set({ id: job.id, model: this.name, info, done: false });
     const base = await this.baseOf(job.id, info);
     if (this.id === job.id && base) this.wall.setSideBase(1, base);
   }
 
   #failed(problem) {
     this.wall.closeSide(1);
-    this.bench.report(problem, byId("case-problem"));
+    this.workbench.report(problem, byId("case-problem"));
   }
 }

@@ -9,7 +9,7 @@ import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
 
 /**
  * @import { Model, Started } from "../core/types.js"
- * @import { Frame } from "../plates/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
  */
 
 /**
@@ -25,15 +25,15 @@ const withheld = ({ abstention, targets }) =>
 export class Headline {
   #page = document.title; // its name
 
-  /** @param {Frame & {told: {model: Model} | undefined}} bench */
-  constructor(bench) {
-    this.bench = bench;
+  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined}} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
     const naming = namingField(
-      () => ({ id: bench.id, title: bench.subject.value.info?.title }),
+      () => ({ id: workbench.id, title: workbench.subject.value.info?.title }),
       (title, id) => this.#named(title, id),
     );
     naming.button.disabled = true; // while nothing is on show
-    bench.subject.follow(({ id }) => (naming.button.disabled = !id));
+    workbench.subject.follow(({ id }) => (naming.button.disabled = !id));
     this.naming = [naming.button, naming.form];
     this.title = el("p", { class: "own-title", hidden: true });
     byId("question").parentNode.before(this.title);
@@ -44,7 +44,7 @@ export class Headline {
    * @param {Started} info
    */
   show(info) {
-    const isClip = this.bench.kind === "clip";
+    const isClip = this.workbench.kind === "clip";
     // a new one: the closing mark of the one before would move
     byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets)));
     byId("asking").textContent = askingLine(info, isClip);
@@ -65,7 +65,7 @@ export class Headline {
    * @param {boolean} isDone
    */
   sumUp(isDone) {
-    const { subject, received, registry, told } = this.bench;
+    const { subject, received, registry, modelInfo } = this.workbench;
     const { info } = subject.value;
     const main = mainTarget(info.targets);
     const read = info.prompts?.find(({ prompt }) => prompt === main.label) ?? info.input;
@@ -74,7 +74,7 @@ export class Headline {
       .map((map) => ({ map, plate: registry.plate(map.method) }))
       .filter(({ plate }) => plate && isMethod(plate))
       .map(({ map, plate }) => ({ map, title: plate.title }));
-    const { details, calibration } = told.model;
+    const { details, calibration } = modelInfo.model;
     const sentences = [answerLine(info, { ...details, calibration }), isDone && pointLine(maps, read)]
       .filter(Boolean)
       .join(" ");
@@ -83,13 +83,13 @@ export class Headline {
 
   /** The explanation `id` is called so from now on; null: it has no name. */
   #named(title, id) {
-    if (id !== this.bench.id) return;
-    this.bench.subject.value.info.title = title ?? undefined;
+    if (id !== this.workbench.id) return;
+    this.workbench.subject.value.info.title = title ?? undefined;
     this.#entitle();
   }
 
   #entitle() {
-    const { title, targets } = this.bench.subject.value.info;
+    const { title, targets } = this.workbench.subject.value.info;
     document.title = `${title ?? spoken(targets[0])} · ${this.#page}`;
     this.title.textContent = title ?? "";
     this.title.hidden = !title;

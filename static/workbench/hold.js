@@ -1,15 +1,12 @@
 // What belongs to the previous question, and cannot be asked of the next one: who tries is told why.
 
+import { byId, say } from "../core/dom.js";
+
 const EVENTS = ["pointerdown", "click", "keydown", "change"];
 const LEAVES = ["Tab", "Escape"];
 
-/**
- * Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries.
- * @param {HTMLElement} node
- * @param {() => boolean} held
- * @param {() => void} tell
- */
-export function hold(node, held, tell) {
+/** Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries. */
+function hold(node, held, tell) {
   for (const name of EVENTS) {
     node.addEventListener(
       name,
@@ -21,5 +18,17 @@ export function hold(node, held, tell) {
       },
       { capture: true },
     );
+  }
+}
+
+/** While another input is explained, nothing can be asked about the classes that the model named for the one before. */
+export function holdClasses() {
+  for (const node of [byId("classes"), byId("why")]) {
+    if (node)
+      hold(
+        node,
+        () => byId("main").classList.contains("renewing"),
+        () => say("status", "these classes are of the input before"),
+      );
   }
 }

@@ -14,7 +14,7 @@ from tests.browser.numbers import colour_ends, percent, shown_range, shown_score
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
-SHOWN = """
+UNITS_ON_SHOW = """
 (plate) => [...plate.querySelectorAll(".reading [data-w]")].map((span) => ({
   text: span.textContent,
   kind: span.className.split(" ").find((name) => ["pro", "con", "mag"].includes(name)) ?? "",
@@ -37,7 +37,7 @@ def check_words(desk: Visit, document: dict[str, Any]) -> None:
     for one in document["maps"]:
         plate = desk.plate(one["method"])
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
-        shown = plate.evaluate(SHOWN)
+        shown = plate.evaluate(UNITS_ON_SHOW)
         assert [unit["text"] for unit in shown] == words
         scores = word_scores(document, one)
         low, high = colour_ends(scores, one["signed"])
@@ -145,7 +145,7 @@ def test_the_grain_of_the_text(desk: Visit) -> None:
     scores = np.array(one["scores"])
 
     def check(texts: list[str], expected: list[float]) -> None:
-        shown = plate.evaluate(SHOWN)
+        shown = plate.evaluate(UNITS_ON_SHOW)
         assert [unit["text"] for unit in shown] == texts
         limit = np.quantile(np.abs(expected), 0.99)
         np.testing.assert_allclose([unit["depth"] for unit in shown], np.clip(np.abs(expected) / limit, 0, 1), atol=0.002)
@@ -214,7 +214,7 @@ def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
     expect(desk.page.get_by_label("The review to explain")).to_have_value(document["input"]["text"])
     with view(desk.page):
         expect(desk.page.get_by_role("radio", name="against")).to_be_checked()
-    kinds = {unit["kind"] for unit in desk.plate(next(m for m in document["maps"] if m["signed"])["method"]).evaluate(SHOWN)}
+    kinds = {unit["kind"] for unit in desk.plate(next(m for m in document["maps"] if m["signed"])["method"]).evaluate(UNITS_ON_SHOW)}
     assert "pro" not in kinds
     assert "con" in kinds
 

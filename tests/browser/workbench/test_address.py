@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit, view, visit
 
 PATIENCE = 120_000.0
 # What can be set on a page and what is set, and the text of all that can be opened.
-SHOWN = """
+STATE_ON_SHOW = """
 () => {
   const found = {};
   const settings =
@@ -46,15 +46,15 @@ def same_elsewhere(desk: Visit, browser: Browser) -> None:
     page = desk.page
     page.evaluate("() => document.activeElement.blur()")
     page.mouse.move(0, 0)
-    before = page.evaluate(SHOWN)
+    before = page.evaluate(STATE_ON_SHOW)
     link = page.url.removeprefix(desk.address)
     for other in visit(browser, desk.address):
         other.open(link)
-        equal = f"(before) => {{ const now = ({SHOWN})(); return JSON.stringify(now) === JSON.stringify(before); }}"
+        equal = f"(before) => {{ const now = ({STATE_ON_SHOW})(); return JSON.stringify(now) === JSON.stringify(before); }}"
         try:
             other.page.wait_for_function(equal, arg=before, polling=200, timeout=PATIENCE)
         except TooLate:
-            assert other.page.evaluate(SHOWN) == before
+            assert other.page.evaluate(STATE_ON_SHOW) == before
         assert other.page.url == page.url  # and what is there leads to the same again
 
 

@@ -1,8 +1,11 @@
-// Where each page was left in this tab, and the picture that goes along from Image to Prompt and back. The links of the
+// What this tab remembers from page to page: where each was left, and the picture that goes along from Image to Prompt and back. The links of the
 // head lead there; the link of the page that one is on begins anew.
+
+/** @import { ModelInput, Started } from "../core/types.js" */
 
 const KEY = "vitrine.places";
 const PICTURES = ["/image", "/prompt"];
+const PROMPTS = 3; // with which a picture goes to the Prompt page
 
 /**
  * {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it
@@ -37,12 +40,24 @@ export function leave(path, search, picture) {
 }
 
 /**
- * A picture is on show: {key, id of an explanation of it, prompts to begin with on the Prompt page}. One that the
- * person gave (`isOwn`) goes along to the other page; the example that a page begins with does not.
- * @param {{key: string, id: string, prompts: string[]}} picture
+ * What tells one input from another, in whatever explanation of it.
+ * @param {ModelInput | undefined} input
+ * @param {string} id of an explanation
+ * @returns {string}
+ */
+export const keyOf = (input, id) => input?.sha256 ?? id;
+
+const promptFor = ({ label, prompt }) => prompt ?? `a photo of ${/^[aeiou]/i.test(label) ? "an" : "a"} ${label}`;
+
+/**
+ * The explanation `id` of a picture is on show. A picture that the person gave (`isOwn`) goes along to the other page,
+ * to the Prompt page with the first classes that the model named; the example that a page begins with does not.
+ * @param {string} id
+ * @param {Started} info
  * @param {boolean} isOwn
  */
-export function carry(picture, isOwn) {
+export function carry(id, info, isOwn) {
+  const picture = { key: keyOf(info.input, id), id, prompts: info.top.slice(0, PROMPTS).map(promptFor) };
   const state = read();
   const examples = state.examples.filter((key) => key !== picture.key || !isOwn);
   if (isOwn) keep({ ...state, examples, picture });

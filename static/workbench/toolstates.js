@@ -6,7 +6,7 @@ import { Store } from "../core/state.js";
 const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
 
 /** What is open on a page, and how it stands. */
-export class Tools {
+export class ToolStates {
   #asked = new Map();
   #stores = new Map();
 

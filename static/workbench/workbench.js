@@ -6,47 +6,42 @@
 
 import { Chooser } from "../choice/chooser.js";
 import { ModelChoice } from "../choice/modelchoice.js";
-import { explanationPath, getJSON, methodsPath, modelPath, Problem } from "../core/api.js";
-import { byId, el, say, seconds, showProblem } from "../core/dom.js";
+import { getJSON } from "../core/api.js";
+import { byId, say, seconds } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
+import { remember } from "../core/historylist.js";
 import { check, loadLimits } from "../core/limits.js";
 import { countMethods, isMethod, Registry } from "../core/registry.js";
-import { remember } from "../core/remember.js";
-import { NOTHING, readAddress, Store, writeAddress } from "../core/state.js";
-import { classOf } from "../core/targets.js";
+import { NOTHING, readAddress, Store } from "../core/state.js";
 import { Dock } from "../dock/dock.js";
 import { figureMenu } from "../export/export.js";
+import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
+import { AddressBar } from "./addressbar.js";
 import { Headline } from "./headline.js";
-import { hold } from "./hold.js";
+import { holdClasses } from "./hold.js";
 import { Job } from "./job.js";
+import { fetchModelInfo } from "./modelinfo.js";
 import { bringAnswer } from "./narrow.js";
-import { carry, isExample, leave } from "./places.js";
-import { Tools } from "./tools.js";
+import { findStored, questionOf } from "./stored.js";
+import { carry, keyOf, leave } from "./tabmemory.js";
+import { ToolStates } from "./toolstates.js";
 
 /**
- * @import { Wish } from "../core/types.js"
+ * @import { Sample, Wish } from "../core/types.js"
  * @import { Wall } from "../plates/plate.js"
  */
 
-const PROMPTS = 3; // with which a picture goes to the Prompt page
-
-const promptFor = ({ label, prompt }) => prompt ?? `a photo of ${/^[aeiou]/i.test(label) ? "an" : "a"} ${label}`;
-
-/** What tells one picture from another, in whatever explanation. */
-const keyOf = (input, id) => input?.sha256 ?? id;
-
-const link = (href, text) => el("a", { href }, text);
-
-/** The frame of a page: its question, its answer and its wall. */
-export class Bench {
+/** What a page works at: its question, its answer and its wall. */
+export class Workbench {
   #drawn = Promise.resolve(); // once the input of the explanation is on show
-  #taken = null; // the newest question that the server took: the address names it
-  #written = location.search; // the address as this page knows it
+  #addressBar = new AddressBar();
+  #accepted = null; // the newest question that the server took: the address of the page names it
   #isOpen;
   #opened = new Promise((resolve) => (this.#isOpen = resolve)); // once it is known which model answers
-  #isLeaving = false; // for another step of the browser's history
   shown = null; // the question whose answer is on show
+  report = reportProblem;
 
   /**
    * kind      "image", "clip" or "text"
@@ -60,30 +55,25 @@ export class Bench {
    * @param {{[step: string]: (...args: any[]) => any}} page
    */
   constructor(kind, page) {
-    const asked = readAddress();
+    const address = readAddress();
     this.kind = kind;
     this.page = page;
-    this.asked = asked;
+    this.address = address;
     this.wall = null;
     this.registry = new Registry();
     this.samples = [];
     this.hung = []; // specs on the wall
-    this.side = asked.side;
-    this.also = {}; // other ids in the address
+    this.side = address.side; // whose tokens get the scores
+    this.otherIds = {}; // those in the address of explanations beside the one on show
     this.received = []; // maps
-    this.question = {
-      input: null,
-      model: asked.model,
-      side: asked.side,
-      targets: {},
-      methods: asked.methods /* none: the usual ones */,
-    };
-    this.view = new Store(asked.view);
-    this.focus = new Store({ at: asked.focus, locked: asked.focus >= 0 });
+    const { model, side, methods } = address;
+    this.question = { input: null, model, side, targets: {}, methods }; // no methods: the usual ones
+    this.view = new Store(address.view);
+    this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
     this.rival = new Store(NOTHING); // that of another model beside it, see Compare
-    this.cut = new Store({ first: asked.view.first, gone: asked.view.gone }); // what the dock takes away
-    this.tools = new Tools(() => this.write()); // what is open, and how it stands
+    this.cut = new Store({ first: address.view.first, gone: address.view.gone }); // what the dock takes away
+    this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>
       this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
     );
@@ -95,14 +85,7 @@ export class Bench {
     byId("controls").prepend(this.chooser.button);
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
-    for (const node of [byId("classes"), byId("why")]) {
-      if (node)
-        hold(
-          node,
-          () => byId("main").classList.contains("renewing"),
-          () => say("status", "these classes are of the input before"),
-        );
-    }
+    holdClasses();
     byId("plates").addEventListener("options", (event) => this.chooser.configure(event.detail));
     this.job = new Job({
       queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
@@ -119,15 +102,9 @@ export class Bench {
     });
     addDrawers(byId("drawers"), this);
     this.dock = new Dock(this);
-    const write = () => this.write();
-    this.view.follow(write);
-    let soon = 0;
-    this.cut.follow(() => {
-      clearTimeout(soon);
-      soon = setTimeout(write, 200); // a browser bears only so many changes of the address
-    });
-    this.focus.follow((now, before) => (now.locked || before.locked) && write());
-    addEventListener("popstate", () => this.#go());
+    this.view.follow(() => this.write());
+    this.cut.follow(() => this.#addressBar.soon(() => this.write()));
+    this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
   }
 
   /**
@@ -139,71 +116,51 @@ export class Bench {
   }
 
   /**
+   * The sample that the page begins with, of its model's own rather one that `suits`.
+   * @param {(sample: Sample) => boolean} [suits]
+   * @returns {Sample | undefined}
+   */
+  exampleSample(suits) {
+    return firstSample(this.samples, this.address, this.models.current?.name, suits);
+  }
+
+  /**
    * Fetch what the page needs, then reopen the explanation of the address, or let the page begin with an example.
    * @returns {Promise<void>}
    */
   async open() {
-    const place = byId("case-problem");
     try {
       const [, { samples }] = await Promise.all([this.models.load(), getJSON("/api/samples"), loadLimits()]);
       this.samples = samples.filter((sample) => sample.kind === this.kind);
       this.page.ready();
-      const stored = this.asked.id && (await this.#stored());
-      this.models.chosen = Boolean(this.asked.model);
+      const { id } = this.address;
+      const stored = id && (await findStored(id, this.kind, this.models));
+      this.models.chosen = Boolean(this.address.model);
       if (stored) await this.page.prepare?.(stored);
-      const first = this.samples.find(({ id, model }) =>
-        this.asked.sample ? id === this.asked.sample : model === this.models.forPhotos,
-      );
+      const first = this.address.sample
+        ? linkedSample(this.samples, this.address)
+        : this.samples.find(({ model }) => model === this.models.forPhotos);
       await this.#use(
-        stored?.model ?? this.asked.model ?? this.models.atHand(first?.model) ?? this.models.preferred,
+        stored?.model ?? this.address.model ?? this.models.atHand(first?.model) ?? this.models.preferred,
         stored,
       );
       if (this.question.input) return; // the person was faster
       if (stored) {
         this.#reopen(stored);
         this.page.reopen?.(stored);
-      } else if (this.asked.source) this.page.carry?.(new Input({ source: this.asked.source }));
-      else if (!this.asked.id) this.page.example();
+      } else if (this.address.source) this.page.carry?.(new Input({ source: this.address.source }));
+      else if (!this.address.id) this.page.example();
       else {
         this.wall.close();
         this.page.refused?.();
         say("status", "nothing to show");
       }
     } catch (problem) {
-      this.report(problem, place);
+      this.report(problem, byId("case-problem"));
     } finally {
       if (!this.question.input) this.headline.clear();
       this.#isOpen();
     }
-  }
-
-  /**
-   * The explanation that the address names; null, with what to do said, where it is gone or belongs on another page.
-   */
-  async #stored() {
-    const fresh = link(location.pathname, "Start anew on this page");
-    try {
-      const stored = await getJSON(explanationPath(this.asked.id));
-      const { kind, path, name } = this.models.pageOf(stored);
-      if (kind === this.kind) return stored;
-      const detail = `The explanation ${stored.id} belongs on the ${name} page: its model is ${stored.model}.`;
-      showProblem(
-        byId("case-problem"),
-        { title: "Not an explanation for this page", detail },
-        link(`${path}?id=${encodeURIComponent(stored.id)}`, `Open it on the ${name} page`),
-        fresh,
-      );
-    } catch (problem) {
-      if (problem.status !== 404) throw problem;
-      const detail = "It was deleted, or it was among the oldest when the server made room, or the link is not whole.";
-      showProblem(
-        byId("case-problem"),
-        { title: "This explanation is not here", detail },
-        fresh,
-        link("/history", "See which ones are here"),
-      );
-    }
-    return null;
   }
 
   /**
@@ -216,48 +173,36 @@ export class Bench {
       showProblem(byId("case-problem"), problem);
       return this.models.ready(this.models.preferred);
     });
-    const told = await this.#tell(model.name, this.question.side);
+    const modelInfo = await this.#modelInfoOf(model.name, this.question.side);
     this.question.model = model.name;
-    this.#take(told);
+    this.#adopt(modelInfo);
     if (stored) this.#suit(stored);
     this.#hang(stored?.methods ?? this.question.methods);
   }
 
   #reopen(stored) {
     const { model, side } = this.question;
-    const [first] = stored.targets ?? [];
-    const field = this.kind === "clip" ? "prompt" : "target";
-    const targets = { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read };
-    const question = {
-      input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
-      model,
-      side,
-      targets,
-      methods: stored.methods ?? [],
-      told: this.told,
-      id: stored.id,
-      state: stored.state,
-    };
-    this.question = this.#taken = question;
+    const { modelInfo } = this;
+    const question = { ...questionOf(stored, this.kind), model, side, modelInfo, id: stored.id, state: stored.state };
+    this.question = this.#accepted = question;
     this.job.follow(question);
   }
 
-  /** What the server tells of a model: its methods, and the rest. */
-  async #tell(name, side) {
-    if (this.told?.model.name === name && this.told.side === side) return this.told;
+  /** What the server tells of a model, once that is loaded: {model, side, registry, detail}. */
+  async #modelInfoOf(name, side) {
+    if (this.modelInfo?.model.name === name && this.modelInfo.side === side) return this.modelInfo;
     const model = await this.models.ready(name);
-    const [listed, detail] = await Promise.all([getJSON(methodsPath(name, side)), getJSON(modelPath(name))]);
-    return { model, side, registry: new Registry(listed), detail };
+    return { model, side, ...(await fetchModelInfo(name, side)) };
   }
 
-  /** Make a model, as `#tell` gives it, the model of the page. */
-  #take(told) {
-    this.told = told;
-    this.side = told.side;
-    this.registry = told.registry;
-    this.models.show(told.model);
-    this.chooser.setRegistry(told.registry);
-    this.page.changed(told.model, told.detail);
+  /** Make a model, as `#modelInfoOf` gives it, the model of the page. */
+  #adopt(modelInfo) {
+    this.modelInfo = modelInfo;
+    this.side = modelInfo.side;
+    this.registry = modelInfo.registry;
+    this.models.show(modelInfo.model);
+    this.chooser.setRegistry(modelInfo.registry);
+    this.page.changed(modelInfo.model, modelInfo.detail);
   }
 
   /**
@@ -272,7 +217,7 @@ export class Bench {
    */
   async ask({ listed = null, ...change }, place = byId("case-problem")) {
     const { input, model, side, targets, methods } = { ...this.question, ...change };
-    const question = (this.question = { input, model, side, targets, methods, told: null, id: null });
+    const question = (this.question = { input, model, side, targets, methods, modelInfo: null, id: null });
     try {
       if (!input) return void (await this.#turn(question));
       const isOther = input !== this.shown?.input;
@@ -280,10 +225,10 @@ export class Bench {
       if (isOther) this.page.giving?.(input, this.models.titleOf(model));
       if (!(await this.job.start(() => this.#fields(question, listed), question))) return;
       // who left a question unanswered need not go back to it
-      const isStep = this.#taken?.isOver && this.#taken.id !== question.id;
-      this.#taken = question;
+      const isStep = this.#accepted?.isOver && this.#accepted.id !== question.id;
+      this.#accepted = question;
       question.input.source = question.id;
-      this.also = {};
+      this.otherIds = {};
       if (isOther && this.shown) this.cut.set({ gone: 0 }); // another picture or text is whole
       remember(question.id);
       say("status", "asked");
@@ -296,7 +241,7 @@ export class Bench {
         question.input.source = null; // it was deleted meanwhile; what was given is still here
         return void this.ask({ listed }, place);
       }
-      this.#stay();
+      this.#revert();
       this.report(problem, place);
     }
   }
@@ -315,9 +260,9 @@ export class Bench {
   /** Nothing is given yet: only the model, its side or the methods are chosen. */
   async #turn(question) {
     await this.#opened;
-    const told = await this.#tell(question.model, question.side);
+    const modelInfo = await this.#modelInfoOf(question.model, question.side);
     if (question !== this.question) return;
-    this.#take(told);
+    this.#adopt(modelInfo);
     this.#hang(question.methods);
     this.wall.close();
   }
@@ -326,39 +271,33 @@ export class Bench {
   async #fields(question, listed) {
     await this.#opened;
     const { input, side, targets, methods } = question;
-    let told = await this.#tell(question.model, side);
-    const knows = (label) => told.detail.labels.includes(label);
-    if (listed && listed !== question.model && !targets.target.every(knows)) told = await this.#tell(listed, side);
-    Object.assign(question, { told, model: told.model.name });
+    let modelInfo = await this.#modelInfoOf(question.model, side);
+    const knows = (label) => modelInfo.detail.labels.includes(label);
+    if (listed && listed !== question.model && !targets.target.every(knows))
+      modelInfo = await this.#modelInfoOf(listed, side);
+    Object.assign(question, { modelInfo, model: modelInfo.model.name });
     const given = await input.fields();
     const fields = {
       model: question.model,
       ...given,
       side: side === "text" ? "text" : null,
       ...targets,
-      methods: methods.filter((spec) => told.registry.runs(spec)),
+      methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
     };
     await check(fields);
     return fields;
   }
 
   /** The newest question is not answered: what is on show is what is asked. */
-  #stay() {
+  #revert() {
     this.#pend(false);
-    this.#taken = this.shown ?? this.#taken;
+    this.#accepted = this.shown ?? this.#accepted;
     this.question = this.shown ?? this.question;
     this.models.show();
     this.page.refused?.();
     if (this.shown) return;
     this.headline.clear();
     this.wall.close();
-  }
-
-  /** Another step of the browser's history: the address is the state, and the page is opened at it. */
-  #go() {
-    if (location.search === this.#written) return; // a link within the page
-    this.#isLeaving = true;
-    location.reload();
   }
 
   /**
@@ -374,19 +313,6 @@ export class Bench {
     this.#hang(this.hung);
     before.leave();
     if (withMaps) for (const map of this.received) wall.receive(map, this.id);
-  }
-
-  /**
-   * Show a problem at `place`; what is no Problem of the API is a fault of the page.
-   * @param {unknown} problem
-   * @param {Element} place
-   */
-  report(problem, place) {
-    if (!(problem instanceof Problem)) console.error(problem);
-    showProblem(
-      place,
-      problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
-    );
   }
 
   /** Hang plates for these methods, else for the usual ones, in the fixed order. */
@@ -408,7 +334,7 @@ export class Bench {
     const before = this.shown;
     const isNew = !before || ["input", "model", "side"].some((part) => before[part] !== question[part]);
     this.shown = question;
-    if (this.told !== question.told) this.#take(question.told);
+    if (this.modelInfo !== question.modelInfo) this.#adopt(question.modelInfo);
     this.#suit(info); // what hangs already stays on show, marked stale
     this.received = [];
     this.#hang(info.expected);
@@ -416,12 +342,8 @@ export class Bench {
     if (isNew) this.wall.clear();
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
-    this.models.explain(this.#what(), this.told.detail.labels ?? []);
-    if (this.kind !== "text")
-      carry(
-        { key: keyOf(info.input, question.id), id: question.id, prompts: info.top.slice(0, PROMPTS).map(promptFor) },
-        question.input.isOwn,
-      );
+    this.models.explain(Boolean(question.input.sample), this.modelInfo.detail.labels ?? []);
+    if (this.kind !== "text") carry(question.id, info, question.input.isOwn);
     this.write();
     this.headline.show(info);
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
@@ -429,14 +351,6 @@ export class Bench {
     );
     this.#progress();
     if (question.input.isOwn || before) bringAnswer();
-  }
-
-  /** What the model was given, in words. */
-  #what() {
-    if (this.kind === "text") return "a text";
-    if (this.kind === "clip") return "a picture and words";
-    if (this.models.current.photos) return "a photo";
-    return this.shown.input.sample ? "the model of this sample" : "a picture";
   }
 
   #method(map, question) {
@@ -453,7 +367,7 @@ export class Bench {
   #failed(problem, question) {
     this.#pend(false);
     if (question !== this.shown) {
-      this.#stay();
+      this.#revert();
       this.write();
     }
     this.#stopped(problem);
@@ -470,16 +384,12 @@ export class Bench {
    * @param {boolean} [isStep]
    */
   write(isStep = false) {
-    if (!this.#taken?.id || this.#isLeaving) return;
+    if (!this.#accepted?.id) return;
     const { at, locked } = this.focus.value;
-    this.#written = writeAddress(
-      { id: this.#taken.id, ...this.also },
-      { ...this.view.value, ...this.cut.value },
-      locked ? at : -1,
-      this.tools.entries,
-      isStep,
-    );
-    if (this.shown === this.#taken)
-      leave(location.pathname, this.#written, keyOf(this.subject.value.info.input, this.id));
+    const ids = { id: this.#accepted.id, ...this.otherIds };
+    const view = { ...this.view.value, ...this.cut.value };
+    this.#addressBar.write(ids, view, locked ? at : -1, this.toolStates.entries, isStep);
+    if (this.shown === this.#accepted && !this.#addressBar.isLeaving)
+      leave(location.pathname, location.search, keyOf(this.subject.value.info.input, this.id));
   }
 }

@@ -5,19 +5,19 @@ import { el } from "../core/dom.js";
 
 /**
  * @import { Target } from "../core/types.js"
- * @import { Frame } from "../plates/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
  */
 
 /** Which prompt wins where, folded. */
-export class Panel {
+export class SegmentationFold {
   #drawing = null;
   #targets = [];
   #base = null;
 
-  /** @param {Frame} bench */
-  constructor(bench) {
-    const { view } = bench;
-    this.bench = bench;
+  /** @param {WorkbenchView} workbench */
+  constructor(workbench) {
+    const { view } = workbench;
+    this.workbench = workbench;
     this.body = el("div");
     this.node = el(
       "details",
@@ -52,11 +52,11 @@ export class Panel {
   }
 
   async #toggle() {
-    const { view } = this.bench;
+    const { view } = this.workbench;
     if (!this.node.open) return void view.set({ paint: "" });
     if (!this.#drawing) {
       const { Segmentation } = await import("./segmentation.js");
-      this.#drawing ??= new Segmentation(this.body, this.bench);
+      this.#drawing ??= new Segmentation(this.body, this.workbench);
       this.#drawing.setBase(this.#base);
     }
     this.draw();

@@ -1,0 +1,44 @@
+// Problems as people see them: what was wrong and what to do, where they are looking.
+
+import { Problem } from "./api.js";
+import { el } from "./dom.js";
+
+/** @import { ProblemBody } from "./types.js" */
+
+/**
+ * Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it.
+ * @param {Element} place
+ * @param {Partial<ProblemBody> | null} problem
+ * @param {...Node} actions
+ */
+export function showProblem(place, problem, ...actions) {
+  place.replaceChildren();
+  if (!problem) return;
+  const close = el(
+    "button",
+    { type: "button", "aria-label": "Dismiss", on: { click: () => place.replaceChildren() } },
+    "×",
+  );
+  const title = problem.title || "Something went wrong";
+  const parts = [problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" ");
+  const todo = actions.length ? el("span", { class: "todo" }, actions) : null;
+  place.append(el("div", { class: "problem", role: "alert" }, el("strong", {}, title), parts, todo, close));
+}
+
+function sentence(text) {
+  const start = text[0].toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
+}
+
+/**
+ * Show what went wrong inside `place`: what is no Problem of the API is a fault of the page.
+ * @param {unknown} problem
+ * @param {Element} place
+ */
+export function reportProblem(problem, place) {
+  if (!(problem instanceof Problem)) console.error(problem);
+  showProblem(
+    place,
+    problem instanceof Problem ? problem : { title: "This page failed", detail: String(problem), send: "Reload it" },
+  );
+}
