@@ -481,6 +481,7 @@
  * @property {HTMLElement[]} [spans] of words
  * @property {Cut | null} [cut]
  * @property {{id: string | null, node: HTMLElement}} take
+ * @property {any} [deletion] the lines of the deletion test, where their room is kept
  * @property {string} [state] "waiting", "stale", "done" or "missing"
  * @property {(map: ScoreMap | null, id?: string) => void} show
  * @property {(base: any) => void} setBase

@@ -3,7 +3,7 @@
 
 import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
-import { FIRST } from "./order.js";
+import { ORDER_NAMES } from "./removalorder.js";
 
 /** @import { WorkbenchView } from "../plates/types.js" */
 
@@ -38,7 +38,7 @@ export class Dock {
     );
     byId("truth").append(
       title,
-      segment(cut, "first", "First the", FIRST),
+      segment(cut, "first", "First the", ORDER_NAMES),
       slide,
       see,
       workbench.kind === "text" ? this.#editing() : "",

@@ -4,10 +4,11 @@
 import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
+import { DeletionFacts } from "../maps/deletionfacts.js";
 import { cover, paperOf, strike } from "../maps/holes.js";
 import { ordinal } from "../maps/label.js";
 import { plateName } from "../plates/plate.js";
-import { FIRST } from "./order.js";
+import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, Trial, valueAt } from "./trial.js";
 
 /**
@@ -26,25 +27,15 @@ const SAID = { probability: "says then", logit: "logit then", value: "value then
  */
 export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
 
-/** The lines that a plate gets under its map. */
-class After {
-  constructor({ node, take }) {
-    const line = (name, title) => {
-      const term = el("dt", {}, name);
-      const value = el("dd", {}, "–");
-      return { term, value, node: el("div", { title }, term, value) };
-    };
-    this.then = line("says then", "What the model says of the class or prompt when these tokens are gone");
-    this.rank = line(
-      "rank here",
-      "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first",
-    );
-    this.node = el("dl", { class: "facts after" }, this.then.node, this.rank.node);
-    // where there are plain words, it lies over them, so that nothing moves
-    const words = node.querySelector(".plainly");
-    if (words?.checkVisibility()) words.append(this.node);
-    else take.node.before(this.node);
-  }
+/** The lines of the test under a map: those of its plate, else new ones. */
+function factsOf({ node, take, deletion }) {
+  if (deletion) return deletion;
+  const facts = new DeletionFacts();
+  // where there are plain words, it lies over them, so that nothing moves
+  const words = node.querySelector(".plainly");
+  if (words?.checkVisibility()) words.append(facts.node);
+  else take.node.before(facts.node);
+  return facts;
 }
 
 // Why there are no curves yet.
@@ -56,12 +47,12 @@ const put = (node, text) => node.textContent !== text && (node.textContent = tex
 /** What the plates lose at the place of the slider, and the curves. */
 export class Scrubber {
   #trials = new Map(); // id of an explanation on show -> Trial; two of them where two models are compared
-  #after = new WeakMap(); // plate -> After
+  #facts = new WeakMap(); // plate -> DeletionFacts
   #waiting = 0;
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, said: Element, output: Element, isOpen: boolean,
-   *   close: () => void}} dock
+   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, said: Element, output: Element,
+   *   isOpen: boolean, close: () => void}} dock
    */
   constructor(dock) {
     const { workbench } = dock;
@@ -139,14 +130,14 @@ export class Scrubber {
 
   /** Take tokens away from a plate; gives how many it has, null where it shows no map of an explanation on show. */
   #plate(plate, share, first) {
-    if (!this.#after.has(plate)) this.#after.set(plate, new After(plate));
-    const after = this.#after.get(plate);
+    if (!this.#facts.has(plate)) this.#facts.set(plate, factsOf(plate));
+    const facts = this.#facts.get(plate);
     const { map } = plate;
     const trial = map && this.#trials.get(plate.take.id);
     plate.cut = null;
     if (!trial) {
-      put(after.then.value, "–");
-      put(after.rank.value, "–");
+      put(facts.then.value, "–");
+      put(facts.rank.value, "–");
       return null;
     }
     const order = trial.order(map, first);
@@ -155,7 +146,7 @@ export class Scrubber {
     const lost = new Set(order.slice(0, most));
     if (plate.face) cover(plate.face, map.grid, lost, this.paper);
     else strike(plate, lost);
-    const which = `${Math.round(100 * share)}\u2009% ${FIRST[first]}`;
+    const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[first]}`;
     plate.cut = { gone: lost, of: order.length, which, told: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
     if (curve) {
@@ -167,13 +158,13 @@ export class Scrubber {
         `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`,
         `${ordinal(row.rank)} of ${rows.length}`,
       ];
-      put(after.then.term, said[0]);
-      put(after.then.value, said[1]);
-      put(after.rank.value, said[2]);
+      put(facts.then.term, said[0]);
+      put(facts.then.value, said[1]);
+      put(facts.rank.value, said[2]);
       plate.cut.told = `${said[0]} ${said[1]} · rank ${said[2]}`;
     } else {
-      put(after.then.value, "–");
-      put(after.rank.value, "–");
+      put(facts.then.value, "–");
+      put(facts.rank.value, "–");
     }
     return order.length;
   }

@@ -5,6 +5,7 @@ import { el } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { svg } from "../core/svg.js";
 import { mapMenu } from "../export/export.js";
+import { DeletionFacts } from "../maps/deletionfacts.js";
 import { Face } from "../maps/face.js";
 import {
   byLine,
@@ -86,6 +87,7 @@ export class Plate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
+    this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const above =
       target === null
         ? [
@@ -105,6 +107,7 @@ export class Plate {
       this.facts.node,
       this.told.node,
       this.notes?.node,
+      this.deletion?.node,
       this.take.node,
     );
     this.scale.node.append(enlarge(this, this.face.node));

@@ -153,6 +153,7 @@ export class Versus extends Matrix {
     const own = { ...variant, signed: true, readout: `${variant.readout} difference` };
     const plate = this.makePlate(own, this.stores, name);
     plate.node.classList.add("difference");
+    plate.deletion.node.remove(); // it has no order in which tokens could go
     // it is made here: there is nothing to take
     plate.take.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read)));
     plate.setBase(this.baseOf(name));

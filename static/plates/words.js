@@ -3,6 +3,7 @@
 import { chosen, place } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
+import { DeletionFacts } from "../maps/deletionfacts.js";
 import { Chip, rankName, ranks } from "../maps/chip.js";
 import {
   byLine,
@@ -149,6 +150,7 @@ export class WordPlate {
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
     this.take = new Take(variant, mapMenu(this), target === null);
+    this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const name =
       target === null
         ? [
@@ -166,6 +168,7 @@ export class WordPlate {
       this.facts.node,
       this.told.node,
       this.notes?.node,
+      this.deletion?.node,
       this.take.node,
     );
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
