@@ -16,7 +16,7 @@ from torch import Tensor
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
-from embedded.evaluation.dual import image_features, text_features
+from embedded.evaluation.clip_features import image_features, text_features
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten

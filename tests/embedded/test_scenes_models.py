@@ -20,9 +20,9 @@ from safetensors import safe_open
 from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncoderModel
 
 from embedded.evaluation import MODELS, scenes
-from embedded.evaluation.dual import text_features
+from embedded.evaluation.clip_features import text_features
 from embedded.evaluation.scenes import DENSER, ENERGY, HALF, SHARE, TOP, Named, dual_scores, fresh_scenes, localisation, named, vit_scores
-from embedded.recipes.assets import samples
+from embedded.recipes.assets import scene_samples
 from embedded.recipes.calibration import made_up, read_calibration
 from embedded.recipes.data.scenes import KINDS, draw
 from explainers.datasets import open_dataset
@@ -31,7 +31,7 @@ from tests.loaded import loaded
 
 SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once
 VIT, PHOTOS, CLIP = (MODELS / name for name in ("scenes-vit", "photos-vit", "clip"))
-INDEX = json.loads((samples.OUT / "index.json").read_text("utf-8"))["samples"]
+INDEX = json.loads((scene_samples.OUT / "index.json").read_text("utf-8"))["samples"]
 
 
 def pixels(path: Path) -> torch.Tensor:
@@ -53,9 +53,9 @@ def test_scenes_vit_says_something_else_of_photos_and_not_of_scenes() -> None:
     scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(100)]))
     assert calibration.known(SCORES["scenes-vit"](VIT)(scenes, None)).float().mean() >= 0.88
     for sample in (one for one in INDEX if one["kind"] == "image"):  # those of the pages
-        assert calibration.known(SCORES["scenes-vit"](VIT)(pixels(samples.OUT / sample["image"]), None)).all(), sample["id"]
+        assert calibration.known(SCORES["scenes-vit"](VIT)(pixels(scene_samples.OUT / sample["image"]), None)).all(), sample["id"]
     assert calibration.known(SCORES["scenes-vit"](VIT)(made_up(60), None)).float().mean() <= 0.6
-    photos = sorted((samples.OUT.parent / "photos").glob("*.jpg"))
+    photos = sorted((scene_samples.OUT.parent / "photos").glob("*.jpg"))
     assert torch.stack([calibration.known(SCORES["scenes-vit"](VIT)(pixels(path), None)) for path in photos]).float().mean() <= 0.6
 
 
@@ -113,7 +113,7 @@ def test_weights_are_stored_small(folder: Path, most: float) -> None:
 def test_clip_is_an_ordinary_transformers_folder() -> None:
     clip = VisionTextDualEncoderModel.from_pretrained(CLIP).eval()
     assert clip.dtype == torch.float32
-    picture = Image.open(samples.OUT / "zebra-elephant.png")
+    picture = Image.open(scene_samples.OUT / "zebra-elephant.png")
     images = AutoImageProcessor.from_pretrained(CLIP, backend="pil")(picture, return_tensors="pt")
     assert images["pixel_values"].shape == (1, 3, 224, 224)
     texts = AutoTokenizer.from_pretrained(CLIP)([PROMPT.format(kind) for kind in ("zebra", "guitar")], return_tensors="pt", padding=True)
@@ -149,18 +149,18 @@ def test_words_of_no_prompt_mean_what_they_mean_in_english(word: str, name: str)
 def test_the_models_are_right_on_every_sample(row: dict[str, Any]) -> None:
     score = SCORES[row["model"]](MODELS / row["model"])
     with torch.inference_mode():
-        order = score(pixels(samples.OUT / row["image"]), None)[0].argsort(descending=True).tolist()
+        order = score(pixels(scene_samples.OUT / row["image"]), None)[0].argsort(descending=True).tolist()
     assert {KINDS[i] for i in order[: len(row["objects"])]} == set(row["objects"])
 
 
 def test_the_samples_are_what_their_recipe_draws() -> None:
-    assert [row["id"] for row in INDEX[::2]] == [sample.name for sample in samples.SAMPLES]
-    assert len(INDEX) == 2 * len(samples.SAMPLES) >= 12
-    for row, twin, sample in zip(INDEX[::2], INDEX[1::2], samples.SAMPLES, strict=True):
-        scene, visible = draw(sample.composition, samples.SIZE)
+    assert [row["id"] for row in INDEX[::2]] == [sample.name for sample in scene_samples.SAMPLES]
+    assert len(INDEX) == 2 * len(scene_samples.SAMPLES) >= 12
+    for row, twin, sample in zip(INDEX[::2], INDEX[1::2], scene_samples.SAMPLES, strict=True):
+        scene, visible = draw(sample.composition, scene_samples.SIZE)
         assert min(visible) > 0.6
-        assert Image.open(samples.OUT / row["image"]).tobytes() == scene.image.tobytes()
-        numbers = np.asarray(Image.open(samples.OUT / row["mask"]))
+        assert Image.open(scene_samples.OUT / row["image"]).tobytes() == scene.image.tobytes()
+        numbers = np.asarray(Image.open(scene_samples.OUT / row["mask"]))
         for index, item in enumerate(scene.objects):
             assert np.array_equal(numbers == index + 1, item.mask)
         assert row["objects"] == twin["objects"] == [item.kind for item in scene.objects]
