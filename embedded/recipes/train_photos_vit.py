@@ -1,9 +1,10 @@
 """``photos-vit``: a Vision Transformer that names what a photo shows, one of ImageNet's 1,000 classes.
 
 Its patches are the places of a pretrained convolutional trunk, which stays as it is (a hybrid, as in Dosovitskiy et al., "An Image is Worth
-16x16 Words", ICLR 2021). The Transformer behind it learns from what the whole pretrained network says of photos without labels
-(Hinton et al., "Distilling the Knowledge in a Neural Network", 2015). A process beside the training makes the pictures and
-shows them to the trunk; the training sees batches again, with other patches left out, until the next is ready.
+16x16 Words", ICLR 2021). Behind the whole trunk the Transformer is written (``networks.composed_photos``) from the weights of its own
+network. Behind fewer stages, or with ``--minutes``, it learns from what that network says of photos without labels (Hinton et al.,
+"Distilling the Knowledge in a Neural Network", 2015): a process beside the training makes the pictures and shows them to the trunk; the
+training sees batches again, with other patches left out, until the next is ready.
 """
 
 from __future__ import annotations
@@ -33,28 +34,23 @@ from embedded.recipes.calibration import calibrate, made_up, write
 from embedded.recipes.data.outside import Labelled, missing, single
 from embedded.recipes.data.pictures import SIDE, Pictures
 from embedded.recipes.data.prompts import classes
+from embedded.recipes.networks.composed_photos import compose, model_args
 from embedded.recipes.networks.moving import Mover
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
 from embedded.recipes.networks.vits import answered, create, encode_features, load, plain_attention, save
 from embedded.recipes.training import add_common_arguments, endless, fit, schedule
 
 ARCHITECTURE = "vitrine_efficient"
-WIDTH = 320
 UNKNOWN = 200  # made-up pictures that the line of the unknown is chosen with
 TEMPERATURE = 2.0
 LOCAL = 0.5  # weight of what is asked of every token at first; nothing at the end
 RECENT, FEW = 64, 4  # batches that may come again, and how many there must be before any does
 SHARES = (0.3, 0.4, 0.5, 0.75, 1.0)  # of the patches that a step may keep
 WINDOW_SHARE = 0.35  # of the steps that leave out patches: those kept are one rectangle
-FITTED = 12  # batches that the start is fitted to
+FITTED, EVERY = 12, 8  # batches that the start is fitted to; one of so many of their patches
 RIDGE = 0.01
 
 Batch = TypeVar("Batch")
-
-
-def model_args(depth: int, stages: int) -> dict[str, Any]:
-    """What timm needs to know beside ``ARCHITECTURE``."""
-    return {"img_size": SIDE, "embed_dim": WIDTH, "depth": depth, "num_heads": WIDTH // 64, "trunk_stages": stages}
 
 
 class Student(nn.Module):
@@ -124,32 +120,12 @@ def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     return TEMPERATURE**2 * F.kl_div((logits.float() / TEMPERATURE).log_softmax(1), soft, log_target=True, reduction="batchmean")
 
 
-@torch.no_grad()
-def start_as_teacher(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None:
-    """Give the Transformer weights with which it begins near the teacher, in place.
-
-    Behind all stages of the trunk the first block's MLP starts as the teacher's last convolution; the attention of the others averages,
-    as the teacher does before its classifier. The head is fitted to the teacher's answers on ``batches`` in any case.
-    """
-    projection, first = vit.patch_embed.proj, vit.blocks[0]
-    tokens = torch.cat([batch.tokens.float().flatten(0, 1) for batch in batches])
+def start(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None:
+    """Give the Transformer weights to begin with, in place: behind the whole trunk written ones, else a head fitted to ``batches``."""
     if teacher.stages == STAGES:
-        projection.weight.copy_(torch.eye(WIDTH)[:, :, None, None] * 0.2 / tokens.std())
-        projection.bias.zero_()
-        for block in vit.blocks:
-            block.attn.qkv.weight[2 * WIDTH :].copy_(torch.eye(WIDTH))
-            block.attn.proj.weight.copy_(torch.eye(WIDTH) / (len(vit.blocks) - 1))
-            block.mlp.fc2.weight.zero_()
-        first.attn.proj.weight.zero_()
-        last = teacher.head[0].float()
-        first.norm2.weight.copy_(tokens.std(1).mean().expand(WIDTH))
-        first.norm2.bias.copy_(tokens.mean(0))
-        first.mlp.fc1.weight.copy_(last.weight[:, :, 0, 0])
-        first.mlp.fc1.bias.copy_(last.bias)
-        teacher.head[0].to(torch.bfloat16)
-        first.mlp.fc2.weight.copy_(teacher.basis)
-        first.mlp.fc2.bias.copy_(-teacher.basis @ teacher.centre)
-    fit_head(vit, batches)
+        compose(vit, teacher, torch.cat([batch.tokens[:, ::EVERY].float().flatten(0, 1) for batch in batches]))
+    else:
+        fit_head(vit, batches)
 
 
 @torch.no_grad()
@@ -179,12 +155,24 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     pictures = Pictures(args.data, args.batch)
     teacher, batches = begin(pictures, args.stages, args.seed)
-    shape, names = model_args(args.depth, args.stages), [row["label"] for row in classes()]
+    shape, names = model_args(SIDE, args.stages), [row["label"] for row in classes()]
     vit = load(args.start) if args.start is not None else create(ARCHITECTURE, names, shape)
-    plain_attention(vit, args.device)
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(args.stages))
     if args.start is None:
-        start_as_teacher(vit, teacher, [batch for batch in batches if batch.tokens.shape[1] == vit.patch_embed.num_patches])
+        start(vit, teacher, [batch for batch in batches if batch.tokens.shape[1] == vit.patch_embed.num_patches])
+    if args.steps or args.minutes:
+        distil(vit, teacher, batches, pictures, args)
+    save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
+    write_labels(args.out)
+    if missing(args.data) is None:
+        write(args.out, calibrated(vit, single(args.data).every_second(0)))
+    else:
+        print(f"{missing(args.data)}; without it the model has no calibration.json")
+
+
+def distil(vit: VisionTransformer, teacher: Teacher, batches: list[Seen], pictures: Pictures, args: argparse.Namespace) -> None:
+    """Let the Transformer learn the teacher's answers, in place."""
+    plain_attention(vit, args.device)
     move = Mover(teacher, batches) if args.stages == STAGES else None
     student = Student(vit)
     vit.patch_embed.backbone.requires_grad_(False)
@@ -217,12 +205,6 @@ def train(args: argparse.Namespace) -> None:
         decay=0.995,
         muon=lambda n: ".blocks." in n,
     )
-    save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
-    write_labels(args.out)
-    if missing(args.data) is None:
-        write(args.out, calibrated(vit, single(args.data).every_second(0)))
-    else:
-        print(f"{missing(args.data)}; without it the model has no calibration.json")
 
 
 def write_labels(folder: Path) -> None:
@@ -246,15 +228,14 @@ def teacher_trunk(stages: int) -> dict[str, Tensor]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
-    add_common_arguments(parser, minutes=65)
+    add_common_arguments(parser, minutes=0)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--batch", type=int, default=128, help="pictures a step (default 128)")
-    parser.add_argument("--depth", type=int, default=4, help="blocks (default 4)")
     parser.add_argument(
         "--stages", type=int, default=STAGES, choices=(5, 6, 7), help="of the trunk's 7 stages, how many to keep (default 7)"
     )
-    parser.add_argument("--start", type=Path, help="folder of a photos-vit of this depth whose weights to go on from")
+    parser.add_argument("--start", type=Path, help="folder of a photos-vit whose weights to go on from")
 
 
 if __name__ == "__main__":

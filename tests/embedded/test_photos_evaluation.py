@@ -21,7 +21,7 @@ from embedded.recipes.calibration import made_up
 from embedded.recipes.data import outside
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks import vits
+from embedded.recipes.networks import composed_photos, vits
 from server.cli import main
 from tests.embedded.made_up_data import CAR, ZEBRA
 
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained photos-vit that calls everything a zebra."""
     out = tmp_path_factory.mktemp("vit")
     torch.manual_seed(0)
-    shape, labels = train_photos_vit.model_args(4, 5), [row["label"] for row in classes()]
+    shape, labels = composed_photos.model_args(SIDE, 5), [row["label"] for row in classes()]
     vit = vits.create(train_photos_vit.ARCHITECTURE, labels, shape)
     torch.nn.init.zeros_(vit.head.bias)
     vit.head.bias.data[ZEBRA_CLASS] = 20.0

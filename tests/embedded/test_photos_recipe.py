@@ -22,12 +22,13 @@ from embedded.recipes import calibration, train_photos_vit
 from embedded.recipes.data import pictures
 from embedded.recipes.data.pictures import GREY, SIDE, SMALL_SIDE, Pictures
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks import trunk, vits
+from embedded.recipes.networks import composed_photos, trunk, vits
+from embedded.recipes.networks.composed_photos import MEMORY_RIDGE, SHARP
 from embedded.recipes.networks.moving import Mover, rectangles
 from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
 from tests.embedded.made_up_data import photo
 
-SHAPE = train_photos_vit.model_args(1, 7)
+SHAPE = {**composed_photos.model_args(SIDE, 7), "depth": 1}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def teacher(untrained: None, photo_data: Path) -> Teacher:
 def arguments(data: Path, out: Path, *more: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     train_photos_vit.add_arguments(parser)
-    small = ["--steps", "2", "--batch", "4", "--depth", "4", "--device", "cpu"]
+    small = ["--steps", "2", "--batch", "4", "--device", "cpu"]
     return parser.parse_args(["--data", str(data), "--out", str(out), *small, *more])
 
 
@@ -153,6 +154,54 @@ def test_the_student_has_the_trunk_of_the_teacher(teacher: Teacher) -> None:
         kept = torch.tensor([[3, 7, 100], [0, 1, 2]])
         torch.testing.assert_close(vits.encode_features(vit, tokens, kept), vits.encode(vit, trunk.normalised(images), kept))
         torch.testing.assert_close(vits.encode_features(vit, tokens), vit.forward_features(trunk.normalised(images)))
+
+
+def said(teacher: Teacher, tokens: torch.Tensor) -> torch.Tensor:
+    """What the last layer says of each patch, in its directions, without the Transformer: (B, patches, DIRECTIONS)."""
+    convolution = teacher.head[0].float()
+    last = F.linear(tokens, convolution.weight[:, :, 0, 0], convolution.bias).clamp(0, 6)
+    teacher.head[0].to(torch.bfloat16)
+    return F.linear(last - teacher.centre, teacher.basis)
+
+
+def memory(features: torch.Tensor, readout: torch.Tensor, bias: torch.Tensor, louder: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features with the logits above 0 made louder, and how loud they are."""
+    sure = F.gelu(SHARP * (F.linear(features, readout) + bias)) / SHARP
+    squares = readout.T @ readout + MEMORY_RIDGE * readout.square().sum(0).mean() * torch.eye(readout.shape[1])
+    return features + louder * sure @ torch.linalg.solve(squares, readout.T).T, sure.sum(-1)
+
+
+def test_the_written_transformer_computes_what_its_parts_are_for(teacher: Teacher, photo_data: Path) -> None:
+    """Against the same in a few formulas: the last convolution, memories, and three times what the class token gathers."""
+    make = Pictures(photo_data, 3)
+    batches = [teacher.see(make(np.random.default_rng(seed))) for seed in range(8)]
+    tokens = torch.cat([seen.tokens.float() for seen in batches if seen.tokens.shape[1] == 196])
+    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"] * 1000, composed_photos.model_args(SIDE, 7)).eval()
+    composed_photos.compose(vit, teacher, tokens.flatten(0, 1))
+    held: list[torch.Tensor] = []
+    vit.blocks[0].register_forward_hook(lambda block, given, result: held.append(result))
+    with torch.inference_mode():
+        logits = vit.head(vits.encode_features(vit, tokens)[:, 0])
+        patches = held[0][:, 1:, :DIRECTIONS] / composed_photos.QUIET
+        assert F.cosine_similarity(patches, said(teacher, tokens), -1).mean() > 0.95  # GELU in place of a rectifier with a limit
+        assert held[0][:, 0, :DIRECTIONS].abs().max() < 1e-6  # the class token holds nothing yet
+        readout, bias = teacher.readout - teacher.readout.mean(0), teacher.bias - teacher.bias.mean()
+        louder, loudness = memory(patches, readout, bias - composed_photos.SURE, composed_photos.LOUDER)
+        first = patches.mean(1) * composed_photos.SHARES[0]
+        heed = (composed_photos.HEED * loudness).softmax(1)
+        context = first * composed_photos.SHARES[1]  # what a patch reads of the class token
+        second = first + composed_photos.SHARES[1] * torch.einsum("bn,bnd->bd", heed, louder)
+        half = sum(composed_photos.SHARES[:2])
+        surer = half * memory(second / half, readout, bias - composed_photos.GATHERED_SURE, composed_photos.GATHERED_LOUDER)[0]
+        third, final = louder + context[:, None], surer.clone()
+        weights = composed_photos.AGREE * readout.square().sum(0) / half
+        for head in range(composed_photos.HEADS):
+            own = slice(head, None, composed_photos.HEADS)
+            heed = torch.einsum("bd,bnd->bn", surer[:, own] * weights[own], third[..., own]).softmax(1)
+            final[:, own] += composed_photos.SHARES[2] * torch.einsum("bn,bnd->bd", heed, third[..., own])
+        expected = F.linear(final / sum(composed_photos.SHARES), readout, bias)
+    assert F.cosine_similarity(logits, expected).min() > 0.99
+    assert (logits.argmax(1) == expected.argmax(1)).float().mean() > 0.8
 
 
 def test_a_small_picture_lies_in_a_corner_of_the_positions() -> None:
@@ -258,7 +307,7 @@ def test_the_recipe_writes_a_folder_that_explains_and_goes_on(untrained: None, p
     assert not list(tmp_path.glob("*/checkpoint*"))
     weights = load_file(tmp_path / "vit/model.safetensors")
     assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float16}
-    assert weights["head.weight"].shape == (1000, 320)
+    assert weights["head.weight"].shape == (1000, 384)
     assert not [name for name in weights if "local_head" in name]
     trained = train_photos_vit.teacher_trunk(stages)
     assert all(torch.equal(weights[f"patch_embed.backbone.{name}"], value.half()) for name, value in trained.items())
