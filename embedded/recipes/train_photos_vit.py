@@ -38,6 +38,7 @@ from embedded.recipes.networks.composed_photos import compose, model_args
 from embedded.recipes.networks.moving import Mover
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
 from embedded.recipes.networks.vits import answered, create, encode_features, load, plain_attention, save
+from embedded.recipes.networks.written import ridge_regression
 from embedded.recipes.training import add_common_arguments, endless, fit, schedule
 
 ARCHITECTURE = "vitrine_efficient"
@@ -131,15 +132,11 @@ def start(vit: VisionTransformer, teacher: Teacher, batches: list[Seen]) -> None
 @torch.no_grad()
 def fit_head(vit: VisionTransformer, batches: list[Seen]) -> None:
     """Set the head by ridge regression from the class token to the teacher's logits, in place."""
-    x = torch.cat([encode_features(vit, batch.tokens.float())[:, 0] for batch in batches]).double()
+    x = torch.cat([encode_features(vit, batch.tokens.float())[:, 0] for batch in batches])
     y = torch.cat([batch.logits for batch in batches]).double()
-    y -= y.mean(1, keepdim=True)
-    middle, level = x.mean(0), y.mean(0)
-    squares = (x - middle).T @ (x - middle)
-    ridge = RIDGE * squares.diagonal().mean() * torch.eye(len(squares), dtype=torch.double)
-    weight = torch.linalg.solve(squares + ridge, (x - middle).T @ (y - level)).T
+    weight, bias = ridge_regression(x, y - y.mean(1, keepdim=True), RIDGE)
     vit.head.weight.copy_(weight)
-    vit.head.bias.copy_(level - weight @ middle)
+    vit.head.bias.copy_(bias)
 
 
 def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[Seen]]:

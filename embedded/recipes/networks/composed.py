@@ -12,7 +12,6 @@ so the next layer reads features as they were. Another number balances the featu
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Teacher
+from embedded.recipes.networks.written import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
 
 DEPTH, WIDTH, HEADS = 3, 384, 6
 FEATURES = 320  # the first numbers of a token: features of the trunk, then of its last layer, then of names
@@ -33,7 +33,7 @@ TOLD_APART = 0.5  # the less, the farther names are moved from those of other th
 FOUND, HEED = 0.35, 3.2  # how much a unit adds to what is found in a patch, and how much attention that gets
 LIKELY, LOUDER = 5.0, 0.3  # from which likeness on the last MLP writes a name, and how loud
 IDLE = -5.0  # bias of units that nothing is written for
-RIDGE = 1e-3
+SIZE = token_size(WIDTH)
 
 
 def model_args(side: int) -> dict[str, Any]:
@@ -48,10 +48,7 @@ def compose(vit: VisionTransformer, teacher: Teacher, detectors: nn.Sequential, 
     names   (classes + kinds, FEATURES), length 1, in the order of the teacher's logits and of ``detectors``
     tokens  (N, channels): features of photos, on which the last convolution is fitted to units that know no upper limit
     """
-    for value in (vit.cls_token, vit.pos_embed, *vit.patch_embed.proj.parameters(), *vit.blocks.parameters()):
-        value.zero_()
-    for norm in (vit.norm, *(norm for block in vit.blocks for norm in (block.norm1, block.norm2))):
-        norm.weight.fill_(1.0)
+    blank(vit, 1.0)
     projection, classes = vit.patch_embed.proj, len(teacher.classifier.weight)
     projection.weight[:FEATURES, :, 0, 0] = FAINT * torch.eye(FEATURES)
     projection.weight[BALANCE] = -FAINT
@@ -68,29 +65,19 @@ def told_apart(names: Tensor) -> Tensor:
     return F.normalize(torch.linalg.solve(names @ names.T + TOLD_APART * torch.eye(len(names)), names), dim=-1)
 
 
-def _size() -> float:
-    """What normalisation divides by."""
-    return math.sqrt(2 / WIDTH)
-
-
 def write_convolution(block: Any, teacher: Teacher, detectors: nn.Sequential, tokens: Tensor) -> None:
     """The MLP of the first block: features of the teacher's last layer in its own directions, and logits of the kinds."""
-    block.norm2.weight[:FEATURES] = _size() / FAINT
-    convolution, units = teacher.head[0].float(), teacher.head[0].out_channels
-    weight, bias = convolution.weight[:, :, 0, 0].detach().clone(), convolution.bias.detach().clone()
-    teacher.head[0].to(torch.bfloat16)
+    block.norm2.weight[:FEATURES] = SIZE / FAINT
+    weight, bias = last_convolution(teacher)
+    units = len(weight)
     block.mlp.fc1.weight[:units, :FEATURES], block.mlp.fc1.bias[:units] = SHARP * weight, SHARP * bias
     first, _, last = detectors
     block.mlp.fc1.weight[units:, :FEATURES], block.mlp.fc1.bias[units:] = first.weight, first.bias
-    wanted = F.linear(F.linear(tokens, weight, bias).clamp(0, 6) - teacher.centre, teacher.basis).double()
-    read = F.gelu(SHARP * F.linear(tokens, weight, bias)).double()
-    middle, level = read.mean(0), wanted.mean(0)
-    squares = (read - middle).T @ (read - middle)
-    squares += RIDGE * squares.diagonal().mean() * torch.eye(units, dtype=torch.double)
-    fitted = torch.linalg.solve(squares, (read - middle).T @ (wanted - level)).T
+    last_features = F.linear(tokens, weight, bias)
+    fitted, level = ridge_regression(F.gelu(SHARP * last_features), directions_of(teacher, last_features), RIDGE)
     written, constant = block.mlp.fc2.weight, block.mlp.fc2.bias
     kinds = slice(KINDS_FROM, KINDS_FROM + last.out_features)
-    written[:DIRECTIONS, :units], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * (level - fitted @ middle).float()
+    written[:DIRECTIONS, :units], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * level.float()
     written[kinds, units:], constant[kinds] = WHISPERED * last.weight, WHISPERED * last.bias
     written[BALANCE], constant[BALANCE] = -written.sum(0), -constant.sum()
 
@@ -98,8 +85,8 @@ def write_convolution(block: Any, teacher: Teacher, detectors: nn.Sequential, to
 def write_memory(block: Any, teacher: Teacher, apart: Tensor, classes: int) -> None:
     """The MLP of the second block: a unit for each of ``apart`` (classes + kinds, FEATURES), which writes it."""
     units, kinds = len(apart), range(KINDS_FROM, KINDS_FROM + len(apart) - classes)
-    block.norm2.weight[:FEATURES] = _size() / QUIET
-    block.norm2.weight[kinds.start : kinds.stop] = _size() / WHISPERED
+    block.norm2.weight[:FEATURES] = SIZE / QUIET
+    block.norm2.weight[kinds.start : kinds.stop] = SIZE / WHISPERED
     block.mlp.fc1.weight[:classes, :DIRECTIONS] = SHARP * (teacher.readout - teacher.readout.mean(0))
     block.mlp.fc1.bias[:classes] = SHARP * (teacher.bias - teacher.bias.mean() - CLASS_FROM)
     block.mlp.fc1.weight[range(classes, units), kinds] = SHARP
@@ -113,7 +100,7 @@ def write_gathering(block: Any, names: Tensor, apart: Tensor) -> None:
     """The last block: the class token reads the patches where most is found, and then says the likeliest names louder."""
     queries, keys, values = block.attn.qkv.weight.view(3, WIDTH, WIDTH)
     starts = range(0, WIDTH, WIDTH // HEADS)
-    queries[starts, PLUS], keys[starts, ACTIVE] = _size(), HEED
+    queries[starts, PLUS], keys[starts, ACTIVE] = SIZE, HEED
     for matrix in (values, block.attn.proj.weight):
         matrix.copy_(torch.eye(WIDTH))
     values[BALANCE:] = 0

@@ -22,6 +22,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from embedded.recipes.networks.trunk import DIRECTIONS, Teacher
+from embedded.recipes.networks.written import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
 
 DEPTH, WIDTH, HEADS, UNITS = 4, 384, 6, 1280
 LOUDNESS, BALANCE, CLASS, PLUS, MINUS = range(WIDTH - 5, WIDTH)  # numbers of a token behind its features
@@ -34,7 +35,8 @@ HEED, AGREE = 1e-3, 5e-4  # how much attention loudness gets in block 3, and agr
 SINK = 12.0  # how much more a patch heeds the class token than another patch
 SHUT = 4e3  # what closes units for the class token, or for patches: more than features can weigh
 IDLE = -5.0  # bias of units that nothing is written for
-RIDGE, MEMORY_RIDGE = 1e-3, 1e-4
+MEMORY_RIDGE = 1e-4
+SIZE = token_size(WIDTH)
 
 
 def model_args(side: int, stages: int) -> dict[str, Any]:
@@ -49,10 +51,7 @@ def compose(vit: VisionTransformer, teacher: Teacher, tokens: Tensor) -> None:
 
     tokens  (N, channels): features of photos, on which the last convolution is fitted to units that know no upper limit
     """
-    for value in (vit.cls_token, vit.pos_embed, *vit.patch_embed.proj.parameters(), *vit.blocks.parameters(), *vit.head.parameters()):
-        value.zero_()
-    for norm in (vit.norm, *(norm for block in vit.blocks for norm in (block.norm1, block.norm2))):
-        norm.weight.fill_(_size())
+    blank(vit, SIZE)
     middle = tokens.mean(0)
     write_patches(vit, middle)
     write_convolution(vit, teacher, tokens, middle)
@@ -64,14 +63,9 @@ def compose(vit: VisionTransformer, teacher: Teacher, tokens: Tensor) -> None:
         write_gathering(block, share)
     heed_loudness(vit.blocks[2])
     heed_agreement(vit.blocks[3], readout.square().sum(0) / gathered)
-    vit.norm.weight[:DIRECTIONS] = _size() / QUIET
+    vit.norm.weight[:DIRECTIONS] = SIZE / QUIET
     vit.head.weight[:, :DIRECTIONS] = readout / sum(SHARES)
     vit.head.bias.copy_(bias)
-
-
-def _size() -> float:
-    """What normalisation divides by."""
-    return math.sqrt(2 / WIDTH)
 
 
 def write_patches(vit: VisionTransformer, middle: Tensor) -> None:
@@ -87,21 +81,15 @@ def write_patches(vit: VisionTransformer, middle: Tensor) -> None:
 
 def write_convolution(vit: VisionTransformer, teacher: Teacher, tokens: Tensor, middle: Tensor) -> None:
     """The MLP of the first block: features of the teacher's last layer in its own directions, in place of those of the trunk."""
-    block, convolution = vit.blocks[0], teacher.head[0].float()
-    weight, bias = convolution.weight[:, :, 0, 0].detach().clone(), convolution.bias.detach().clone()
-    teacher.head[0].to(torch.bfloat16)
-    block.norm2.weight[:DIRECTIONS] = _size() / FAINT
+    block, (weight, bias) = vit.blocks[0], last_convolution(teacher)
+    block.norm2.weight[:DIRECTIONS] = SIZE / FAINT
     block.mlp.fc1.weight[:, :DIRECTIONS], block.mlp.fc1.bias[:] = SHARP * weight, SHARP * (bias + weight @ middle)
     block.mlp.fc1.weight[:, CLASS] = -SHUT - block.mlp.fc1.bias
     last = F.linear(tokens, weight, bias)
-    wanted = F.linear(last.clamp(0, 6) - teacher.centre, teacher.basis) - FAINT / QUIET * (tokens - middle)
-    read, wanted = F.gelu(SHARP * last).double(), wanted.double()
-    usual, level = read.mean(0), wanted.mean(0)
-    squares = (read - usual).T @ (read - usual)
-    squares += RIDGE * squares.diagonal().mean() * torch.eye(UNITS, dtype=torch.double)
-    fitted = torch.linalg.solve(squares, (read - usual).T @ (wanted - level)).T
+    wanted = directions_of(teacher, last) - FAINT / QUIET * (tokens - middle)
+    fitted, level = ridge_regression(F.gelu(SHARP * last), wanted, RIDGE)
     written, constant = block.mlp.fc2.weight, block.mlp.fc2.bias
-    written[:DIRECTIONS], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * (level - fitted @ usual).float()
+    written[:DIRECTIONS], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * level.float()
     for value in (written, constant):
         value[BALANCE] = -value[:DIRECTIONS].sum(0)
     vit.cls_token[0, 0] -= constant  # the class token is to hold nothing before it gathers
@@ -117,7 +105,7 @@ def write_memory(block: Any, readout: Tensor, bias: Tensor, louder: float, whole
     classes = len(readout)
     squares = readout.T @ readout
     squares += MEMORY_RIDGE * squares.diagonal().mean() * torch.eye(DIRECTIONS)
-    block.norm2.weight[:DIRECTIONS] = _size() / QUIET
+    block.norm2.weight[:DIRECTIONS] = SIZE / QUIET
     block.mlp.fc1.weight[:classes, :DIRECTIONS], block.mlp.fc1.bias[:classes] = SHARP / whole * readout, SHARP * bias
     block.mlp.fc1.weight[:classes, shut], block.mlp.fc1.bias[classes:] = -SHUT, IDLE
     written = block.mlp.fc2.weight
@@ -134,7 +122,7 @@ def _parts() -> list[tuple[Tensor, Tensor]]:
 
 def write_gathering(block: Any, share: float) -> None:
     """The attention of a block: the class token gathers ``share`` of the features, of all patches alike; patches read the class token."""
-    block.norm1.weight[:DIRECTIONS], block.norm1.weight[LOUDNESS] = _size() / QUIET, _size() / SOFT
+    block.norm1.weight[:DIRECTIONS], block.norm1.weight[LOUDNESS] = SIZE / QUIET, SIZE / SOFT
     queries, keys, values = block.attn.qkv.weight.view(3, WIDTH, WIDTH)
     written, root = block.attn.proj.weight, math.sqrt(WIDTH // HEADS)
     for features, numbers in _parts():
