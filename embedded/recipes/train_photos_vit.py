@@ -40,6 +40,7 @@ from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, e
 from embedded.recipes.networks.vits import answered, create, encode_features, load, plain_attention, save
 from embedded.recipes.networks.written import ridge_regression
 from embedded.recipes.training import add_common_arguments, endless, fit, schedule
+from explainers.errors import ExplainerError
 
 ARCHITECTURE = "vitrine_efficient"
 UNKNOWN = 200  # made-up pictures that the line of the unknown is chosen with
@@ -148,7 +149,13 @@ def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[See
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Make and write the model folder ``args.out`` (arguments: ``add_arguments``).
+
+    Raises ExplainerError where nothing would be learned behind a part of the trunk, whose Transformer is not written.
+    """
+    learns = bool(args.steps or args.minutes)
+    if args.stages != STAGES and not learns:
+        raise ExplainerError(f"behind {args.stages} of the trunk's {STAGES} stages it has to learn: give --minutes or --steps")
     torch.manual_seed(args.seed)
     pictures = Pictures(args.data, args.batch)
     teacher, batches = begin(pictures, args.stages, args.seed)
@@ -157,7 +164,7 @@ def train(args: argparse.Namespace) -> None:
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(args.stages))
     if args.start is None:
         start(vit, teacher, [batch for batch in batches if batch.tokens.shape[1] == vit.patch_embed.num_patches])
-    if args.steps or args.minutes:
+    if learns:
         distil(vit, teacher, batches, pictures, args)
     save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
     write_labels(args.out)

@@ -26,6 +26,7 @@ from embedded.recipes.networks import composed_photos, trunk, vits
 from embedded.recipes.networks.composed_photos import MEMORY_RIDGE, SHARP
 from embedded.recipes.networks.moving import Mover, rectangles
 from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
+from explainers.errors import ExplainerError
 from tests.embedded.made_up_data import photo
 
 SHAPE = {**composed_photos.model_args(SIDE, 7), "depth": 1}
@@ -299,6 +300,12 @@ def test_made_up_pictures_are_the_same_each_time() -> None:
     assert torch.equal(first, again)
     assert first.shape == (5, SIDE, SIDE, 3)
     assert not torch.equal(first[0], first[4])
+
+
+def test_a_part_of_the_trunk_needs_time_to_learn(photo_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="behind 5 of the trunk's 7 stages it has to learn: give --minutes or --steps"):
+        train_photos_vit.train(arguments(photo_data, tmp_path / "vit", "--stages", "5", "--steps", "0"))
+    assert not (tmp_path / "vit").exists()
 
 
 @pytest.mark.parametrize("stages", [5, 7])
