@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd import projections
-from explainers.autograd.biases import BiasTerms
 from explainers.autograd.dispatch import give_role
 from explainers.autograd.mode import RecordingMode, doubled
+from explainers.autograd.observed import projections
+from explainers.autograd.observed.biases import BiasTerms
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule

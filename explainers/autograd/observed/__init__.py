@@ -1,0 +1,1 @@
+"""What a recording notices on its way besides operators: projections of attention, bias terms."""
