@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
-from explainers.autograd.signals import Signals
+from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.targets import ResolvedTarget
@@ -143,6 +143,24 @@ class Trace:
         return [m.detach() for m in residuals if m is not None]
 
     @property
+    def tokens_of_blocks(self) -> list[Tensor]:
+        """Per block (B, S): which tokens take part in it."""
+        return [self.mask] * len(self.recording.block_inputs)
+
+    def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
+        """Queries, keys and values of the last attention that was recorded, and weight and bias of its output projection.
+
+        Raises ExplainerError where they cannot be read.
+        """
+        return parts_of_last(recording.parts, recording.projections)
+
+    def last_context(self, signals: Signals) -> Tensor:
+        """Signal at what the last attention gives, before its projection: (B, H, S, d)."""
+        context = signals.contexts[-1]
+        assert context is not None
+        return context
+
+    @property
     def block_input_grads(self) -> tuple[Tensor, ...]:
         """Signal at each block's input, (B, S, D)."""
         return self.signals.block_inputs
@@ -261,6 +279,16 @@ def _present(attention: Tensor | None, block: int) -> Tensor:
     if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
     return attention
+
+
+def parts_of_last(
+    parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
+) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
+    """Those of the last attention."""
+    last, projection = parts[-1], projections[-1]
+    if last is None or projection is None:
+        raise ExplainerError("The queries, keys, values and output projection of this model's last attention cannot be read.")
+    return last, projection
 
 
 def inner_products(tokens: Tensor, signals: Tensor) -> Reading:

@@ -24,6 +24,7 @@ TorchFunction = Callable[..., Tensor]
 H = TypeVar("H", bound=Handler)
 _HANDLERS: dict[Callable[..., Any], Handler] = {}
 _ROLE = "_vitrine_role"
+_FACTOR = "_vitrine_factor"
 
 #: Functions that move, select or copy numbers: their ordinary gradient is right under every rule.
 TRANSPARENT = frozenset(
@@ -186,6 +187,18 @@ def give_role(out: Tensor, name: str | None) -> Tensor:
     return out
 
 
+def factor(value: Any) -> float:
+    """The number that ``value`` was multiplied by after the last function that did more than move its numbers: 1 if none was."""
+    return getattr(value, _FACTOR, 1.0)
+
+
+def give_factor(out: Tensor, number: float) -> Tensor:
+    """Mark ``out`` as multiplied by ``number``; returns it."""
+    if number != factor(out):
+        setattr(out, _FACTOR, number)
+    return out
+
+
 def make_scale(rec: Recorder, out: Tensor, name: str) -> Tensor:
     """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
     if active(out):
@@ -203,6 +216,10 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
         inherited = role(args[0]) if args else None
         if inherited == "turned" or (inherited in ("scores", "weights", "attended") and name not in TRANSPARENT):
             inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
+        if name in TRANSPARENT and args and factor(args[0]) != 1:
+            for tensor in out if isinstance(out, tuple | list) else (out,):
+                if active(tensor):
+                    give_factor(tensor, factor(args[0]))
         if inherited and isinstance(out, Tensor):
             return give_role(out, inherited)
         if name in TRANSPARENT:

@@ -81,6 +81,7 @@ def _weighted(signals: Signals, shares: Tensor, batch: int) -> Signals:
         attentions=means(signals.attentions),
         contexts=means(signals.contexts),
         class_attentions=tuple(mean(values) for values in signals.class_attentions),
+        class_contexts=means(signals.class_contexts),
         pooling=None if signals.pooling is None else mean(signals.pooling),
         bias=mean(signals.bias),
         unplaced=mean(signals.unplaced),
@@ -101,6 +102,7 @@ def _total(parts: list[Signals]) -> Signals:
         attentions=several("attentions"),
         contexts=several("contexts"),
         class_attentions=several("class_attentions"),  # type: ignore[arg-type]
+        class_contexts=several("class_contexts"),
         pooling=None if parts[0].pooling is None else torch.stack([part.pooling for part in parts if part.pooling is not None]).sum(0),
         bias=torch.stack([part.bias for part in parts]).sum(0),
         unplaced=torch.stack([part.unplaced for part in parts]).sum(0),

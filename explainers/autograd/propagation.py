@@ -16,10 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from explainers.autograd.observed.class_attention import as_taken
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.models.base import Model
+from explainers.models.tokens import as_given, map_size
 
 
 class Propagation(Recording):
@@ -27,15 +29,24 @@ class Propagation(Recording):
 
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
     None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
-    of that block, which is the last to run.
+    of that block, which is the last to run; of one of class attention, behind the others, where ``behind``.
     ``rule`` must hold attention and scales and gates constant; ``product`` may be ``half`` or ``jacobian``.
     """
 
-    def __init__(self, model: Model, tensors: Mapping[str, Tensor], sources: Tensor, rule: Rule, block: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        tensors: Mapping[str, Tensor],
+        sources: Tensor,
+        rule: Rule,
+        block: int | None = None,
+        behind: bool = False,
+    ) -> None:
         self.copies = 1 + len(sources)
         self._sources = sources
         self.share = 0.5 if rule.product == "half" else 1.0
-        self._block = block
+        self._block = None if behind else block
+        self._of_classes = block if behind else None
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -72,6 +83,20 @@ class Propagation(Recording):
             raise _ReachedError
         return replaced
 
+    def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        super()._before_class_block(module, args, kwargs)
+        if self._of_classes is None or self.behind.count - 1 != self._of_classes:
+            return None
+        x = self._isolate(self.behind.blocks_begun[-1].input).requires_grad_()
+        self._kept = self._kept_tokens(x)
+        self.behind.replace_input(x)
+        return as_taken(x, args, kwargs)
+
+    def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        super()._after_class_block(module, args, kwargs, output)
+        if self._of_classes is not None and self.behind.count - 1 == self._of_classes:
+            raise _ReachedError
+
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
         groups = x.detach().unflatten(0, (-1, self.copies, len(x) // len(self._x1)))  # tokens or heads may lie with the samples
@@ -91,11 +116,20 @@ class Propagation(Recording):
 
     def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
         """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy."""
-        before_attention = self._kept is not None and self._inside and self.attentions[-1] is None
-        if before_attention and y.dim() == 3 and y.shape[:2] == self.block_inputs[-1].shape[:2]:
-            assert self._kept is not None
-            return y + bias * self._kept.repeat(len(y) // self.copies, 1)[:, :, None].to(y.dtype)
+        if self._kept is None or not self._before_attention():
+            return self.on_real(y, bias)
+        kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
+        if y.dim() == 3 and y.shape[:2] == kept.shape:
+            return y + bias * kept[:, :, None]
+        channels = self.model.channels
+        if y.dim() == 4 and channels != 2 and len(y) == len(kept) and map_size(y.shape, channels) == map_size(self._given, channels):
+            return y + bias * as_given(kept[:, :, None], y.shape, channels)
         return self.on_real(y, bias)
+
+    def _before_attention(self) -> bool:
+        if self._of_classes is not None:
+            return self.behind.inside and not self.behind.blocks_begun[-1].attends
+        return self._inside and self.attentions[-1] is None
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply the linear form of an operator."""

@@ -63,6 +63,9 @@ class Recorder(Protocol):
     def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
         """Take note of what one attention was made of."""
 
+    def saw_product(self, a: Tensor, b: Tensor, product: Tensor, attended: bool) -> None:
+        """Take note of a product of two paths: of attention weights and values where ``attended``."""
+
     def saw_values(self, value: Tensor) -> None:
         """Take note of what attention weights multiply."""
 

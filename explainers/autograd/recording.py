@@ -18,6 +18,7 @@ from explainers.autograd.dispatch import give_role
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.observed import projections
 from explainers.autograd.observed.biases import BiasTerms
+from explainers.autograd.observed.class_attention import ClassAttention
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
@@ -79,7 +80,9 @@ class Recording:
         self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
         self.rotary = False  # whether attention in the blocks rotates queries and keys by position
         self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
-        self.class_attentions: list[Tensor] = []  # (B, H, 1, 1 + S): of blocks behind the others, where a class token joins the S tokens
+        self.behind = ClassAttention()  # what was seen of a class token that joins the tokens behind the blocks
+        self.over_channels = False  # whether attention in the blocks is over channels
+        self.sums: list[list[Tensor]] = []  # per block, the residual stream after each sum of two paths
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
         self._biases: BiasTerms | None = None
@@ -120,6 +123,9 @@ class Recording:
         for block in dict.fromkeys(self.model.blocks):  # a block may be used several times
             handles.append(block.register_forward_pre_hook(mine(self._before_block), with_kwargs=True))
             handles.append(block.register_forward_hook(mine(self._after_block), with_kwargs=True))
+        for block in dict.fromkeys(self.model.class_blocks):
+            handles.append(block.register_forward_pre_hook(mine(self._before_class_block), with_kwargs=True))
+            handles.append(block.register_forward_hook(mine(self._after_class_block), with_kwargs=True))
         try:
             yield
         finally:
@@ -152,6 +158,7 @@ class Recording:
         self.parts.append(None)
         self.mid_residuals.append(None)
         self.projections.append(None)
+        self.sums.append([])
         self._inside = True
         # a map of tokens goes into the block by way of the row of tokens that is read
         return None if given is x or first else self._with_tokens(args, kwargs, x)
@@ -175,6 +182,18 @@ class Recording:
         shown = as_given(shown, given.shape, self.model.channels)
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
+    def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.behind.enter(args, kwargs)
+        return None
+
+    def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        self.behind.leave(output)
+
+    @property
+    def class_attentions(self) -> list[Tensor]:
+        """(B, H, 1, 1 + S) each: attention behind the blocks, where a class token joins their S tokens."""
+        return self.behind.attentions
+
     def saw_attention(self, weights: Tensor) -> None:
         """Called by the operators with every softmax over keys: (B, H, queries, keys)."""
         self._last_attention = weights
@@ -189,8 +208,20 @@ class Recording:
     def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
         """Called by the operators with what one attention was made of."""
         self.saw_values(value)
+        parts = AttentionParts(query, key, value, weights, output)
         if self._inside and self.attentions[-1] is weights:
-            self.parts[-1] = AttentionParts(query, key, value, weights, output)
+            self.parts[-1] = parts
+        elif not self._inside:
+            self.behind.saw_parts(parts)
+
+    def saw_product(self, a: Tensor, b: Tensor, product: Tensor, attended: bool) -> None:
+        """Called by the operators with every product of two paths: of attention weights and values where ``attended``."""
+        if self._inside or not self.block_outputs:
+            return
+        if attended:
+            self.behind.saw_output(b, product)
+        else:
+            self.behind.saw_factors(a, b)
 
     def saw_values(self, value: Tensor) -> None:
         """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens; of one query
@@ -206,6 +237,7 @@ class Recording:
             self.begin(Rule())
             if rows_mix_tokens(value, x):
                 self.attentions[-1] = None
+                self.over_channels = True
 
     def _saw_behind(self, value: Tensor) -> None:
         weights, tokens = self._last_attention, 1 + self._left.shape[1]
@@ -213,7 +245,7 @@ class Recording:
             return
         one_query = weights.shape[-2:] == (1, tokens) and value.shape[-2] == tokens
         if one_query and (self.class_attentions or self._is_alone(value[..., 0, :])):
-            self.class_attentions.append(weights)
+            self.behind.saw_attention(weights)
 
     def _is_alone(self, value: Tensor) -> bool:
         """Whether a value behind the blocks depends on none of what they gave."""
@@ -228,7 +260,10 @@ class Recording:
 
     def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         """Called by the operators with every linear layer: the first after attention is its output projection."""
-        parts = self.parts[-1] if self._inside else None
+        if not self._inside:
+            self.behind.saw_linear(x, weight, bias)
+            return
+        parts = self.parts[-1]
         if parts is not None and self.projections[-1] is None and x.shape[-1] == parts.output.shape[1] * parts.output.shape[3]:
             self.projections[-1] = (weight, bias)
 
@@ -236,6 +271,7 @@ class Recording:
         """Called by the operators with every constant that is added to a path: before x^1, one that differs from token to token is the
         position embedding of all tokens, or of the patches alone.
         """
+        self.behind.saw_sum(total, constant)
         tokens = math.prod(self.layout.grid or (0,))
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
         if not self.entered and by_token and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
@@ -245,12 +281,18 @@ class Recording:
         """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
         stream after attention.
         """
-        if self._inside and self.mid_residuals[-1] is None and total.shape == self._given:
-            self.mid_residuals[-1] = as_tokens(total, self.model.channels)
+        if not self._inside:
+            self.behind.saw_sum(total)
+        elif total.shape == self._given:
+            self.sums[-1].append(as_tokens(total, self.model.channels))
+            if self.mid_residuals[-1] is None:
+                self.mid_residuals[-1] = self.sums[-1][0]
 
     @property
     def single_head(self) -> bool:
         """Whether the attention computed now is to have one head."""
+        if self.model.class_blocks:
+            return self._single_head and self.behind.inside and self.behind.count == len(self.model.class_blocks)
         return self._single_head and self._inside and len(self.block_inputs) == len(self.model.blocks)
 
     @property
@@ -319,7 +361,7 @@ class Recording:
         started = self._now()
         self.begin(rule)
         attentions = [a for a in self.attentions if a is not None]
-        contexts = [p.output for p in self.parts if p is not None]
+        contexts = [p.output for p in (*self.parts, *self.behind.parts) if p is not None]
         placed = None if self.positions is None else self.positions[1]
         ends = [end for end in (self.pooling, placed, self.pixels) if end is not None]
         wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *self.class_attentions, *ends]
@@ -342,6 +384,7 @@ class Recording:
             block_outputs=tuple(filled[blocks : 2 * blocks]),
             attentions=tuple(None if a is None else next(maps) for a in self.attentions),
             contexts=tuple(None if p is None else next(maps) for p in self.parts),
+            class_contexts=tuple(None if p is None else next(maps) for p in self.behind.parts),
             class_attentions=tuple(next(maps) for _ in self.class_attentions),
             pooling=None if self.pooling is None else next(maps),
             placed=None if self.positions is None else next(maps),

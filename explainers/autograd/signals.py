@@ -24,6 +24,7 @@ class Signals:
     unruled       names of functions without a rule that the signal passed by ordinary gradient
     seconds       how long the pass took
     class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
+    class_contexts  (B, H, 1, d) each: signal at what that attention gives, before its projection; None where it was not seen
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
     errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
                   fields, without bias); else None
@@ -41,6 +42,7 @@ class Signals:
     seconds: float
     placed: Tensor | None = None
     class_attentions: tuple[Tensor, ...] = ()
+    class_contexts: tuple[Tensor | None, ...] = ()
     errors: Signals | None = None
 
     def moved(self, seed: int) -> Signals:
@@ -58,7 +60,7 @@ class _Moved:
 
     def __getattr__(self, name: str) -> Any:
         value, error = getattr(self._signals, name), getattr(self._errors, name)
-        if name in ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions"):
+        if name in ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions", "class_contexts"):
             moved: Any = tuple(None if v is None else self._move(v, e) for v, e in zip(value, error, strict=True))
         elif name in ("pooling", "pixels", "placed") and value is not None:
             moved = self._move(value, error, one_sign=name == "pixels")

@@ -13,10 +13,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.autograd.signals import Signals
+from explainers.autograd.observed.class_attention import ClassBlock
+from explainers.autograd.recording import Recording
+from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
-from explainers.trace import Trace
+from explainers.trace import Trace, parts_of_last
 
 NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
 
@@ -61,14 +63,59 @@ class ClassAttentionTrace(Trace):
     @property
     def attentions(self) -> list[Tensor]:
         """Per block, class attention last. Rows sum to 1."""
-        before = [] if self._last else [_with_class_token(a, 1.0) for a in self._trace.attentions]
+        before = [] if self._last else [with_class_token(a, 1.0) for a in self._trace.attentions]
         return [*before, *(_with_patches(a.detach(), 1.0) for a in self.recording.class_attentions)]
 
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
-        return [*(_with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in self.signals.class_attentions)]
+        return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in self.signals.class_attentions)]
+
+    @property
+    def class_blocks(self) -> list[ClassBlock]:
+        """The blocks of class attention. Raises ExplainerError where their streams are not known."""
+        if not self.recording.behind.is_whole:
+            raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
+        return self.recording.behind.blocks
+
+    @property
+    def block_inputs(self) -> list[Tensor]:
+        """Per block (B, 1 + S, D). Where the classification token is not yet, its row is zero."""
+        return [*(_beside_nothing(x) for x in self._trace.block_inputs), *(block.input.detach() for block in self.class_blocks)]
+
+    @property
+    def mid_residuals(self) -> list[Tensor]:
+        """Per block (B, 1 + S, D) after attention, likewise; in class attention the patches are what they were, unless they change too."""
+        behind = [_with_others(block.mid_residual, block.input) for block in self.class_blocks]
+        return [*(_beside_nothing(x) for x in self._trace.mid_residuals), *behind]
+
+    @property
+    def block_outputs(self) -> list[Tensor]:
+        """Per block (B, 1 + S, D), likewise."""
+        behind = [_with_others(block.output, block.input) for block in self.class_blocks]
+        return [*(_beside_nothing(x) for x in self._trace.block_outputs), *behind]
+
+    @property
+    def tokens_of_blocks(self) -> list[Tensor]:
+        """Per block (B, 1 + S): the classification token takes part in class attention alone."""
+        patches = torch.nn.functional.pad(self._trace.mask, (1, 0), value=False)
+        return [*(patches for _ in self._trace.tokens_of_blocks), *(self.mask for _ in self.class_blocks)]
+
+    @property
+    def content(self) -> Tensor:
+        """(B, 1 + S): the patches."""
+        return torch.nn.functional.pad(self._trace.content, (1, 0), value=False)
+
+    def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
+        """Those of the last class attention, which has one query."""
+        return parts_of_last(recording.behind.parts, recording.behind.projections)
+
+    def last_context(self, signals: Signals) -> Tensor:
+        """(B, H, 1, d)."""
+        context = signals.class_contexts[-1]
+        assert context is not None
+        return context
 
     def identity(self) -> Tensor:
         """(1, 1 + S, 1 + S)."""
@@ -80,7 +127,18 @@ class ClassAttentionTrace(Trace):
         return matrix[..., 0, :]
 
 
-def _with_class_token(attention: Tensor, itself: float) -> Tensor:
+def _beside_nothing(patches: Tensor) -> Tensor:
+    """(B, 1 + S, D) from the patches' (B, S, D)."""
+    return torch.nn.functional.pad(patches, (0, 0, 1, 0))
+
+
+def _with_others(tokens: Tensor | None, given: Tensor) -> Tensor:
+    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the others as they were ``given``."""
+    assert tokens is not None
+    return (tokens if tokens.shape == given.shape else torch.cat([tokens, given[:, 1:]], 1)).detach()
+
+
+def with_class_token(attention: Tensor, itself: float) -> Tensor:
     """(B, H, 1 + S, 1 + S) from the patches' (B, H, S, S): a first token that has ``itself`` on the diagonal."""
     padded = torch.nn.functional.pad(attention, (1, 0, 1, 0))
     padded[..., 0, 0] = itself

@@ -19,7 +19,7 @@ from explainers.trace import Reading, Trace
 
 Readout = Callable[..., Tensor | Reading]
 Refusal = Callable[[Rule], str | None]
-ClassAttention = Literal["all", "last"]
+ClassAttention = Literal["all", "last", "streams"]
 #: The rules a read-out of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
@@ -61,7 +61,8 @@ class Method:
     classic   whether it is a baseline that others are held against
     refuses   why a rule that carries what it reads makes no sense for it all the same, or None
     class_attention  whether it can read the classification token's row in class attention behind the blocks: ``all`` where it multiplies
-              the attention of all blocks, ``last`` where it reads the last block alone; None: not
+              the attention of all blocks, ``last`` where it reads the last block alone, ``streams`` where it follows tokens through all
+              blocks and reads no attention; None: not
     """
 
     name: str

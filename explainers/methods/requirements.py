@@ -11,11 +11,19 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.registry import METHODS, Method, Variant, pairs_of, parse, variants_of
+from explainers.methods.registry import METHODS, ClassAttention, Method, Variant, pairs_of, parse, variants_of
 from explainers.models.base import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
 CLASS_ATTENTION = "class_attention"
+#: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
+BEHIND = {"residual": "class_residual", "parts": "class_parts"}
+#: What a method that reads class attention does not need of the blocks before it.
+SPARED: dict[ClassAttention, set[str]] = {
+    "all": {"class_token", "parts"},
+    "last": {"class_token", "parts", "attention", "residual"},
+    "streams": {"class_token", "parts", "attention"},
+}
 
 
 def missing_requirements(model: Model) -> dict[str, str]:
@@ -41,17 +49,17 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
 
 def lacks_of(recording: Recording) -> dict[str, str]:
     """What the recorded model lacks, with the reason."""
-    lacks = {}
+    lacks = _lacks_behind(recording) if recording.layout.class_token is None else {}
     if any(a is None for a in recording.attentions):
-        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens."
-    if recording.layout.class_token is None:
+        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens" + (
+            ": their attention is over channels, the same for every token." if recording.over_channels else "."
+        )
+    if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (
             f"{recording.model.name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
         )
-        if not recording.class_attentions:
-            lacks[CLASS_ATTENTION] = f"{recording.model.name} has no class attention behind its blocks."
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
     if recording.parts[-1] is None or recording.projections[-1] is None:
@@ -72,12 +80,30 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
+def _lacks_behind(recording: Recording) -> dict[str, str]:
+    """What a model without a classification token in its blocks lacks behind them."""
+    name, behind = recording.model.name, recording.behind
+    if not behind.attentions:
+        return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
+    lacks = {
+        "class_token": f"The classification token of {name} joins behind its blocks, in class attention: it is not yet in the block whose "
+        "row is read here. row=mean starts from all patches there."
+    }
+    if not behind.is_whole:
+        lacks[BEHIND["residual"]] = f"The class attention of {name} is not in blocks that take the class token and add attention to it."
+    if behind.parts[-1] is None or behind.projections[-1] is None:
+        lacks[BEHIND["parts"]] = f"The queries, keys, values and output projection of the class attention of {name} cannot be read."
+    return lacks
+
+
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
     """Why a method with these options cannot run for a model, or None."""
-    spared = {"class_token"} if options.get("row") is not None else set()
+    needs = method.needs
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
-        spared = {"class_token", "attention"} if method.class_attention == "last" else {"class_token"}
-    return next((reason for need, reason in lacks.items() if need in method.needs - spared), None)
+        needs = (needs - SPARED[method.class_attention]) | {BEHIND[need] for need in needs if need in BEHIND}
+    elif options.get("row") is not None:
+        needs = needs - {"class_token"}
+    return next((reason for need, reason in lacks.items() if need in needs), None)
 
 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:

@@ -203,6 +203,7 @@ class Model:
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     channels      the axis of the width in what the blocks take: 2, or 1 or 3 where that is a map of tokens
+    class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   the temperature of its probabilities, and where it should not be believed
     """
@@ -221,6 +222,7 @@ class Model:
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
     channels: int = 2
+    class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = field(default_factory=Calibration)

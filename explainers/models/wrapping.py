@@ -101,6 +101,7 @@ def wrap(
         forward=run,
         layout_of=layout_of,
         channels=structure.channels,
+        class_blocks=structure.class_blocks,
         output=meaning,
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,

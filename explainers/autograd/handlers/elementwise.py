@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import Handler, TorchFunction, active, give_role, handles, make_scale, role
+from explainers.autograd.dispatch import Handler, TorchFunction, active, factor, give_factor, give_role, handles, make_scale, role
 from explainers.autograd.recorder import Recorder
 
 
@@ -122,7 +122,14 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     if not (active(input) or active(other)):
         return input * other
     x, c = (input, other) if active(input) else (other, input)
-    return give_role(rec.run(op.Scale, x, c), role(x))
+    return _scaled(rec, x, c)
+
+
+def _scaled(rec: Recorder, x: Tensor, c: Any) -> Tensor:
+    """x c, c a constant."""
+    out = give_role(rec.run(op.Scale, x, c), role(x))
+    single = not isinstance(c, Tensor) or c.dim() == 0
+    return give_factor(out, factor(x) * float(c)) if single and c != 0 else out
 
 
 @handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
@@ -138,7 +145,7 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if not active(other):
         if isinstance(other, Tensor) and not other.is_floating_point():
             other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
-        return give_role(rec.run(op.Scale, input, 1 / other), role(input))
+        return _scaled(rec, input, 1 / other)
     if not active(input):
         return make_scale(rec, input / other, "div")
     return give_role(rec.run(op.Div, input, other), "scale" if role(input) == "scale" else None)
@@ -160,7 +167,8 @@ def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not any(active(a) for a in (input, *args)):
             return function(input, *args, **kwargs)
-        return input.copy_(handler(rec, func, input.clone(), *args, **kwargs))
+        out = handler(rec, func, give_factor(input.clone(), factor(input)), *args, **kwargs)
+        return give_factor(input.copy_(out), factor(out))
 
     return handle
 

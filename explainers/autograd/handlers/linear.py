@@ -62,6 +62,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
             rec.saw_values(other)
         rec.saw_attended(input, other)
         out = rec.run(op.MatMul, input, other)
+        rec.saw_product(input, other, out, attended=role(input) == "weights")
         if "scores" in (role(input), role(other)):  # three paths: linear attention, which no rule knows how to share
             rec.watch(out, "attention without a softmax", "attention")
         return give_role(out, "attended" if "weights" in (role(input), role(other)) else "scores")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from explainers.autograd.propagation import Propagation
 from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.class_attention import ClassAttentionTrace, with_class_token
 from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Trace
@@ -19,14 +20,14 @@ from explainers.trace import Trace
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
 
 
-def _propagate(trace: Trace, block: int | None) -> Iterator[tuple[Propagation, int]]:
+def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterator[tuple[Propagation, int]]:
     """Forward passes over all source tokens, some at a time, and how many sources each holds. No more than two are in memory."""
     rule = trace.rule or RULES["libra"]
-    tokens = trace.block_inputs[0].shape[1]
+    tokens = trace.recording.block_inputs[0].shape[1] + behind
     inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
-        propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block)
+        propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
         assert isinstance(propagation, Propagation)
         yield propagation, len(sources)
 
@@ -83,10 +84,9 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     them, the feed-forward layer between the two left out.
     """
     parts = []
+    place = _last_mixing_sum(trace, block)
     for propagation, count in _propagate(trace, block):
-        middle = propagation.mid_residuals[block]
-        if middle is None:
-            raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+        middle = propagation.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
         if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
@@ -99,6 +99,56 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
         whole = groups[:, 0].clone()  # a view would keep all copies
         parts.append(groups[:, 1:])
     return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+
+
+def _last_mixing_sum(trace: Trace, block: int) -> int:
+    """Which of a block's sums is the last that brings tokens together: the first, of attention over them, unless that is over channels
+    (XCiT's), and convolutions after it reach further.
+    """
+    recording = trace.recording
+    if not recording.sums[block]:
+        raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+    if recording.attentions[block] is not None:
+        return 0
+    recording.begin(RULES["libra"])
+    x, reached = recording.block_inputs[block], []
+    for total in recording.sums[block]:
+        weights = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
+        (signal,) = torch.autograd.grad((total[:, total.shape[1] // 2] * weights).sum(), x, retain_graph=True)
+        reached.append(int((signal != 0).any(-1).sum()))
+    return reached.index(max(reached))
+
+
+def after_class_attention(trace: Trace, block: int) -> Shares:
+    """The same in a block of class attention, where S counts the classification token too; or of that token alone (B, 1, S from, D),
+    where the block gives nothing but it.
+    """
+    parts = []
+    for propagation, count in _propagate(trace, block, behind=True):
+        middle = propagation.behind.blocks[block].mid_residual
+        assert middle is not None
+        groups = middle.detach().unflatten(0, (-1, 1 + count))
+        whole = groups[:, 0].clone()
+        parts.append(groups[:, 1:])
+    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+
+
+def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
+    """Per block what ``measure`` makes of its shares: (B, S to, S from). Behind the blocks of a model whose classification token joins
+    there, S counts it, and before it has joined it has a row of its own.
+    """
+    blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]
+    if not isinstance(trace, ClassAttentionTrace):
+        return blocks
+    squares = [with_class_token(matrix, 1.0) for matrix in blocks]
+    for i, block in enumerate(trace.class_blocks):
+        matrix = measure(after_class_attention(trace, i))
+        if matrix.shape[1] == 1:  # each of the others gives itself
+            others = block.input.detach()[:, 1:]
+            itself = measure(Shares(others[:, :, None], others))[..., 0]
+            matrix = torch.cat([matrix, torch.nn.functional.pad(torch.diag_embed(itself), (1, 0))], 1)
+        squares.append(matrix)
+    return squares
 
 
 def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
@@ -118,6 +168,7 @@ def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Ten
     signed=False,
     class_specific=False,
     needs=("attention", "class_token", "residual"),
+    class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",
     options={
@@ -129,8 +180,7 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
 
     Value vectors carry their bias; the constants after attention are left out. In a post-norm block both LayerNorms act on the vectors.
     """
-    lengths = [after_attention(trace, block, norms=2).vectors.norm(dim=-1) for block in range(len(trace.block_inputs))]
-    return _rolled(trace, lengths, normalised=not published_code)
+    return _rolled(trace, _of_blocks(trace, 2, lambda shares: shares.vectors.norm(dim=-1)), normalised=not published_code)
 
 
 @method(
@@ -146,6 +196,7 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
     signed=False,
     class_specific=False,
     needs=("attention", "class_token", "residual"),
+    class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",
 )
@@ -154,9 +205,9 @@ def alti(trace: Trace) -> Tensor:
 
     Of a post-norm block o is what its first LayerNorm gives; of others it is the residual stream after attention. Biases are part of o.
     """
-    weights = []
-    for block in range(len(trace.block_inputs)):
-        shares = after_attention(trace, block, norms=1)
+
+    def nearness(shares: Shares) -> Tensor:
         whole = shares.whole[:, :, None]
-        weights.append((whole.abs().sum(-1) - (whole - shares.vectors).abs().sum(-1)).clamp(min=0))
-    return _rolled(trace, weights)
+        return (whole.abs().sum(-1) - (whole - shares.vectors).abs().sum(-1)).clamp(min=0)
+
+    return _rolled(trace, _of_blocks(trace, 1, nearness))

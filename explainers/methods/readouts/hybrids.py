@@ -34,6 +34,7 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
     also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token", "residual"),
+    class_attention="all",
     options={"integrated": INTEGRATED},
 )
 def token_tm(trace: Trace) -> Tensor:
@@ -45,11 +46,11 @@ def token_tm(trace: Trace) -> Tensor:
     """
     eye = trace.identity()
     joint = eye * trace.block_inputs[0].norm(dim=-1)[:, None, :]
-    parts = zip(trace.block_inputs, trace.mid_residuals, trace.block_outputs, trace.attentions, trace.attention_grads, strict=True)
-    for x, middle, y, a, g in parts:
-        attended = (a.mean(1) * _transformation(x, middle, trace.mask)[:, None, :]) * g.clamp(min=0).mean(1)
+    streams = zip(trace.block_inputs, trace.mid_residuals, trace.block_outputs, trace.tokens_of_blocks, strict=True)
+    for (x, middle, y, tokens), a, g in zip(streams, trace.attentions, trace.attention_grads, strict=True):
+        attended = (a.mean(1) * _transformation(x, middle, tokens)[:, None, :]) * g.clamp(min=0).mean(1)
         joint = (eye + attended) @ joint
-        joint = (1 + _transformation(middle, y, trace.mask))[:, :, None] * joint
+        joint = (1 + _transformation(middle, y, tokens))[:, :, None] * joint
     return trace.class_row(joint)
 
 
@@ -109,6 +110,7 @@ def legrad(trace: Trace, layers: int = 2) -> Reading:
     also=GRADIENT_ALSO,
     signed=False,
     needs=("attention", "class_token", "parts"),
+    class_attention="last",
     options={
         "single_head": Option(
             bool,
@@ -126,13 +128,12 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     """
     assert trace.rule is not None
     recording = trace.rerun(single_head=True) if single_head else trace.recording
-    parts = recording.parts[-1]
-    assert parts is not None
+    parts, projection = trace.last_parts(recording)
+    if single_head and parts.query.shape[1] != 1:
+        raise ExplainerError("single_head: this model writes its last attention out step by step, so its heads stay; leave it out.")
     signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
-    gradient = signals.contexts[-1]
-    assert gradient is not None
-    weighted = (trace.class_row(gradient)[:, :, None] * parts.value.detach()).sum((1, 3))
-    query, key = (_projected(trace, t) for t in (parts.query, parts.key))
+    weighted = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
+    query, key = (_projected(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)
     content = trace.content
     low = likeness.masked_fill(~content, torch.inf).amin(1, keepdim=True)
@@ -141,8 +142,6 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     return (scaled * weighted).clamp(min=0).masked_fill(~content, 0.0)
 
 
-def _projected(trace: Trace, heads: Tensor) -> Tensor:
-    """Queries or keys (B, H, S, d) through the output projection of the last block's attention: (B, S, D)."""
-    projection = trace.recording.projections[-1]
-    assert projection is not None
+def _projected(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
+    """Queries or keys (B, H, S, d) through the output projection of attention: (B, S, D)."""
     return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)

@@ -26,6 +26,7 @@ class Structure:
 
     channels  the axis of the width in what the blocks take: 2, or of a map of tokens 1 or 3
     grid      (height, width) of a map of tokens; None where tokens lie in a row
+    class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
     """
 
     blocks: tuple[nn.Module, ...]
@@ -34,6 +35,7 @@ class Structure:
     width: int
     channels: int
     grid: tuple[int, int] | None
+    class_blocks: tuple[nn.Module, ...] = ()
 
 
 @dataclass
@@ -44,6 +46,7 @@ class _Call:
     block: nn.Module
     tokens: Tensor | None
     norm: nn.Module | None  # the normalisation that made its input
+    shapes: tuple[torch.Size, ...] = ()  # of all tensors of floating point that went in
     output: Tensor | None = None
 
     @property
@@ -53,6 +56,7 @@ class _Call:
 
 
 _LISTS = (nn.ModuleList, nn.Sequential)
+_GIVEN = "blocks="  # the row that the caller named; no module's name has this character
 Run = list[_Call]  # successive calls that keep one shape
 
 
@@ -98,9 +102,9 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
     """
     names = dict(module.named_modules())
     given = _given_blocks(names, blocks)
-    containers = {"": given} if given else {name: list(c.children()) for name, c in names.items() if _is_row(c)}
+    containers = {name: list(c.children()) for name, c in names.items() if _is_row(c)} | ({_GIVEN: given} if given else {})
     calls = _watch(module, containers, run, batch)
-    runs = _runs(calls)
+    runs = _runs([call for call in calls if not given or call.row == _GIVEN])
     if given:
         if len(runs) != 1 or {id(call.block) for call in runs[0]} != {id(block) for block in given}:
             raise ExplainerError(
@@ -126,6 +130,7 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
         width=tokens.shape[2],
         channels=channels,
         grid=None if channels == 2 else map_size(first.tokens.shape, channels),
+        class_blocks=_class_blocks(calls, chosen[-1], tokens.shape),
     )
 
 
@@ -170,7 +175,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
             norm, result = last_norm
             made = tokens is not None and result is not None and result.shape == tokens.shape
             made = made and (result is tokens or bool((result == tokens).all()))
-            open_calls.append(_Call(row, child, tokens, norm if made else None))
+            given = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point())
+            open_calls.append(_Call(row, child, tokens, norm if made else None, tuple(value.shape for value in given)))
             calls.append(open_calls[-1])
 
         return hook
@@ -245,6 +251,18 @@ def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
     # itself, not of its convolutional trunk
     innermost = [run for run in longest if not any(other[0].row.startswith(f"{run[0].row}.") for other in longest)]
     return min(innermost, key=lambda run: run[0].row.count("."))
+
+
+def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
+    """Of the row that follows the blocks, the modules that take one token more than these gave, of ``shape``, and give as many; or that
+    take the others and that one, and give that one alone.
+    """
+    batch, tokens, width = shape
+    whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
+    ways = (((whole,), whole), ((others, token), token), ((token, others), token))
+    after = next((i for i, call in enumerate(calls) if call is last), len(calls)) + 1
+    behind = [call for call in calls[after:] if call.output is not None and (call.shapes, tuple(call.output.shape)) in ways]
+    return tuple(call.block for call in behind if call.row == behind[0].row)
 
 
 def _patches(call: _Call) -> int:

@@ -180,7 +180,7 @@ def test_what_reads_the_class_row_runs_and_the_rest_says_why_not(name: str, able
     reasons = {v.spec: v.reason for v in variants(model)}
     for spec in (*ALL, *LAST):
         assert (reasons[spec] is None) == (spec in able), spec
-    for spec in ("token_tm", "globenc", "transformer_attribution_second_block"):
+    for spec in ("token_tm", "globenc", "transformer_attribution_second_block")[0 if name == "siglip" else 2 :]:
         assert reasons[spec], spec
         with pytest.raises(ExplainerError, match=f"{spec} cannot run here"):
             explainers.explain(model, inputs(name, dtype=torch.float32), target=TARGET, methods=[spec])
