@@ -45,11 +45,11 @@ NEEDS = {
 SHORT_OF = (
     (
         "class token joined after the blocks (CaiT, XCiT, VOLO)",
-        "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP and Transformer "
-        "Attribution's last block there; rollout, attention flow, Generic Attention and Transformer Attribution through all blocks, of "
-        "XCiT refused, whose own attention is over channels. The rest is refused: TokenTM, GlobEnc, ALTI and Grad-ECLIP also read "
-        "parts of blocks that class attention has not, or of the second block, where the token is not yet. `row=mean` starts from all "
-        "patches of the blocks before it.",
+        "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP, Grad-ECLIP and "
+        "Transformer Attribution's last block there; rollout, attention flow, Generic Attention, TokenTM and Transformer Attribution "
+        "through all blocks, of XCiT refused, whose own attention is over channels; GlobEnc and ALTI through all blocks, of XCiT too, "
+        "where convolutions bring patches together. Transformer Attribution from the second block is refused: the token is not yet "
+        "there. `row=mean` starts from all patches of the blocks before it.",
     ),
     (
         "stages before the last",
