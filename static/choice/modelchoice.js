@@ -30,6 +30,8 @@ function knows(labels) {
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 
+const isUsable = ({ state }) => state === "loaded" || state === "loading";
+
 /** The models of a page, and which of them answers. */
 export class ModelChoice {
   /**
@@ -97,7 +99,7 @@ export class ModelChoice {
    * @returns {string | undefined}
    */
   get preferred() {
-    const usable = this.models.filter((model) => model.state === "loaded" || model.state === "loading");
+    const usable = this.models.filter(isUsable);
     return (
       usable.find((model) => model.default) ??
       usable[0] ??
@@ -119,12 +121,12 @@ export class ModelChoice {
   }
 
   /**
-   * `name`, where a model of that name is loaded; else undefined.
+   * `name`, where a model of that name is loaded or about to be; else undefined.
    * @param {string | undefined} name
    * @returns {string | undefined}
    */
-  atHand(name) {
-    return this.models.find((model) => model.name === name && model.state === "loaded")?.name;
+  usable(name) {
+    return this.models.find((model) => model.name === name && isUsable(model))?.name;
   }
 
   /**

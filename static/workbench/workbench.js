@@ -38,6 +38,7 @@ export class Workbench {
   #drawn = Promise.resolve(); // once the input of the explanation is on show
   #addressBar = new AddressBar();
   #accepted = null; // the newest question that the server took: the address of the page names it
+  #modelProblem = null; // why another model answers than the page would begin with, until the next question
   #isOpen;
   #opened = new Promise((resolve) => (this.#isOpen = resolve)); // once it is known which model answers
   shown = null; // the question whose answer is on show
@@ -141,7 +142,7 @@ export class Workbench {
         ? linkedSample(this.samples, this.address)
         : this.samples.find(({ model }) => model === this.models.forPhotos);
       await this.#use(
-        stored?.model ?? this.address.model ?? this.models.atHand(first?.model) ?? this.models.preferred,
+        stored?.model ?? this.address.model ?? this.models.usable(first?.model) ?? this.models.preferred,
         stored,
       );
       if (this.question.input) return; // the person was faster
@@ -164,12 +165,14 @@ export class Workbench {
   }
 
   /**
-   * Take `name` as the model of the page. A stored explanation is shown even where its model is not at hand any more.
+   * Take `name` as the model of the page. A stored explanation, and a page that nobody asked for a model, are shown even
+   * where that model cannot be had: with another, and a word on why.
    */
   async #use(name, stored) {
     if (stored) this.question.side = stored.prompts ? "text" : "image";
     const model = await this.models.ready(name).catch((problem) => {
-      if (!stored) throw problem;
+      if (!stored && this.address.model) throw problem;
+      this.#modelProblem = problem;
       showProblem(byId("case-problem"), problem);
       return this.models.ready(this.models.preferred);
     });
@@ -232,8 +235,9 @@ export class Workbench {
       if (isOther && this.shown) this.cut.set({ gone: 0 }); // another picture or text is whole
       remember(question.id);
       say("status", "asked");
-      showProblem(byId("case-problem"), null);
       showProblem(place, null);
+      showProblem(byId("case-problem"), this.#modelProblem);
+      this.#modelProblem = null;
       this.write(isStep);
     } catch (problem) {
       if (question !== this.question) return;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,6 +32,27 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     check_plates(desk, document)
     moved, what = desk.shift()
     assert moved < 0.01, what
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it fails"])
+def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit, arrives: bool) -> None:
+    """That is what somebody sees who has just started the server. Where the model fails, another one answers, and the page says why."""
+    models = desk.get("/api/models")
+    photos = next(one for one in models["models"] if one["photos"])
+    photos["state"] = "loading"
+    problem = {"title": "No room", "detail": "There is no memory left.", "send": "Close something."}
+
+    def tell(route: Route) -> None:
+        photos.update({"state": "loaded"} if arrives else {"state": "failed", "problem": problem})
+        body = "event: loaded\ndata: {}\n\n" if arrives else f"event: failed\ndata: {json.dumps(problem)}\n\n"
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
+    desk.page.route("**/api/models/events*", tell)
+    desk.open("/image")
+    assert desk.document()["model"] == (photos["name"] if arrives else "scenes-vit")
+    if not arrives:
+        expect(desk.page.locator("#case-problem")).to_contain_text("There is no memory left. Close something.")
 
 
 def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
