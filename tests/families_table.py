@@ -71,7 +71,13 @@ SHORT_OF = (
         "Mobile ViT v2 has no other, and is refused with the groups it takes.",
     ),
     (
-        "several streams of tokens (TNT, CrossViT)",
+        "tokens inside patches (TNT)",
+        "A row of the residual stream is a patch's token with the tokens inside the patch beside it, so that every account is whole; "
+        "biases inside a patch are the patch's. Attention is read between patches, and a note on the map says so. TokenTM, GlobEnc and "
+        "ALTI are refused, for what attention alone adds cannot be read; so is PA-LRP, since positions are added at both levels.",
+    ),
+    (
+        "several streams of tokens (CrossViT)",
         "Refused: the image reaches the answer on ways that no one row of tokens accounts for. So is any model that sees the "
         "image on a way round its blocks.",
     ),

@@ -75,7 +75,7 @@ class Propagation(Recording):
         x = self._isolate(self.block_inputs[-1]).requires_grad_()
         self._kept = self._kept_tokens(x)
         self.block_inputs[-1] = x
-        return self._with_tokens(args, kwargs, x)
+        return self.model.form.with_taken(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
@@ -121,8 +121,9 @@ class Propagation(Recording):
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         if y.dim() == 3 and y.shape[:2] == kept.shape:
             return y + bias * kept[:, :, None]
-        channels = self.model.channels
-        if y.dim() == 4 and channels != 2 and len(y) == len(kept) and map_size(y.shape, channels) == map_size(self._given, channels):
+        channels, shape = self.model.form.channels, self._stream
+        is_map = y.dim() == 4 and channels != 2 and len(y) == len(kept)
+        if is_map and shape is not None and map_size(y.shape, channels) == map_size(shape, channels):
             return y + bias * as_given(kept[:, :, None], y.shape, channels)
         return self.on_real(y, bias)
 

@@ -26,7 +26,7 @@ from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.models.eval_mode import evaluating
-from explainers.models.tokens import as_given, as_tokens, map_size, rows_mix_tokens, tokens_in, with_tokens
+from explainers.models.tokens import as_tokens, rows_mix_tokens
 
 Change = Callable[[Tensor], Tensor]
 
@@ -135,11 +135,11 @@ class Recording:
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         if self.entered:
             return None
-        given = tokens_in(args, kwargs)
-        rows, columns = self.layout.grid or (0, 0)
-        if self.model.channels != 2 and rows * columns != math.prod(map_size(given.shape, self.model.channels)):
-            self.layout = replace(self.layout, grid=map_size(given.shape, self.model.channels))
-        x = as_tokens(given, self.model.channels)
+        form, (rows, columns) = self.model.form, self.layout.grid or (0, 0)
+        grid = form.map_of(args, kwargs)
+        if grid is not None and rows * columns != math.prod(grid):
+            self.layout = replace(self.layout, grid=grid)
+        x = form.taken(args, kwargs)
         if self.pixels is None:
             x = x.detach()
         if self._entry is not None:
@@ -148,11 +148,11 @@ class Recording:
             x = x.requires_grad_()
         self.entered, self.position = True, 0
         self._x1: Tensor = x
-        return self._with_tokens(args, kwargs, x)
+        return form.with_taken(args, kwargs, x)
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        first, given = not self.block_inputs, tokens_in(args, kwargs)
-        self._given, x = given.shape, as_tokens(given, self.model.channels)
+        first, form = not self.block_inputs, self.model.form
+        self._stream, x = form.stream_shape(args, kwargs), form.taken(args, kwargs)
         self.block_inputs.append(self._x1 if first and self.entered else x)
         self.attentions.append(None)
         self.parts.append(None)
@@ -160,27 +160,20 @@ class Recording:
         self.projections.append(None)
         self.sums.append([])
         self._inside = True
-        # a map of tokens goes into the block by way of the row of tokens that is read
-        return None if given is x or first else self._with_tokens(args, kwargs, x)
-
-    def _with_tokens(self, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """The arguments of a module with other tokens (B, S, D), in the shape in which it takes them."""
-        return with_tokens(args, kwargs, as_given(x, tokens_in(args, kwargs).shape, self.model.channels))
+        # what is no row of tokens goes into the block by way of the row that is read
+        return None if form.is_row or first else form.with_taken(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
-        given = output if isinstance(output, Tensor) else output[0]
-        self.block_outputs.append(as_tokens(given, self.model.channels))
+        form = self.model.form
+        self.block_outputs.append(form.given(output))
         block, through = self._exit
         shown = self.block_outputs[-1]
         if block is not None and len(self.block_outputs) == len(self.model.blocks):
             shown = self.block_outputs[block]
             shown = shown if through is None else through(shown)
         self._left = shown
-        if shown is given:
-            return None
-        shown = as_given(shown, given.shape, self.model.channels)
-        return shown if isinstance(output, Tensor) else (shown, *output[1:])
+        return None if form.is_row and shown is self.block_outputs[-1] else form.with_given(output, shown)
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.behind.enter(args, kwargs)
@@ -274,7 +267,8 @@ class Recording:
         self.behind.saw_sum(total, constant)
         tokens = math.prod(self.layout.grid or (0,))
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
-        if not self.entered and by_token and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
+        nested = self.model.form.is_nested  # has positions inside patches, too, which are no embedding of a token
+        if not self.entered and by_token and not nested and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
             self.positions = (constant, total)
 
     def saw_sum(self, total: Tensor) -> None:
@@ -283,8 +277,8 @@ class Recording:
         """
         if not self._inside:
             self.behind.saw_sum(total)
-        elif total.shape == self._given:
-            self.sums[-1].append(as_tokens(total, self.model.channels))
+        elif total.shape == self._stream:
+            self.sums[-1].append(as_tokens(total, self.model.form.channels))
             if self.mid_residuals[-1] is None:
                 self.mid_residuals[-1] = self.sums[-1][0]
 
@@ -328,7 +322,7 @@ class Recording:
     def begin(self, rule: Rule) -> None:
         """Make ready for a backward pass under ``rule``."""
         self.rule = rule
-        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens)
+        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form.is_nested)
         self._unruled = set()
 
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:

@@ -20,6 +20,7 @@ from explainers.trace import Reading, Trace
 Readout = Callable[..., Tensor | Reading]
 Refusal = Callable[[Rule], str | None]
 ClassAttention = Literal["all", "last", "streams"]
+BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
 #: The rules a read-out of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
@@ -149,6 +150,8 @@ class Request:
         """What the read-out finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
+        if "attention" in self.method.needs and trace.recording.model.form.is_nested:
+            trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
             return self.method.read(trace, **options)

@@ -62,6 +62,11 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
+        if recording.model.form.is_nested:
+            lacks["residual"] = (
+                f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
+                "attention alone does to the residual stream cannot be read."
+            )
     if recording.parts[-1] is None or recording.projections[-1] is None:
         lacks["parts"] = (
             f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
@@ -72,6 +77,9 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             f"{recording.model.name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a "
             "rule too, are not."
             if recording.model.reads_text
+            else f"{recording.model.name} adds positions to its patches and, before, to the tokens inside them: which belong to a patch "
+            "is not known."
+            if recording.model.form.is_nested
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )

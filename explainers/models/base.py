@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.calibration import Calibration
+from explainers.models.forms import Form
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.outputs import Output
 
@@ -202,7 +203,7 @@ class Model:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
-    channels      the axis of the width in what the blocks take: 2, or 1 or 3 where that is a map of tokens
+    form          how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   the temperature of its probabilities, and where it should not be believed
@@ -221,7 +222,7 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
-    channels: int = 2
+    form: Form = field(default_factory=Form)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
     classes: Sequence[ClassEntry] = ()

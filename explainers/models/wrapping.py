@@ -100,7 +100,7 @@ def wrap(
         prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
-        channels=structure.channels,
+        form=structure.form,
         class_blocks=structure.class_blocks,
         output=meaning,
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
@@ -111,7 +111,7 @@ def wrap(
         else None,
         details={
             "blocks": len(structure.blocks),
-            "heads": lib.heads_of(structure.blocks[0], lib.text_config(module) if reads_text else lib.vision_config(module)),
+            "heads": lib.heads_of(structure.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), structure.width),
             "width": structure.width,
             "grid": layout_of(first).grid,
             "input": tuple(first["pixel_values"].shape[-2:]) if kind != "text" else None,

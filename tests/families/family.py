@@ -25,6 +25,7 @@ class Family:
     blocks  dotted name of every block, in order; ALBERT repeats one block
     heads   of the attention in a block; None without one
     mixed   whether x^1 is past layers in which patches meet, so that a patch of it depends on more than its pixels
+    row     how many numbers a token of x^1 has, those of the tokens inside it included
     """
 
     name: str
@@ -39,6 +40,7 @@ class Family:
     size: tuple[int, int] = SIZE
     heads: int | None = 2
     mixed: bool = False
+    row: int = 24
 
     def build(self, seed: int = 0) -> nn.Module:
         """The model in eval mode; LayerScale, biases and positions are not the zeros they start as."""

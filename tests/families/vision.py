@@ -39,6 +39,24 @@ def _timm(name: str, architecture: str, prefix: int, class_token: int | None, en
     )
 
 
+def _nested(name: str, architecture: str, mixed: bool) -> Family:
+    """A Transformer in Transformer: four tokens of width 8 inside each patch."""
+    shape: dict[str, Any] = {"embed_dim": 24, "inner_dim": 8, "depth": 2, "num_heads_inner": 4, "num_heads_outer": 2}
+    return Family(
+        name=name,
+        library="timm",
+        kind="image",
+        make=lambda: timm.create_model(architecture, pretrained=False, num_classes=5, img_size=SIZE, patch_size=PATCH, **shape),
+        blocks=("blocks.0", "blocks.1"),
+        entry="blocks.0",
+        prefix=1,
+        class_token=0,
+        grid=(SIZE[0] // PATCH, SIZE[1] // PATCH),
+        mixed=mixed,
+        row=24 + 4 * 8,
+    )
+
+
 def _mixer(name: str, **arguments: Any) -> Family:
     shape: dict[str, Any] = {"embed_dim": 24, "num_blocks": 2, "img_size": SIZE, "patch_size": PATCH, "num_classes": 5}
     return Family(
@@ -129,6 +147,8 @@ VISION: list[Family] = [
     _timm("dinov2-reg", "vit_small_patch14_reg4_dinov2", 5, 0),
     _timm("dinov3", "vit_small_patch16_dinov3", 5, None),
     _timm("dinov3-token", "vit_small_patch16_dinov3", 5, 0, global_pool="token"),
+    _nested("tnt", "tnt_s_patch16_224", mixed=False),
+    _nested("tnt-legacy", "tnt_s_legacy_patch16_224", mixed=True),  # its first convolution is over the whole image
     _mixer("mixer"),
     _gated_mixer(),
     _image("hf-vit", "ViTForImageClassification", "ViTConfig", "vit.layers", prefix=1, token=0),

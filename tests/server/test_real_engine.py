@@ -21,6 +21,7 @@ from PIL import Image
 from safetensors.torch import load
 
 import explainers
+from explainers.methods.requirements import missing_requirements
 from explainers.models.calibration import Calibration, Line
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
@@ -319,13 +320,37 @@ def test_what_the_model_is(site: Site) -> None:
     assert not {"classes", "calibration"} & set(site.get("/api/models/reviews-bert"))
 
 
-def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
-    mixer = explainers.wrap(FAMILIES["mixer"].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
+@contextmanager
+def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
+    """A server with the tiny model of one family, which is also returned."""
+    model = explainers.wrap(FAMILIES[family].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
-    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: mixer)
-    with TestClient(create_app(load_settings({"home": tmp_path}), engine, [])) as client:
+    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: model)
+    with TestClient(create_app(load_settings({"home": home}), engine, [])) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
+        yield site, model
+
+
+@pytest.mark.parametrize("family", ["tnt"])
+def test_streams_of_tokens_make_one_heatmap(tmp_path: Path, family: str) -> None:
+    """Tokens inside patches are in the map of the patches, as pictures, numbers and curves have it."""
+    with site_of(tmp_path, family) as (site, model):
+        methods = ["fullgrad:libra", "lrp", "legrad", "random"] + ["rollout"] * ("attention" not in missing_requirements(model))
+        document = site.ask(png(), target="1", methods=methods, wait=True).json()
+        result = explainers.explain(model, picture(), target=1, methods=methods)
+        for shown, one in zip(document["maps"], result.maps, strict=True):
+            assert shown["grid"] == [4, 3]
+            assert len(shown["scores"]) == 12
+            root = f"/api/explanations/{document['id']}/maps/{shown['method'].replace(':', '%3A')}"
+            values = np.load(io.BytesIO(site.client.get(f"{root}.npy").content))
+            assert np.array_equal(values, one.scores[one.content].reshape(4, 3).numpy())
+            drawn = Image.open(io.BytesIO(site.client.get(f"{root}.png").content))
+            assert drawn.tobytes() == render_overlay(result, one).tobytes()
+
+
+def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with site_of(tmp_path, "mixer") as (site, _):
         answer = site.ask(png(), methods="rollout")
         assert answer.status_code == 422
         assert "without an attention map" in answer.json()["detail"]

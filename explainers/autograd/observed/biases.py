@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -13,13 +15,13 @@ from explainers.models.base import Layout
 class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
-    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None) -> None:
+    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, nested: bool = False) -> None:
         """``x`` (B, S, D) are tokens of the model; a term without an axis of tokens goes to the first prefix token, to the one that the
-        head reads, ``class_tokens`` (B,), or to nobody.
+        head reads, ``class_tokens`` (B,), or to nobody. ``nested`` says that patches may lie with the samples, for the tokens inside them.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
-        self._layout, self._class_tokens = layout, class_tokens
+        self._layout, self._class_tokens, self._nested = layout, class_tokens, nested
 
     def add(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
@@ -31,7 +33,11 @@ class BiasTerms:
         if term.shape[0] != batch or signal.dim() < 2:
             if term.shape[0] % batch:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
-            self.unplaced += term.reshape(batch, -1).sum(1)
+            patches = math.prod(self._layout.grid or ())
+            if self._nested and term.shape[0] == batch * patches:
+                self.by_token[:, self._layout.prefix :] += term.reshape(batch, patches, -1).sum(2)
+            else:
+                self.unplaced += term.reshape(batch, -1).sum(1)
             return
         by_token = self._by_token(term)
         if by_token is not None:
@@ -48,8 +54,10 @@ class BiasTerms:
         batch, tokens = self.by_token.shape
         # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
         places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
-        axis = next((a for a in places if term.shape[a] == tokens), None)
         grid, prefix = self._layout.grid, self._layout.prefix
+        if term.dim() == 3 and prefix and grid is not None and term.shape[1] == grid[0] * grid[1] == tokens - prefix:  # patches alone
+            return F.pad(term.sum(2), (prefix, 0))
+        axis = next((a for a in places if term.shape[a] == tokens), None)
         if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
             for down in (2, 1):
                 if term.shape[down : down + 2] == grid:

@@ -220,13 +220,16 @@ def tokenizer_of(module: nn.Module, given: Any) -> Any:
     return tokenizer
 
 
-def heads_of(block: nn.Module, config: Any) -> int | None:
-    """Attention heads of a block; None where there is no attention, or it does not say."""
+def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
+    """Attention heads of a block; None where there is no attention, or it does not say.
+
+    Where a block has attention over tokens of several widths, it is that over tokens of this ``width``.
+    """
     names = ("num_heads", "num_attention_heads", "n_heads")
-    for part in block.modules():
-        for name in names:
-            if isinstance(getattr(part, name, None), int):
-                return int(getattr(part, name))
+    parts = [part for part in block.modules() if any(isinstance(getattr(part, name, None), int) for name in names)]
+    parts.sort(key=lambda part: not any(p.dim() == 2 and p.shape[1] == width for p in part.parameters()))
+    for part in parts:
+        return next(int(getattr(part, name)) for name in names if isinstance(getattr(part, name, None), int))
     return next((int(getattr(config, name)) for name in names if isinstance(getattr(config, name, None), int)), None)
 
 

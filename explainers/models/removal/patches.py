@@ -23,7 +23,6 @@ from explainers.models.removal.token_removal import (
     most_tokens,
     repeated_to,
 )
-from explainers.models.tokens import as_given, as_tokens, tokens_in, with_tokens
 
 
 def patch_removal(
@@ -44,7 +43,7 @@ def patch_removal(
         repeated = repeated_to(model, tensors, len(keep))
         return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
 
-    if how == "painted" or (how is None and model.channels != 2):
+    if how == "painted" or (how is None and model.form.channels != 2):
         return TokenRemoval("painted", count, 0, paint, most)
     stem, whole = _shared_stem(model, tensors)
 
@@ -70,7 +69,7 @@ def patch_removal(
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
-    if model.channels == 2 and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
+    if model.form.channels == 2 and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
         return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix), drop, most)
     if how == "removed":
         raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
@@ -90,7 +89,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
     stem = Stem()
     alone = answer(model, tensors, stem=stem)
     try:
-        both = answer(model, tensors, [(model.entry, _first_time(lambda x: x.repeat_interleave(2, 0)))], stem)
+        both = answer(model, tensors, [(model.entry, _first_time(model, lambda x: x.repeat_interleave(2, 0)))], stem)
     except torch.OutOfMemoryError:
         raise
     except REFUSALS:
@@ -98,8 +97,8 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
     return (stem if both.shape == (2, *alone.shape[1:]) and agree(alone, both) else None), alone
 
 
-def _first_time(change: Callable[[Tensor], Tensor]) -> Hook:
-    """A hook that changes the tokens the first time that its module runs."""
+def _first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
+    """A hook that changes the tokens (B, S, D) the first time that its module runs."""
     waiting = True
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -107,7 +106,7 @@ def _first_time(change: Callable[[Tensor], Tensor]) -> Hook:
         if not waiting:
             return None
         waiting = False
-        return with_tokens(args, kwargs, change(tokens_in(args, kwargs)))
+        return model.form.with_taken(args, kwargs, change(model.form.taken(args, kwargs)))
 
     return hook
 
@@ -115,11 +114,7 @@ def _first_time(change: Callable[[Tensor], Tensor]) -> Hook:
 def _multiplier(model: Model, factor: Tensor) -> Hook:
     """A hook that multiplies the tokens at x^1 by ``factor`` (K, S)."""
 
-    def change(given: Tensor) -> Tensor:
-        tokens = as_tokens(given, model.channels)
-        return as_given(tokens * factor.to(tokens)[:, :, None], given.shape, model.channels)
-
-    return _first_time(change)
+    return _first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[nn.Module, Hook]]:
@@ -141,11 +136,11 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[
         return picked.unsqueeze(1) if value.dim() == 2 else picked.transpose(0, 1)
 
     def with_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        x = tokens_in(args, kwargs)
-        given = [value if value is x else positions(value) for value in args]
-        return tuple(given), {name: value if value is x else positions(value) for name, value in kwargs.items()}
+        streams = {id(x) for x in model.form.streams(args, kwargs)}
+        given = [value if id(value) in streams else positions(value) for value in args]
+        return tuple(given), {name: value if id(value) in streams else positions(value) for name, value in kwargs.items()}
 
-    return [(model.entry, _first_time(pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
+    return [(model.entry, _first_time(model, pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:

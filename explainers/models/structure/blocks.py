@@ -1,7 +1,8 @@
 """Which modules are the blocks of a model, found by watching one forward pass. Nothing here knows a class name.
 
 A block is one of a row of alike modules; it takes tokens and gives back tokens of the same shape. Tokens are (batch, tokens, width), or a
-map of them: (batch, height, width, channels) or (batch, channels, height, width). Where a model has several such rows (stages whose tokens
+map of them: (batch, height, width, channels) or (batch, channels, height, width), or (batch, tokens, width) with tokens inside each patch
+beside them: see :mod:`explainers.models.forms`. Where a model has several such rows (stages whose tokens
 grow coarser, patches first and a class token later), the blocks are the longest row over the patches that the head reads: those of the
 row that runs last.
 """
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.forms import Form, beside, floating, nested_form
 from explainers.models.tokens import as_tokens, map_size
 
 
@@ -24,8 +26,9 @@ from explainers.models.tokens import as_tokens, map_size
 class Structure:
     """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
 
-    channels  the axis of the width in what the blocks take: 2, or of a map of tokens 1 or 3
-    grid      (height, width) of a map of tokens; None where tokens lie in a row
+    form   how tokens lie in what the blocks take and give
+    width  of a token, what lies inside it left out
+    grid   (height, width) of a map of tokens; None where tokens lie in a row
     class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
     """
 
@@ -33,21 +36,22 @@ class Structure:
     entry: nn.Module
     tokens: int
     width: int
-    channels: int
+    form: Form
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
 
 
 @dataclass
 class _Call:
-    """One call of a module in a row: what went in and what came out."""
+    """One call of a module in a row: what went in and what came out, tokens inside patches beside theirs."""
 
     row: str
     block: nn.Module
     tokens: Tensor | None
     norm: nn.Module | None  # the normalisation that made its input
-    shapes: tuple[torch.Size, ...] = ()  # of all tensors of floating point that went in
+    taken: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
+    form: Form | None = None  # where there are tokens inside patches
 
     @property
     def keeps(self) -> bool:
@@ -121,15 +125,15 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
         chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
-    channels = _channels(first.block, first.tokens)
-    tokens = as_tokens(first.tokens, channels)
+    form = first.form or Form(_channels(first.block, first.tokens))
+    tokens = as_tokens(first.tokens, form.channels)
     return Structure(
         blocks=tuple(call.block for call in chosen),
         entry=_entry(names, first, entry),
         tokens=tokens.shape[1],
-        width=tokens.shape[2],
-        channels=channels,
-        grid=None if channels == 2 else map_size(first.tokens.shape, channels),
+        width=tokens.shape[2] if form.inner is None else first.taken[1 - form.inner].shape[2],
+        form=form,
+        grid=None if form.channels == 2 else map_size(first.tokens.shape, form.channels),
         class_blocks=_class_blocks(calls, chosen[-1], tokens.shape),
     )
 
@@ -175,14 +179,18 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
             norm, result = last_norm
             made = tokens is not None and result is not None and result.shape == tokens.shape
             made = made and (result is tokens or bool((result == tokens).all()))
-            given = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point())
-            open_calls.append(_Call(row, child, tokens, norm if made else None, tuple(value.shape for value in given)))
+            open_calls.append(_Call(row, child, tokens, norm if made else None, floating((args, kwargs))))
             calls.append(open_calls[-1])
 
         return hook
 
     def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        open_calls.pop().output = first_tensor(output)
+        call, given = open_calls.pop(), floating(output)
+        call.output, call.form = first_tensor(output), nested_form(call.taken, given, batch)
+        if call.form is not None and call.form.inner is not None:
+            inner = call.form.inner
+            call.tokens, call.output = (beside(pair[1 - inner], pair[inner]) for pair in (call.taken, given))
+            call.norm = None
 
     def norm_ran(child: nn.Module, args: Any, output: Any) -> None:
         last_norm[:] = [child, output if isinstance(output, Tensor) else None]
@@ -261,7 +269,7 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
     ways = (((whole,), whole), ((others, token), token), ((token, others), token))
     after = next((i for i, call in enumerate(calls) if call is last), len(calls)) + 1
-    behind = [call for call in calls[after:] if call.output is not None and (call.shapes, tuple(call.output.shape)) in ways]
+    behind = [call for call in calls[after:] if call.output is not None and (tuple(x.shape for x in call.taken), call.output.shape) in ways]
     return tuple(call.block for call in behind if call.row == behind[0].row)
 
 

@@ -26,7 +26,7 @@ def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
 
 def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images."""
-    if goes_round(module, structure.entry, run, tensors):
+    if goes_round(module, structure, run, tensors):
         raise ExplainerError(
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
@@ -34,7 +34,7 @@ def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Map
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
     if prefix is None:
-        prefix = _unchanging_prefix(changing_tokens(module, structure.entry, run, tensors))
+        prefix = _unchanging_prefix(changing_tokens(module, structure, run, tensors))
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
     read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.structure.blocks import Structure, first_tensor, hooked, trial
-from explainers.models.tokens import with_tokens
 
 Run = Callable[[Mapping[str, Tensor]], Tensor]
 
@@ -24,34 +23,34 @@ class _Enough(Exception):
     """Ends a trial pass early."""
 
 
-def changing_tokens(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+def changing_tokens(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
     """bool (S,): which tokens of x^1 differ between the two images in ``tensors``: the patches, not the prefix. Tokens are in a row."""
+    entry, form = structure.entry, structure.form
     seen: list[Tensor] = []
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
-        tokens = first_tensor(args) if args else first_tensor(kwargs)
-        if tokens is not None:
-            seen.append(tokens)
-            raise _Enough
+        seen.append(form.taken(args, kwargs))
+        raise _Enough
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
         run(tensors)
     return (seen[0][0] != seen[0][1]).any(-1).cpu()
 
 
-def goes_round(module: nn.Module, entry: nn.Module, run: Run, tensors: Mapping[str, Tensor]) -> bool:
+def goes_round(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> bool:
     """Whether the answer depends on the image by another way than x^1: two images whose x^1 are made the same get different answers."""
-    first = True
+    entry, form, first = structure.entry, structure.form, True
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
         nonlocal first
         if not first:
             return None
         first = False
-        tokens = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()), None)
-        if tokens is None or len(tokens) != 2:
+        try:
+            tokens = form.taken(args, kwargs)
+        except ExplainerError:  # the tokens are not where they could be replaced
             return None
-        return with_tokens(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        return form.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone()) if len(tokens) == 2 else None
 
     with trial(module):
         apart = run(tensors).diff(dim=0).abs().max()
@@ -70,19 +69,19 @@ def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
     """
     if prefix == 0:
         return None
-    last = structure.blocks[-1]
+    last, form = structure.blocks[-1], structure.form
     calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
     leaf: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = first_tensor(output)
+        tokens = form.given(output) if form.is_nested else first_tensor(output)
         if calls_left or tokens is None:
             return None
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
-        return _with_first_tensor(output, leaf)
+        return form.with_given(output, leaf) if form.is_nested else _with_first_tensor(output, leaf)
 
     with hooked([last.register_forward_hook(hook)]), trial(module):
         logits = run(tensors)[0]

@@ -30,6 +30,8 @@ LOSSY = {
     "mixer",
     "gmixer",
     "resnet-deep-stem",
+    "tnt",  # tokens of width 8 inside patches
+    "tnt-legacy",
     "cait",
     "xcit",
     "convnext",
@@ -72,8 +74,9 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not seen:
-            seen.append(args[0].detach().requires_grad_())
-            return (seen[0] * 1, *args[1:]), kwargs  # a block may write into what it is given
+            count = 2 if model.form.is_nested else 1
+            seen.extend(x.detach().requires_grad_() for x in args[:count])
+            return (*(x * 1 for x in seen), *args[count:]), kwargs  # a block may write into what it is given
         return None
 
     handle = model.entry.register_forward_pre_hook(enter, with_kwargs=True)
@@ -82,8 +85,10 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
             logits = model.forward(tensors)
     finally:
         handle.remove()
-    (expected,) = torch.autograd.grad(logits, seen[0], one_hot(recording))
-    assert relative(signals.block_inputs[0], as_tokens(expected, model.channels)) < 1e-9
+    *inner, expected = torch.autograd.grad(logits, seen, one_hot(recording))
+    if inner:  # of TNT, 2 x 12 patches with 4 tokens of width 8 each, beside the patches; none beside the classification token
+        expected = torch.cat([expected, torch.nn.functional.pad(inner[0].view(2, 12, 32), (0, 0, 1, 0))], 2)
+    assert relative(signals.block_inputs[0], as_tokens(expected, model.form.channels)) < 1e-9
 
 
 @every_family

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.models.tokens import as_tokens
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES, Family
 
@@ -53,14 +52,13 @@ def test_tokens_reach_the_blocks_as_the_layout_says(family: Family) -> None:
     model = wrap(family.build())
     tensors = family.inputs(batch=2)
     seen: list[torch.Tensor] = []
-    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.form.taken(args, {})))
     with torch.no_grad():
         model.forward(tensors)
     handle.remove()
     layout = model.layout_of(tensors)
-    seen = [as_tokens(x, model.channels) for x in seen]
     patches = layout.grid[0] * layout.grid[1] if layout.grid else tensors["input_ids"].shape[1] - layout.prefix
-    assert seen[0].shape == (2, layout.prefix + patches, model.details["width"])
+    assert seen[0].shape == (2, layout.prefix + patches, family.row)
 
 
 def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:
@@ -71,7 +69,7 @@ def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:
     changed = {name: tensor.clone() for name, tensor in tensors.items()}
     changed["pixel_values"][..., 8:16, 16:24] += 1  # second row, third column of patches
     seen: list[torch.Tensor] = []
-    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.form.taken(args, {})))
     with torch.no_grad():
         model.forward(tensors)
         model.forward(changed)
