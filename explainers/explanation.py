@@ -16,7 +16,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
-from explainers.judging import Judge
+from explainers.input_abstentions import InputAbstentions
 from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
@@ -179,7 +179,7 @@ def _predictions(session: Session, requests: list[Request]) -> list[Explanation]
                 explanation.notes += [f"{label!r}: {note}" for note in prompt_notes]
         if model.side == "text":
             explanation.prompts = {label: text for label, text in zip(labels, session.samples, strict=True) if isinstance(text, TextInput)}
-        abstain = Judge(session, explanation, i)
+        abstain = InputAbstentions(session, explanation, i)
         explanation.abstention = abstain.of_answer()
         for target in session.chosen:
             explanation.targets.append(replace(explanation.target_info(target, i), abstention=abstain.of_target(target)))

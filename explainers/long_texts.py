@@ -24,7 +24,7 @@ TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
 Explain = Callable[..., Any]
 
 
-class Observer(Protocol):
+class WindowObserver(Protocol):
     """What :func:`explainers.explanation.explain` tells."""
 
     def on_prediction(self, explanation: Explanation) -> None:
@@ -66,7 +66,7 @@ def explain_windows(
     target: Target | Sequence[Target],
     *,
     seed: int,
-    observer: Observer | None,
+    observer: WindowObserver | None,
     check: Callable[[], None],
 ) -> Explanation:
     """Explain a long text by its windows, with ``explain`` for a few of them at a time.
@@ -122,7 +122,7 @@ class _Joining:
     windows: Windows
     answers: Tensor
     chosen: list[ResolvedTarget]
-    observer: Observer | None
+    observer: WindowObserver | None
 
     def __post_init__(self) -> None:
         self._explanation: Explanation | None = None

@@ -12,13 +12,25 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from server import explainers_engine
-from server.api import comparing, deriving, explanations, export, inside, leaderboard, models, operations, perturbations, probes, runs
+from server.api import (
+    comparisons,
+    explanations,
+    export,
+    inspection,
+    interactions,
+    leaderboard,
+    models,
+    operations,
+    perturbations,
+    probes,
+    runs,
+)
 from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
-from server.jobs.registry import Registry
+from server.jobs.model_registry import ModelRegistry
 from server.jobs.runs import RunDesk
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -27,6 +39,7 @@ from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
+API = (explanations, comparisons, inspection, interactions, perturbations, export, models, operations, leaderboard, runs, probes)
 _DECODERS = 2  # uploads decoded at once
 
 
@@ -47,7 +60,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         forbid_bombs()
         _set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
-        registry = Registry(engine.catalogue, settings.max_hub_models)
+        registry = ModelRegistry(engine.catalogue, settings.max_hub_models)
         worker = Worker(engine, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
         desk = RunDesk(engine, registry, worker, settings.home)
@@ -67,7 +80,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     )
     app.add_middleware(Surroundings, metrics=metrics)
     add_handlers(app)
-    for module in (explanations, deriving, inside, comparing, perturbations, export, models, operations, leaderboard, runs, probes):
+    for module in API:
         app.include_router(module.router)
     add_pages(app, settings)
     return app

@@ -28,7 +28,7 @@ from explainers.models.threads import Threads
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
 from server.engine import Engine, Progress
-from server.standing import standing_for
+from server.method_ranking import ranking_for
 
 
 def engine() -> Engine:
@@ -131,7 +131,7 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     (None: nothing was measured), by its own measurement where there is one.
     """
     listed = [Variant.from_json(variant) for variant in variants]
-    standing = None if kind is None else standing_for(kind, model)
+    standing = None if kind is None else ranking_for(kind, model)
     return {
         "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],

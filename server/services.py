@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from server.engine import Engine
 from server.http.metrics import Metrics
-from server.jobs.registry import Registry
+from server.jobs.model_registry import ModelRegistry
 from server.jobs.runs import RunDesk
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -24,7 +24,7 @@ class Services:
 
     settings: Settings
     engine: Engine
-    registry: Registry
+    registry: ModelRegistry
     store: Store
     worker: Worker
     metrics: Metrics

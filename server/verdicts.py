@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explainers.evaluation.html import ranked
-from server.results import Result
-from server.standing import CONTROL, Standing
+from server.method_ranking import CONTROL, MethodRanking
+from server.run_reports import RunReport
 
 #: Two methods whose paired test gives less than this are told apart.
 APART = 0.05
@@ -27,13 +27,13 @@ class Verdict:
     text: str
 
 
-def verdicts(specs: Iterable[str], standings: Mapping[str, Standing], results: Iterable[Result]) -> list[Verdict]:
+def verdicts(specs: Iterable[str], method_rankings: Mapping[str, MethodRanking], results: Iterable[RunReport]) -> list[Verdict]:
     """For each of ``specs`` that was measured: how it stands on each model, and on which models its map outlives random weights."""
     runs = list(results)
     sentences: list[Verdict] = []
     for spec in specs:
         places: dict[int, list[str]] = {}
-        for model, standing in standings.items():
+        for model, standing in method_rankings.items():
             if (rank := standing.rank(spec)) is not None:
                 of = len(standing.ranks)
                 places.setdefault(_level(standing, spec), []).append(f"{model} ({rank} of {of})")
@@ -57,7 +57,7 @@ _LEVELS = (
 _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
-def _level(standing: Standing, spec: str) -> int:
+def _level(standing: MethodRanking, spec: str) -> int:
     """The place in ``_LEVELS`` of a method that has a value."""
     report = standing.result.report
     order = ranked(report, standing.metric)
@@ -70,7 +70,7 @@ def _level(standing: Standing, spec: str) -> int:
     return _THIRDS + 3 * (standing.ranks[spec] - 1) // len(standing.ranks)
 
 
-def _stuck(spec: str, runs: list[Result]) -> list[str]:
+def _stuck(spec: str, runs: list[RunReport]) -> list[str]:
     """Correlations of maps with themselves under random weights that are large, each with its model, by the first metric that it has."""
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):

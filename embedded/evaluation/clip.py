@@ -18,11 +18,11 @@ from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting,
 from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.clip_features import image_features, text_features
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, Named, answers, half
+from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, half
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
-from embedded.recipes.data.outside import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
+from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
 from explainers import datasets
 from explainers.evaluation.measuring import PROMPT
 from explainers.models.base import Model
@@ -75,7 +75,7 @@ def named_figures(name: str, model: Model, photos: Labelled) -> list[Figure]:
     kept = half(len(truth), math.prod(model.details["grid"]), SEED)
     halved = answers(lambda images, kept: image_features(model, images, kept), photos.images, kept)
     logits = seen @ texts.T
-    whole, partly = Named(logits[:, : len(labels)], truth), Named(halved @ texts[: len(labels)].T, truth)
+    whole, partly = PhotoAnswers(logits[:, : len(labels)], truth), PhotoAnswers(halved @ texts[: len(labels)].T, truth)
     synonyms = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if is_synonym(word, members)]
     groups = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if len(members) > 1]
     top = whole.share()

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.calibration import Known, calibration_error, made_up, read_calibration
-from embedded.recipes.data.outside import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
+from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.evaluation.measuring import Row
@@ -67,7 +67,7 @@ def without_blocks(folder: Path) -> Score:
 
 
 @dataclass(frozen=True)
-class Named:
+class PhotoAnswers:
     """What a model answered, (N, classes), and bool (N, classes) which answers are right."""
 
     logits: Tensor
@@ -82,7 +82,7 @@ class Named:
         return float(self.right(among).float().mean())
 
 
-def worst(named: Named, photos: Labelled, labels: Sequence[str], number: int) -> Table:
+def worst(named: PhotoAnswers, photos: Labelled, labels: Sequence[str], number: int) -> Table:
     """The synsets most often missed, and what each is most often taken for."""
     rows: list[tuple[str, dict[str, float]]] = []
     first, right = named.logits.argmax(1), named.right()
@@ -122,12 +122,12 @@ def right_photos(folder: Path, data: Path, number: int) -> Dataset:
     return Dataset(name="photos", kind="image", length=len(samples), read=samples.__getitem__, gives=("mask",))
 
 
-def named_figures(name: str, folder: Path, photos: Labelled) -> tuple[list[Figure], Named]:
+def named_figures(name: str, folder: Path, photos: Labelled) -> tuple[list[Figure], PhotoAnswers]:
     """How often the class is right: whole photos, half of the patches, without blocks, and against the networks it learned from."""
     truth = photos.truth()
-    whole = Named(answers(vit_scores(folder), photos.images), truth)
-    halved = Named(answers(vit_scores(folder), photos.images, half(len(truth), GRID**2, SEED)), truth)
-    empty = Named(answers(without_blocks(folder), photos.images), truth)
+    whole = PhotoAnswers(answers(vit_scores(folder), photos.images), truth)
+    halved = PhotoAnswers(answers(vit_scores(folder), photos.images, half(len(truth), GRID**2, SEED)), truth)
+    empty = PhotoAnswers(answers(without_blocks(folder), photos.images), truth)
     values = {TOP: whole.share(), TOP_5: whole.share(5), HALF: halved.share()}
     values |= {ROBUST: values[HALF] / values[TOP] if values[TOP] else 0.0, WITHOUT: empty.share()}
     note = f"{len(truth):,} photos"
@@ -135,7 +135,7 @@ def named_figures(name: str, folder: Path, photos: Labelled) -> tuple[list[Figur
     return figures + [compared(name, whole, photos.images, size, note) for size in (0, 2)], whole
 
 
-def compared(name: str, whole: Named, images: Tensor, size: int, note: str) -> Figure:
+def compared(name: str, whole: PhotoAnswers, images: Tensor, size: int, note: str) -> Figure:
     """How often one of the pretrained networks says the same; says so where its weights are not installed."""
     from embedded.recipes.networks.trunk import efficientnet, normalised
 
@@ -154,12 +154,12 @@ def refused_figure(name: str, calibration: Known, score: Score) -> Figure:
     return Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text")
 
 
-def abstention_figures(name: str, folder: Path, whole: Named) -> list[Figure]:
+def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
     calibration = read_calibration(folder)
     if calibration is None:
         return [Figure(name, what, None, BARS.get(what), note="the model has no calibration.json") for what in (ERROR, KEPT, REFUSED)]
-    whole = Named(whole.logits[1::2], whole.truth[1::2])  # the others it is calibrated with
+    whole = PhotoAnswers(whole.logits[1::2], whole.truth[1::2])  # the others it is calibrated with
     likeliest = (whole.logits / calibration.temperature).softmax(1).max(1).values
     error = calibration_error(likeliest, whole.right())
     right = whole.logits[whole.right()]

@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 from embedded.evaluation import CONTROL, Figure, Report, Setting, Table, best, reviews_probes
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.reviews.data import FILES, HELD_OUT, read, rows
-from embedded.recipes.reviews.reading import MOST, accuracy, predictions, sample
+from embedded.recipes.reviews.text_predictions import MOST, accuracy, predictions, sample
 from explainers.datasets import Dataset, Sample
 from explainers.models.base import Model
 

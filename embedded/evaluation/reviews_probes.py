@@ -23,7 +23,7 @@ from embedded.evaluation import Figure, Report, Setting, Table
 from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
 from embedded.recipes.reviews.questions import CALIBRATION, questions, strangeness
-from embedded.recipes.reviews.reading import MOST, accuracy, answers, sample
+from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample
 from explainers.models.inputs.texts import TextReader
 
 ASIDE = "What a great day."

@@ -24,8 +24,8 @@ from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Se
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import REFUSED, WORST, Score, answers, half, refused_figure, vit_scores
 from embedded.recipes.calibration import read_calibration
-from embedded.recipes.data.outside import missing, single
 from embedded.recipes.data.scenes import KINDS, Scene, render
+from embedded.recipes.data.unseen_photos import missing, single
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
@@ -71,7 +71,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Named:
+class SceneAnswers:
     """What a model made of scenes: the kinds in each, all kinds in its order, and the first with half the patches removed."""
 
     kinds: list[set[int]]
@@ -108,13 +108,13 @@ class Named:
         return dict(sorted(rows, key=lambda row: row[1]["found"])[:number])
 
 
-def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> Named:
+def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> SceneAnswers:
     """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
     scenes = list(fresh_scenes(number))
     images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))
     whole = answers(score, images, batch=batch).argsort(1, descending=True)
     halved = answers(score, images, half(number, patches, SEED), batch).argmax(1)
-    return Named([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved.tolist())
+    return SceneAnswers([{KINDS.index(item.kind) for item in scene.objects} for scene in scenes], whole.tolist(), halved.tolist())
 
 
 def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:

@@ -45,12 +45,12 @@ from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
 from embedded.recipes.data.prompts import choose_names, classes, shared_out, worded, words
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.detectors import fit_detectors
-from embedded.recipes.networks.composed import FEATURES, compose, model_args, tuned
-from embedded.recipes.networks.composed import read as read_patches
-from embedded.recipes.networks.moving import Mover
+from embedded.recipes.networks.feature_shift import Mover
 from embedded.recipes.networks.text_tower import VOCABULARY, centre_, directions, new_tower, read
 from embedded.recipes.networks.trunk import STAGES, Seen, Teacher, efficientnet, normalised
 from embedded.recipes.networks.vits import create, encode_features, halved
+from embedded.recipes.networks.written_clip import FEATURES, compose, model_args, tuned
+from embedded.recipes.networks.written_clip import read as read_patches
 from embedded.recipes.train_photos_vit import ARCHITECTURE, TEMPERATURE, choose, divergence, target, teacher_trunk
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule

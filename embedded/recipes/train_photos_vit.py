@@ -31,14 +31,14 @@ from torch import Tensor, nn
 
 from embedded.architectures import MEAN, STD, efficientnet_trunk, folded
 from embedded.recipes.calibration import calibrate, made_up, write
-from embedded.recipes.data.outside import Labelled, missing, single
 from embedded.recipes.data.pictures import SIDE, Pictures
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks.composed_photos import compose, model_args
-from embedded.recipes.networks.moving import Mover
+from embedded.recipes.data.unseen_photos import Labelled, missing, single
+from embedded.recipes.networks.feature_shift import Mover
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Seen, Teacher, efficientnet
 from embedded.recipes.networks.vits import answered, create, encode_features, load, plain_attention, save
-from embedded.recipes.networks.written import ridge_regression
+from embedded.recipes.networks.written_photos_vit import compose, model_args
+from embedded.recipes.networks.written_weights import ridge_regression
 from embedded.recipes.training import add_common_arguments, endless, fit, schedule
 from explainers.errors import ExplainerError
 

@@ -51,7 +51,7 @@ from embedded.recipes.reviews.data import (
     pieces_of,
     training_reviews,
 )
-from embedded.recipes.reviews.found import WORDNET, adjectives, definitions, negated
+from embedded.recipes.reviews.mined_sentences import WORDNET, adjectives, definitions, negated
 from embedded.recipes.reviews.questions import CALIBRATION
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
 from explainers.models.inputs.texts import BOTH_ENDS

@@ -15,9 +15,9 @@ from torch import Tensor
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
-from explainers.evaluation.asking import Answers
-from explainers.evaluation.disturbing import all_random_scores, disturbed_scores, randomised_scores
+from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.plan import Plan
+from explainers.evaluation.sanity_maps import all_random_scores, disturbed_scores, randomised_scores
 from explainers.explanation import explain
 from explainers.metrics import Curve, Metric
 from explainers.models.base import ImageInput, Model
@@ -232,7 +232,7 @@ class Measured:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
         first = self.maps[0]
         setup = self.setup
-        answers = Answers(
+        answers = CurveLogits(
             setup.model, self.explanation.tensors, first.patches, first.content, setup.plan.how, setup.cancelled, setup.at_once
         )
         logits_of_curves = answers.along(setup.curves, self.scores)

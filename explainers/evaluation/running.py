@@ -18,7 +18,7 @@ from explainers.evaluation.measuring import DRAWN, EvaluationSetup, Row
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
-from explainers.evaluation.sizing import tokens_at_once
+from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.explanation import versions
 from explainers.models.base import Model
 from explainers.session import Cancelled

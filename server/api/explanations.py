@@ -25,7 +25,7 @@ from server.jobs import documents
 from server.jobs.feed import Event, Feed
 from server.jobs.intake import READS, Box, Question, plan, read_question
 from server.jobs.job import Job
-from server.jobs.registry import Entry
+from server.jobs.model_registry import ModelEntry
 from server.lookup import ExplanationId, find_document, input_of
 from server.services import Services, Use
 from server.studies.study import ends_before_hang_up
@@ -138,7 +138,7 @@ async def _original(data: bytes, crop: Box | None, services: Services) -> bytes:
     return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
 
 
-def _submit(question: Question, entry: Entry, images: dict[str, bytes], services: Services) -> Job | str:
+def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services) -> Job | str:
     """Queue the explanation; or the id of a finished one that answers the same question."""
     if entry.state == "failed" and entry.problem is not None:
         raise entry.problem

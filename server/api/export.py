@@ -17,7 +17,7 @@ from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_image
-from server.jobs.numbers import map_npy, pixels_name, with_pixels
+from server.jobs.map_files import map_npy, pixels_name, with_pixels
 from server.jobs.store import TENSORS
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.services import Services, Use

@@ -10,18 +10,18 @@ from fastapi.responses import Response
 
 from explainers.evaluation.examples import drawn, unpacked
 from server.http.problems import Problem, suggestion
-from server.results import Result, folders_of_runs, read_results
+from server.method_ranking import REFERENCE_MODELS, ranking_for
+from server.run_reports import RunReport, folders_of_runs, read_results
 from server.services import Services, Use
-from server.standing import REFERENCE_MODELS, standing_for
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
 
 
-def _results(services: Services) -> tuple[list[Result], list[str]]:
+def _results(services: Services) -> tuple[list[RunReport], list[str]]:
     return read_results(folders_of_runs(services.settings.runs, services.runs.folder))
 
 
-def find_result(run_id: str, services: Services) -> Result:
+def find_result(run_id: str, services: Services) -> RunReport:
     """The result of this id."""
     results, _ = _results(services)
     for result in results:
@@ -40,7 +40,7 @@ def leaderboard(services: Use) -> dict[str, Any]:
     folders cannot be read.
     """
     results, problems = _results(services)
-    ranking = [standing.result.id for kind in REFERENCE_MODELS if (standing := standing_for(kind)) is not None]
+    ranking = [standing.result.id for kind in REFERENCE_MODELS if (standing := ranking_for(kind)) is not None]
     results.sort(key=lambda result: ranking.index(result.id) if result.shipped and result.id in ranking else len(ranking))
     return {"runs": [result.to_json() for result in results], "problems": problems}
 

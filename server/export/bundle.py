@@ -16,7 +16,7 @@ from PIL import Image
 from server.engine import Engine
 from server.export.file_names import file_stem, folder_names
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
-from server.jobs.numbers import map_npy, pixels_name
+from server.jobs.map_files import map_npy, pixels_name
 from server.jobs.store import TENSORS
 
 Document = Mapping[str, Any]

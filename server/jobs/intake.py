@@ -17,7 +17,7 @@ from explainers.targets import AnyOf, Contrast, Probability, Target, find_class,
 from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem, suggestion
-from server.jobs.registry import Facts
+from server.jobs.model_registry import ModelFacts
 from server.settings import Settings
 
 FIELDS = ("model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "long_texts", "methods")
@@ -222,7 +222,7 @@ def _unique(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
 
 
-def plan(question: Question, facts: Facts, engine: Engine, settings: Settings) -> Plan:
+def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settings) -> Plan:
     """What to ask the engine of this model; raises Problem 422 for what does not fit the model."""
     _check_kind(question, facts)
     targets = _targets(question, facts)
@@ -253,7 +253,7 @@ def plan(question: Question, facts: Facts, engine: Engine, settings: Settings) -
     return Plan(targets, methods, notes, hashlib.sha256(json.dumps(content).encode()).hexdigest())
 
 
-def _targets(question: Question, facts: Facts) -> list[Target] | None:
+def _targets(question: Question, facts: ModelFacts) -> list[Target] | None:
     """The targets as the engine takes them; None is the top class."""
 
     def named(text: str) -> int | str | AnyOf:
@@ -272,7 +272,7 @@ def _targets(question: Question, facts: Facts) -> list[Target] | None:
     return list(names) or None
 
 
-def _check_kind(question: Question, facts: Facts) -> None:
+def _check_kind(question: Question, facts: ModelFacts) -> None:
     name = question.model
     if facts.kind == "text" and question.text is None:
         raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
@@ -289,7 +289,7 @@ def _check_kind(question: Question, facts: Facts) -> None:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 
 
-def find_named(text: str, facts: Facts) -> int | AnyOf:
+def find_named(text: str, facts: ModelFacts) -> int | AnyOf:
     """The class called ``text``, or of that index, or the group of ``any:<group>``; raises Problem 422."""
     name, labels = named_target(text, facts.labels), facts.labels
     try:
@@ -303,7 +303,7 @@ def find_named(text: str, facts: Facts) -> int | AnyOf:
         raise _bad("unknown-class", str(error), send) from None
 
 
-def check_method(spec: str, facts: Facts, engine: Engine) -> None:
+def check_method(spec: str, facts: ModelFacts, engine: Engine) -> None:
     """Raise Problem 422 unless the model can be explained by the method ``spec``."""
     try:
         readout = engine.readout_of(spec, facts.blocks)

@@ -11,13 +11,13 @@ from server.http.problems import Problem
 from server.jobs import documents
 from server.jobs.feed import Feed
 from server.jobs.intake import Plan, Question
-from server.jobs.registry import Entry, Facts
+from server.jobs.model_registry import ModelEntry, ModelFacts
 
 
 class Job:
     """The worker writes it, web threads read ``document()``; ``feed`` carries its events."""
 
-    def __init__(self, question: Question, entry: Entry, images: dict[str, bytes]) -> None:
+    def __init__(self, question: Question, entry: ModelEntry, images: dict[str, bytes]) -> None:
         self.id = secrets.token_hex(8)
         self.question, self.entry, self.images = question, entry, images
         self.key: str | None = None
@@ -43,7 +43,7 @@ class Job:
         with self._lock:
             return {**self._document, "maps": list(self._document.get("maps", ()))}
 
-    def running(self, facts: Facts, plan: Plan) -> dict[str, Any]:
+    def running(self, facts: ModelFacts, plan: Plan) -> dict[str, Any]:
         """The worker has taken it."""
         with self._lock:
             started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}

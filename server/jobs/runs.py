@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from server.engine import Engine
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
-from server.jobs.registry import Registry
+from server.jobs.model_registry import ModelRegistry
 from server.jobs.tasks import Study, Tell
 from server.jobs.worker import Worker
 
@@ -113,7 +113,7 @@ class RunDesk:
     """Begins, follows and stops runs. Any thread may call."""
 
     engine: Engine
-    registry: Registry
+    registry: ModelRegistry
     worker: Worker
     home: Path
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -15,7 +15,7 @@ import torch
 from explainers.errors import ExplainerError
 from server.http.problems import Problem
 from server.jobs.feed import Feed, event
-from server.jobs.registry import Entry
+from server.jobs.model_registry import ModelEntry
 
 log = logging.getLogger(__name__)
 #: Told how many inputs of how many the model has answered.
@@ -32,7 +32,7 @@ class Study:
     feed     events for whoever follows it: ``progress``, then ``done`` with the answer or ``failed`` with the problem
     """
 
-    entry: Entry
+    entry: ModelEntry
     work: Work
     is_long: bool = False
     future: Future[dict[str, Any]] = field(default_factory=Future)

@@ -27,8 +27,8 @@ from server.http.uploads import encoded, open_image
 from server.jobs.feed import event
 from server.jobs.intake import plan
 from server.jobs.job import Job
-from server.jobs.numbers import npy, pixels_name
-from server.jobs.registry import Entry, Facts, Registry
+from server.jobs.map_files import npy, pixels_name
+from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry
 from server.jobs.store import TENSORS, Store
 from server.jobs.tasks import Study, fitting, interrupted, problem_of
 from server.settings import Settings
@@ -41,12 +41,12 @@ _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer withou
 class Worker(threading.Thread):
     """The owner of one device. Web threads call ``submit``, ``study``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
 
-    def __init__(self, engine: Engine, registry: Registry, store: Store, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, engine: Engine, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics) -> None:
         super().__init__(name="worker", daemon=True)
         self._engine, self._registry, self._store, self._settings, self._metrics = engine, registry, store, settings, metrics
         self._device = None if settings.device == "auto" else settings.device
         self._change = threading.Condition(threading.RLock())
-        self._loads: list[Entry] = []
+        self._loads: list[ModelEntry] = []
         self._studies: list[Study] = []
         self._queue: list[Job] = []
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
@@ -88,7 +88,7 @@ class Worker(threading.Thread):
                 headers={"Retry-After": str(self._retry_after())},
             )
 
-    def load(self, entry: Entry) -> None:
+    def load(self, entry: ModelEntry) -> None:
         """Fetch the files of ``entry`` in a thread of their own (embedded ones are there), then load it in this thread."""
         if entry.embedded:
             self._load_soon(entry)
@@ -152,15 +152,15 @@ class Worker(threading.Thread):
         for job in left:
             self._finish(job, "failed", interrupted())
 
-    def _do(self, task: Entry | Study | Job) -> None:
-        if isinstance(task, Entry):
+    def _do(self, task: ModelEntry | Study | Job) -> None:
+        if isinstance(task, ModelEntry):
             self._load(task)
         elif isinstance(task, Study):
             self._answer(task)
         else:
             self._explain(task)
 
-    def _take(self) -> Entry | Study | Job | None:
+    def _take(self) -> ModelEntry | Study | Job | None:
         """Wait for something to do; None when the server stops."""
         with self._change:
             while True:
@@ -180,7 +180,7 @@ class Worker(threading.Thread):
                 return study
         return None
 
-    def _next_question(self) -> Entry | Study | Job | None:
+    def _next_question(self) -> ModelEntry | Study | Job | None:
         """Loads first, then the first short study, then the first job, whose model is not on its way."""
         if self._loads:
             return self._loads.pop(0)
@@ -194,13 +194,13 @@ class Worker(threading.Thread):
                 return job
         return None
 
-    def _ready(self, entry: Entry) -> bool:
+    def _ready(self, entry: ModelEntry) -> bool:
         """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
         if entry.state == "available":
             self.load(self._registry.begin_loading(entry))
         return entry.state in ("loaded", "failed")
 
-    def _fetch(self, entry: Entry) -> None:
+    def _fetch(self, entry: ModelEntry) -> None:
         def progress(text: str, fraction: float | None = None) -> None:
             self._registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
 
@@ -211,13 +211,13 @@ class Worker(threading.Thread):
         else:
             self._load_soon(entry)
 
-    def _load_soon(self, entry: Entry) -> None:
+    def _load_soon(self, entry: ModelEntry) -> None:
         self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         with self._change:
             self._loads.append(entry)
             self._change.notify_all()
 
-    def _load(self, entry: Entry) -> None:
+    def _load(self, entry: ModelEntry) -> None:
         try:
             model = self._engine.load(entry.name, self._device)
             facts = self._facts(model)
@@ -230,8 +230,8 @@ class Worker(threading.Thread):
         else:
             log.info("loaded %s on %s", entry.name, facts.device)
 
-    def _facts(self, model: Any) -> Facts:
-        return Facts(
+    def _facts(self, model: Any) -> ModelFacts:
+        return ModelFacts(
             kind=model.kind,
             device=str(model.device),
             labels=tuple(model.labels),
@@ -247,7 +247,7 @@ class Worker(threading.Thread):
             calibration=model.calibration,
         )
 
-    def _load_failed(self, entry: Entry, error: Exception) -> None:
+    def _load_failed(self, entry: ModelEntry, error: Exception) -> None:
         known = isinstance(error, ExplainerError | OSError)
         log.warning("%s could not be loaded: %s", entry.name, error, exc_info=None if known else error)
         detail = str(error) if known else f"{entry.name} could not be loaded: {type(error).__name__}: {error}"
@@ -298,7 +298,7 @@ class Worker(threading.Thread):
         else:
             study.future.set_result(answers[-1])
 
-    def _loaded(self, entry: Entry) -> tuple[Any, Facts]:
+    def _loaded(self, entry: ModelEntry) -> tuple[Any, ModelFacts]:
         """The model and what is known of it; raises the Problem with which it failed to load."""
         if entry.state == "failed" and entry.problem is not None:
             raise entry.problem

@@ -14,10 +14,10 @@ from explainers import RULES
 from explainers.methods.about import ABOUT, SYMBOLS
 from server.docs import ARXIV
 from server.http.problems import Problem, suggestion
+from server.method_ranking import method_rankings
 from server.pages.formula import mathml, symbols
-from server.results import figures_of, folders_of_runs, read_results
+from server.run_reports import figures_of, folders_of_runs, read_results
 from server.services import Use
-from server.standing import standings
 from server.verdicts import verdicts
 
 
@@ -67,7 +67,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 title=method["title"],
                 method=method,
                 about=about(name),
-                verdicts=verdicts([name, *(f"{name}:{rule}" for rule in method["rules"])], standings(), shipped),
+                verdicts=verdicts([name, *(f"{name}:{rule}" for rule in method["rules"])], method_rankings(), shipped),
                 figures=figures_of(name, method["rules"], results),
                 papers=[linked(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 
 from server.http.problems import Problem
-from server.pages.embedding import add_embedding
+from server.pages.embed import add_embedding
 from server.pages.method_pages import add_method_pages
 from server.pages.static import StaticFolder
 from server.samples import SampleInput

@@ -11,7 +11,7 @@ from explainers.faithfulness.word_probe import SLOT, filled_texts
 from server.engine import Engine
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
-from server.jobs.registry import Facts
+from server.jobs.model_registry import ModelFacts
 from server.jobs.tasks import Tell
 
 MOST_GROUPS, MOST_WORDS, MOST_TEXTS = 4, 30, 60
@@ -58,7 +58,7 @@ def check(probe: Probe) -> None:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 
 
-def answer(probe: Probe, model: Any, facts: Facts, engine: Engine, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
     """The word probe that is asked for, as plain data.
 
     Raises Problem 422 for what does not fit the model.

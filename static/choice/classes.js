@@ -6,7 +6,7 @@ import { answered, el, whole } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
-import { likewise, readChoice, setAgainst } from "./asking.js";
+import { likewise, readChoice, setAgainst } from "./targetoptions.js";
 import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 

@@ -3,7 +3,7 @@
 import { explanationPath, sendJSON } from "../core/api.js";
 import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { ChangeTable } from "../tools/change.js";
+import { ChangeTable } from "../tools/answerchange.js";
 
 /** @import { WorkbenchView } from "../plates/types.js" */
 

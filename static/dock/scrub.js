@@ -9,7 +9,7 @@ import { cover, paperOf, strike } from "../maps/holes.js";
 import { ordinal } from "../maps/label.js";
 import { plateName } from "../plates/plate.js";
 import { ORDER_NAMES } from "./removalorder.js";
-import { countAt, Trial, valueAt } from "./trial.js";
+import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -46,7 +46,7 @@ const put = (node, text) => node.textContent !== text && (node.textContent = tex
 
 /** What the plates lose at the place of the slider, and the curves. */
 export class Scrubber {
-  #trials = new Map(); // id of an explanation on show -> Trial; two of them where two models are compared
+  #trials = new Map(); // id of an explanation on show -> DeletionTest; two of them where two models are compared
   #facts = new WeakMap(); // plate -> DeletionFacts
   #waiting = 0;
 
@@ -90,7 +90,7 @@ export class Scrubber {
     for (const [id, trial] of this.#trials) {
       if (!trial.isAsking) continue;
       trial.drop();
-      this.#trials.set(id, new Trial(trial));
+      this.#trials.set(id, new DeletionTest(trial));
     }
     this.#tell();
   }
@@ -173,7 +173,7 @@ export class Scrubber {
   #begin() {
     const before = this.#trials;
     const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
-    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new Trial(subject)]));
+    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new DeletionTest(subject)]));
     for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
     showProblem(this.dock.problem, null);
     this.#tell();

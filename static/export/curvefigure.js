@@ -3,7 +3,7 @@
 
 import { number, percent } from "../core/dom.js";
 import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curves.js";
-import { loaded, MONO, SERIF } from "./faces.js";
+import { loaded, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 

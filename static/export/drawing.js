@@ -7,7 +7,7 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf } from "../maps/label.js";
-import { dataURL, loaded, MONO, SERIF } from "./faces.js";
+import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 

@@ -1,7 +1,7 @@
 // The markup of figures, and texts in it: in lines no wider than their room, since SVG breaks none by itself.
 
 import { el } from "../core/dom.js";
-import { SANS } from "./faces.js";
+import { SANS } from "./typefaces.js";
 
 /** @type {string[]} */
 export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];

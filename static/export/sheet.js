@@ -2,7 +2,7 @@
 
 import { el, number, percent } from "../core/dom.js";
 import { spoken } from "../core/targets.js";
-import { embedded, MONO, SERIF } from "./faces.js";
+import { embedded, MONO, SERIF } from "./typefaces.js";
 import { below, PAPER, SOFT, tag } from "./lettering.js";
 
 /** @import { Explanation } from "../core/types.js" */

@@ -1,6 +1,6 @@
 // The Prompt page: a picture and what to look for in words; methods by prompts.
 
-import { likewise, readChoice } from "../choice/asking.js";
+import { likewise, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
 import { byId, el, number, percent, say } from "../core/dom.js";

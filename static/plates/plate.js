@@ -21,7 +21,7 @@ import {
 } from "../maps/label.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { pictureInWords, tellIn, Told } from "../maps/summary.js";
-import { Groups } from "./groups.js";
+import { WallGroups } from "./wallgroups.js";
 
 /**
  * @import { Base, Ends, Focus, MapPlate, ScoreMap, Variant, View } from "../core/types.js"
@@ -259,7 +259,7 @@ export class Wall {
     this.plates = new Map();
     this.variants = []; // the methods that hang
     this.base = null;
-    this.groups = new Groups(view);
+    this.groups = new WallGroups(view);
     view.follow(() => this.colour());
     tellIn(root, view);
     focus.follow((value) => this.mark(value));

@@ -5,7 +5,7 @@ import { el, number, styled } from "../core/dom.js";
 import { remembered } from "../core/historylist.js";
 import { spoken } from "../core/targets.js";
 import { seenBase } from "../inputs/specimen.js";
-import { Crossing } from "./crossing.js";
+import { InteractionView } from "./interactionview.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -89,7 +89,7 @@ class Alike {
       this.tell(null);
       const found = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
       const bases = await Promise.all([found.first.grid && seenBase(id), found.second.grid && seenBase(other)]);
-      const crossing = new Crossing(found, {
+      const crossing = new InteractionView(found, {
         names: ["This one", "The other one"],
         bases,
         view: this.workbench.view,

@@ -5,7 +5,7 @@ import { explanationPath, sendJSON } from "../core/api.js";
 import { count, el, number, percent } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/face.js";
-import { ChangeTable } from "./change.js";
+import { ChangeTable } from "./answerchange.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 

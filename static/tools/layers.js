@@ -7,7 +7,7 @@ import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
 import { patchName } from "../maps/face.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
-import { baseOf, contentOf, Figures, readFor } from "../plates/figure.js";
+import { baseOf, contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -36,7 +36,7 @@ class Layers {
     this.subject = null;
     this.heads = null;
     this.strip = null;
-    this.figures = new Figures(workbench);
+    this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("layers");
     this.quantities = new Map(quantities.map((one) => [one.name, one]));
     const asked = this.tool.value;

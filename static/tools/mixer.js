@@ -4,7 +4,7 @@
 import { explanationPath, getJSON, sendJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
-import { contentOf, Figures, readFor } from "../plates/figure.js";
+import { contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -49,7 +49,7 @@ class Mixer {
     this.kinds = kinds;
     this.rules = new Map(rules.map((rule) => [rule.name, rule]));
     this.subject = null;
-    this.figures = new Figures(workbench);
+    this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("mixer");
     const changed = () => this.#readoutChanged();
     this.readout = el("select", { id: "mixer-readout", on: { change: changed } });

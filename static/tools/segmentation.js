@@ -6,7 +6,7 @@ import { el, number, percent, signedNumber } from "../core/dom.js";
 import { FEATURED_METHOD } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
-import { SANS } from "../export/faces.js";
+import { SANS } from "../export/typefaces.js";
 import { Face, patchName, shownScore } from "../maps/face.js";
 import { drawnScores } from "../maps/heatmap.js";
 

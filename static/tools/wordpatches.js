@@ -3,7 +3,7 @@
 import { explanationPath, sendJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
-import { Crossing } from "./crossing.js";
+import { InteractionView } from "./interactionview.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -67,7 +67,7 @@ class WordPatches {
     try {
       this.tell(null);
       const found = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
-      const crossing = new Crossing(found, {
+      const crossing = new InteractionView(found, {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.wall.base],
         view: this.workbench.view,

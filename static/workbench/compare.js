@@ -5,7 +5,7 @@ import { byId, el } from "../core/dom.js";
 import { anyOf, groupsOf } from "../core/search.js";
 import { NOTHING } from "../core/state.js";
 import { classOf } from "../core/targets.js";
-import { Pairs } from "../plates/pairs.js";
+import { ModelPairs } from "../plates/modelpairs.js";
 import { Job } from "./job.js";
 import { fetchModelInfo } from "./modelinfo.js";
 
@@ -42,7 +42,7 @@ export class Compare {
     );
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
-    this.wall = new Pairs(byId("plates"), options);
+    this.wall = new ModelPairs(byId("plates"), options);
     this.job = new Job({
       queued: () => {},
       started: (info, job) => this.#started(info, job),

@@ -4,7 +4,7 @@
 // one is answered or not. An answer is heard only while no newer question was taken by the server (see Job), and all
 // that is on show is of the question whose answer began last: `shown`.
 
-import { Chooser } from "../choice/chooser.js";
+import { MethodButton } from "../choice/methodbutton.js";
 import { ModelChoice } from "../choice/modelchoice.js";
 import { getJSON } from "../core/api.js";
 import { byId, say, seconds } from "../core/dom.js";
@@ -20,10 +20,10 @@ import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
 import { Headline } from "./headline.js";
-import { holdClasses } from "./hold.js";
+import { blockStaleClasses } from "./staleclasses.js";
 import { Job } from "./job.js";
 import { fetchModelInfo } from "./modelinfo.js";
-import { bringAnswer } from "./narrow.js";
+import { scrollToAnswer } from "./scrolltoanswer.js";
 import { findStored, questionOf } from "./stored.js";
 import { carry, keyOf, leave } from "./tabmemory.js";
 import { ToolStates } from "./toolstates.js";
@@ -78,7 +78,7 @@ export class Workbench {
     this.models = new ModelChoice(kind, (name) =>
       this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
     );
-    this.chooser = new Chooser(
+    this.chooser = new MethodButton(
       byId("chooser"),
       (methods) => this.ask({ methods }),
       (problem) => this.report(problem, byId("case-problem")),
@@ -86,7 +86,7 @@ export class Workbench {
     byId("controls").prepend(this.chooser.button);
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
-    holdClasses();
+    blockStaleClasses();
     byId("plates").addEventListener("options", (event) => this.chooser.configure(event.detail));
     this.job = new Job({
       queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
@@ -354,7 +354,7 @@ export class Workbench {
       this.report(problem, byId("case-problem")),
     );
     this.#progress();
-    if (question.input.isOwn || before) bringAnswer();
+    if (question.input.isOwn || before) scrollToAnswer();
   }
 
   #method(map, question) {

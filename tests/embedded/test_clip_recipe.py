@@ -29,7 +29,7 @@ from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
-from embedded.recipes.networks import composed, text_tower, vits
+from embedded.recipes.networks import text_tower, vits, written_clip
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
@@ -222,12 +222,12 @@ def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> Non
     with torch.inference_mode():
         features = vit.patch_embed.backbone(normalised(images)).flatten(2).transpose(1, 2)
         whole = vits.encode_features(vit, features)[:, 0]
-        token, patches = composed.read(vit, features)
+        token, patches = written_clip.read(vit, features)
         torch.testing.assert_close(token, whole, atol=1e-4, rtol=1e-3)
-        assert patches.shape == (2, 196, composed.FEATURES)
+        assert patches.shape == (2, 196, written_clip.FEATURES)
         kept = torch.tensor([[3, 50, 7], [0, 195, 9]])
         part = vits.encode_features(vit, features, kept)[:, 0]
-        torch.testing.assert_close(composed.read(vit, features, kept)[0], part, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(written_clip.read(vit, features, kept)[0], part, atol=1e-4, rtol=1e-3)
         embedding = F.normalize(whole[:, : train_clip.SHARED], dim=-1)
         torch.testing.assert_close(embedding, clip_features.image_features(model, images), atol=1e-4, rtol=1e-3)
 
@@ -293,7 +293,7 @@ def test_another_word_wins_against_the_names_it_does_not_stand_for() -> None:
 
 def test_names_told_apart_are_their_own_and_no_others() -> None:
     like = F.normalize(torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.4, 0.0], [0.0, 0.0, 1.0]]), dim=-1)
-    products = composed.told_apart(like) @ like.T
+    products = written_clip.told_apart(like) @ like.T
     assert products.argmax(1).tolist() == [0, 1, 2]
     assert products[0, 1] < (like @ like.T)[0, 1] - 0.1
 
@@ -304,11 +304,11 @@ def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None,
     teacher = train_clip.Teacher(7)
     images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8)
     teacher.fit_basis([images])
-    names = F.normalize(torch.randn(1000 + len(KINDS), composed.FEATURES), dim=-1)
+    names = F.normalize(torch.randn(1000 + len(KINDS), written_clip.FEATURES), dim=-1)
     tokens = teacher.see(images).tokens.float()
     network = torch.nn.Sequential(torch.nn.Linear(320, 256), torch.nn.GELU(), torch.nn.Linear(256, len(KINDS))).requires_grad_(False)
-    vit = vits.create(train_photos_vit.ARCHITECTURE, [], composed.model_args(SIDE)).eval()
-    composed.compose(vit, teacher, network, names, tokens.flatten(0, 1))
+    vit = vits.create(train_photos_vit.ARCHITECTURE, [], written_clip.model_args(SIDE)).eval()
+    written_clip.compose(vit, teacher, network, names, tokens.flatten(0, 1))
     last = teacher.head[0].float()
     with torch.inference_mode():
         hidden = F.linear(tokens, last.weight[:, :, 0, 0], last.bias).clamp(0, 6)
@@ -317,5 +317,5 @@ def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None,
         block = vit.blocks[0]
         x = vit.blocks[1].norm2(x + block.mlp(block.norm2(x)))
         assert F.cosine_similarity(x[..., :320].flatten(), wanted.flatten(), dim=0) > 0.9
-        kinds = x[..., composed.KINDS_FROM : composed.KINDS_FROM + len(KINDS)]
+        kinds = x[..., written_clip.KINDS_FROM : written_clip.KINDS_FROM + len(KINDS)]
         torch.testing.assert_close(kinds, network(tokens), atol=0.05, rtol=0.05)

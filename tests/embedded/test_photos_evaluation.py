@@ -15,13 +15,13 @@ from torch import Tensor
 
 from embedded.architectures import MEAN, STD
 from embedded.evaluation import CONTROL, JUDGED_METHOD, photos
-from embedded.evaluation.photos import BARS, Named, answers, half, worst
+from embedded.evaluation.photos import BARS, PhotoAnswers, answers, half, worst
 from embedded.recipes import train_photos_vit
 from embedded.recipes.calibration import made_up
-from embedded.recipes.data import outside
+from embedded.recipes.data import unseen_photos
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks import composed_photos, vits
+from embedded.recipes.networks import vits, written_photos_vit
 from server.cli import main
 from tests.embedded.made_up_data import CAR, ZEBRA
 
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained photos-vit that calls everything a zebra."""
     out = tmp_path_factory.mktemp("vit")
     torch.manual_seed(0)
-    shape, labels = composed_photos.model_args(SIDE, 5), [row["label"] for row in classes()]
+    shape, labels = written_photos_vit.model_args(SIDE, 5), [row["label"] for row in classes()]
     vit = vits.create(train_photos_vit.ARCHITECTURE, labels, shape)
     torch.nn.init.zeros_(vit.head.bias)
     vit.head.bias.data[ZEBRA_CLASS] = 20.0
@@ -43,29 +43,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_photos_are_read_with_their_synsets(photo_data: Path) -> None:
-    found = outside.single(photo_data)
+    found = unseen_photos.single(photo_data)
     assert found.synsets == [ZEBRA] * 3 + [CAR] * 3
     assert found.words == ["zebra"] * 3 + ["car"] * 3
     assert found.images.shape == (6, SIDE, SIDE, 3)
     truth = found.truth()
     assert torch.nonzero(truth[0]).flatten().tolist() == [ZEBRA_CLASS]
     assert {classes()[i]["label"] for i in torch.nonzero(truth[5]).flatten().tolist()} >= {"sports car", "minivan"}
-    assert outside.single(photo_data, 2).synsets == outside.single(photo_data, 2).synsets
+    assert unseen_photos.single(photo_data, 2).synsets == unseen_photos.single(photo_data, 2).synsets
 
 
 def test_things_are_read_with_their_outlines(photo_data: Path) -> None:
-    [(image, things)] = outside.coco(photo_data)
+    [(image, things)] = unseen_photos.coco(photo_data)
     assert image.size == (SIDE, SIDE)
     assert [thing.word for thing in things] == ["zebra", "bus"]
     left, right = (np.flatnonzero(thing.mask.any(0)) for thing in things)
     # 100 x 80 pixels become 280 x 224, of which the middle 224 are kept: 15 to 45 is 14 to 98
     np.testing.assert_allclose([left[0], left[-1], right[0], right[-1]], [14, 98, 126, 210], atol=2)
-    assert float(outside.coverage(things[0].mask).sum()) == pytest.approx(84 * 140 / 256, rel=0.1)
+    assert float(unseen_photos.coverage(things[0].mask).sum()) == pytest.approx(84 * 140 / 256, rel=0.1)
 
 
 def test_photos_are_put_side_by_side(photo_data: Path) -> None:
-    single = outside.single(photo_data)
-    for image, things in outside.side_by_side(single, 3):
+    single = unseen_photos.single(photo_data)
+    for image, things in unseen_photos.side_by_side(single, 3):
         assert {thing.word for thing in things} == {"zebra", "car"}
         shown = np.asarray(image)
         for thing in things:
@@ -75,10 +75,10 @@ def test_photos_are_put_side_by_side(photo_data: Path) -> None:
 
 
 def test_words_are_known_by_label_synonym_and_group() -> None:
-    known = outside.known_classes()
+    known = unseen_photos.known_classes()
     assert known["zebra"] == [ZEBRA_CLASS]
     assert len(known["dog"]) > 100
-    assert set(outside.OTHER_WORDS.values()) <= set(known)
+    assert set(unseen_photos.OTHER_WORDS.values()) <= set(known)
 
 
 def test_answers_are_counted() -> None:
@@ -88,10 +88,10 @@ def test_answers_are_counted() -> None:
     logits = torch.full((4, 8), -9.0)
     logits[:, :6] = torch.arange(0, -6, -1).float()
     logits[torch.arange(4), torch.tensor([0, 2, 6, 1])] = 5.0
-    named = Named(logits, truth)
+    named = PhotoAnswers(logits, truth)
     assert named.right().tolist() == [True, False, True, False]
     assert (named.share(), named.share(5)) == (0.5, 0.75)
-    pictures = outside.Labelled(torch.zeros(4), [], ["a", "a", "b", "c"])
+    pictures = unseen_photos.Labelled(torch.zeros(4), [], ["a", "a", "b", "c"])
     assert worst(named, pictures, list("ABCDEFGH"), 2) == {
         "c, most often taken for B": {"right": 0.0, "taken for it": 1.0},
         "a, most often taken for C": {"right": 0.5, "taken for it": 0.5},
@@ -165,7 +165,7 @@ def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.
     logits[1, ZEBRA_CLASS], logits[3, ZEBRA_CLASS] = 30.0, 6.0
     truth = torch.zeros(4, 1000, dtype=torch.bool)
     truth[:, ZEBRA_CLASS] = True
-    figures = {one.what: one.value for one in photos.abstention_figures("photos-vit", folder, Named(logits, truth))}
+    figures = {one.what: one.value for one in photos.abstention_figures("photos-vit", folder, PhotoAnswers(logits, truth))}
     assert figures[photos.KEPT] == 0.5
     assert figures[photos.REFUSED] == 0  # whatever it sees, its zebra has 20
     assert 0 < float(figures[photos.ERROR] or 0) < 0.6

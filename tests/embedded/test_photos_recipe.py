@@ -22,14 +22,14 @@ from embedded.recipes import calibration, train_photos_vit
 from embedded.recipes.data import pictures
 from embedded.recipes.data.pictures import GREY, SIDE, SMALL_SIDE, Pictures
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks import composed_photos, trunk, vits
-from embedded.recipes.networks.composed_photos import MEMORY_RIDGE, SHARP
-from embedded.recipes.networks.moving import Mover, rectangles
+from embedded.recipes.networks import trunk, vits, written_photos_vit
+from embedded.recipes.networks.feature_shift import Mover, rectangles
 from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
+from embedded.recipes.networks.written_photos_vit import MEMORY_RIDGE, SHARP
 from explainers.errors import ExplainerError
 from tests.embedded.made_up_data import photo
 
-SHAPE = {**composed_photos.model_args(SIDE, 7), "depth": 1}
+SHAPE = {**written_photos_vit.model_args(SIDE, 7), "depth": 1}
 
 
 @pytest.fixture(scope="module")
@@ -177,30 +177,30 @@ def test_the_written_transformer_computes_what_its_parts_are_for(teacher: Teache
     make = Pictures(photo_data, 3)
     batches = [teacher.see(make(np.random.default_rng(seed))) for seed in range(8)]
     tokens = torch.cat([seen.tokens.float() for seen in batches if seen.tokens.shape[1] == 196])
-    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"] * 1000, composed_photos.model_args(SIDE, 7)).eval()
-    composed_photos.compose(vit, teacher, tokens.flatten(0, 1))
+    vit = vits.create(train_photos_vit.ARCHITECTURE, ["a"] * 1000, written_photos_vit.model_args(SIDE, 7)).eval()
+    written_photos_vit.compose(vit, teacher, tokens.flatten(0, 1))
     held: list[torch.Tensor] = []
     vit.blocks[0].register_forward_hook(lambda block, given, result: held.append(result))
     with torch.inference_mode():
         logits = vit.head(vits.encode_features(vit, tokens)[:, 0])
-        patches = held[0][:, 1:, :DIRECTIONS] / composed_photos.QUIET
+        patches = held[0][:, 1:, :DIRECTIONS] / written_photos_vit.QUIET
         assert F.cosine_similarity(patches, said(teacher, tokens), -1).mean() > 0.95  # GELU in place of a rectifier with a limit
         assert held[0][:, 0, :DIRECTIONS].abs().max() < 1e-6  # the class token holds nothing yet
         readout, bias = teacher.readout - teacher.readout.mean(0), teacher.bias - teacher.bias.mean()
-        louder, loudness = memory(patches, readout, bias - composed_photos.SURE, composed_photos.LOUDER)
-        first = patches.mean(1) * composed_photos.SHARES[0]
-        heed = (composed_photos.HEED * loudness).softmax(1)
-        context = first * composed_photos.SHARES[1]  # what a patch reads of the class token
-        second = first + composed_photos.SHARES[1] * torch.einsum("bn,bnd->bd", heed, louder)
-        half = sum(composed_photos.SHARES[:2])
-        surer = half * memory(second / half, readout, bias - composed_photos.GATHERED_SURE, composed_photos.GATHERED_LOUDER)[0]
+        louder, loudness = memory(patches, readout, bias - written_photos_vit.SURE, written_photos_vit.LOUDER)
+        first = patches.mean(1) * written_photos_vit.SHARES[0]
+        heed = (written_photos_vit.HEED * loudness).softmax(1)
+        context = first * written_photos_vit.SHARES[1]  # what a patch reads of the class token
+        second = first + written_photos_vit.SHARES[1] * torch.einsum("bn,bnd->bd", heed, louder)
+        half = sum(written_photos_vit.SHARES[:2])
+        surer = half * memory(second / half, readout, bias - written_photos_vit.GATHERED_SURE, written_photos_vit.GATHERED_LOUDER)[0]
         third, final = louder + context[:, None], surer.clone()
-        weights = composed_photos.AGREE * readout.square().sum(0) / half
-        for head in range(composed_photos.HEADS):
-            own = slice(head, None, composed_photos.HEADS)
+        weights = written_photos_vit.AGREE * readout.square().sum(0) / half
+        for head in range(written_photos_vit.HEADS):
+            own = slice(head, None, written_photos_vit.HEADS)
             heed = torch.einsum("bd,bnd->bn", surer[:, own] * weights[own], third[..., own]).softmax(1)
-            final[:, own] += composed_photos.SHARES[2] * torch.einsum("bn,bnd->bd", heed, third[..., own])
-        expected = F.linear(final / sum(composed_photos.SHARES), readout, bias)
+            final[:, own] += written_photos_vit.SHARES[2] * torch.einsum("bn,bnd->bd", heed, third[..., own])
+        expected = F.linear(final / sum(written_photos_vit.SHARES), readout, bias)
     assert F.cosine_similarity(logits, expected).min() > 0.99
     assert (logits.argmax(1) == expected.argmax(1)).float().mean() > 0.8
 

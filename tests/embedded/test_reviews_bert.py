@@ -18,7 +18,7 @@ import embedded
 import explainers
 from embedded.evaluation import MODELS
 from embedded.recipes.reviews.data import Review, Special, head_and_tail, pieces_of
-from embedded.recipes.reviews.reading import accuracy, answers, predictions
+from embedded.recipes.reviews.text_predictions import accuracy, answers, predictions
 
 MODEL = MODELS / "reviews-bert"
 LABELS = ("negative", "positive")

@@ -18,7 +18,7 @@ from embedded.recipes.reviews import contrast as reviews_contrast
 from embedded.recipes.reviews.calibration import temperature
 from embedded.recipes.reviews.contrast import GIVEN, HELD_BACK, WORDS, Contrast, misspelt
 from embedded.recipes.reviews.data import Review
-from embedded.recipes.reviews.found import adjectives, definitions, negated
+from embedded.recipes.reviews.mined_sentences import adjectives, definitions, negated
 from embedded.recipes.train_reviews_bert import cross_entropy, unlikeness
 from tests.embedded.test_reviews_recipe import write
 

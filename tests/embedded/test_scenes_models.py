@@ -21,13 +21,25 @@ from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncode
 
 from embedded.evaluation import MODELS, scenes
 from embedded.evaluation.clip_features import text_features
-from embedded.evaluation.scenes import DENSER, ENERGY, HALF, SHARE, TOP, Named, dual_scores, fresh_scenes, localisation, named, vit_scores
+from embedded.evaluation.scenes import (
+    DENSER,
+    ENERGY,
+    HALF,
+    SHARE,
+    TOP,
+    SceneAnswers,
+    dual_scores,
+    fresh_scenes,
+    localisation,
+    named,
+    vit_scores,
+)
 from embedded.recipes.assets import scene_samples
 from embedded.recipes.calibration import made_up, read_calibration
 from embedded.recipes.data.scenes import KINDS, draw
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
-from tests.loaded import loaded
+from tests.embedded_models import loaded
 
 SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once
 VIT, PHOTOS, CLIP = (MODELS / name for name in ("scenes-vit", "photos-vit", "clip"))
@@ -68,7 +80,7 @@ def test_clip_names_what_is_there() -> None:
 
 def test_what_is_counted_of_scenes() -> None:
     one, two, three, four = (scenes.KINDS.index(kind) for kind in ("dog", "cat", "zebra", "elephant"))
-    found = Named([{one}, {one, two}, {one, two}], [[one, two], [three, one, four, two], [two, one]], [two, one, four])
+    found = SceneAnswers([{one}, {one, two}, {one, two}], [[one, two], [three, one, four, two], [two, one]], [two, one, four])
     figures = found.figures()
     assert (figures[TOP], figures[scenes.EVERY], figures[HALF]) == (2 / 3, 2 / 3, 1 / 3)
     assert figures[SHARE] == pytest.approx((1 + 0.5 + 1) / 3)

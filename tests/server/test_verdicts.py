@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import explainers
-from server.results import Result, read_results
-from server.standing import CONTROL, Standing, standings
+from server.method_ranking import CONTROL, MethodRanking, method_rankings
+from server.run_reports import RunReport, read_results
 from server.verdicts import verdicts
 
 #: spec -> value, whether tied with the best, and p against the control
 FIGURES = {"a": (0.9, True, 0.0), "b": (0.8, False, 0.0), "c": (0.7, False, 0.01), "d": (0.3, False, 0.2), "e": (0.1, False, 0.0)}
 
 
-def made(metric: str, values: dict[str, float], **more: Any) -> Result:
+def made(metric: str, values: dict[str, float], **more: Any) -> RunReport:
     results = {metric: {spec: {"value": value, "tied": more.get("tied") == spec} for spec, value in values.items()}}
-    return Result(
+    return RunReport(
         "run",
         Path(),
         {"plan": {"model": "m"}, "inputs": 3, "results": results, "methods": [{"spec": spec} for spec in values], **more},
@@ -24,17 +24,17 @@ def made(metric: str, values: dict[str, float], **more: Any) -> Result:
     )
 
 
-def standing(direction: str = "higher") -> Standing:
+def standing(direction: str = "higher") -> MethodRanking:
     values = {spec: value for spec, (value, _, _) in FIGURES.items()} | {CONTROL: 0.25}
     size = len(values)
     apart = [[1.0] * size for _ in values]
     for place, (_, _, p) in enumerate(FIGURES.values()):
         apart[place][size - 1] = p
     run = made("srg", values, apart={"srg": apart}, tied="a")
-    return Standing(run, {"name": "srg", "direction": direction, "unit": "share", "title": "Gain"})
+    return MethodRanking(run, {"name": "srg", "direction": direction, "unit": "share", "title": "Gain"})
 
 
-def sentences(direction: str = "higher", runs: list[Result] | None = None) -> dict[str, str]:
+def sentences(direction: str = "higher", runs: list[RunReport] | None = None) -> dict[str, str]:
     return {verdict.spec: verdict.text for verdict in verdicts([*FIGURES, "unknown"], {"m": standing(direction)}, runs or [])}
 
 
@@ -61,7 +61,7 @@ def test_a_map_that_random_weights_leave_alone_says_so() -> None:
 
 def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     specs = [pair.spec for pair in explainers.pairs()]
-    said = {verdict.spec: verdict.text for verdict in verdicts(specs, standings(), read_results([])[0])}
+    said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_results([])[0])}
     assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
     assert "0.87 (photos-vit)" in said["lrp"]
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place

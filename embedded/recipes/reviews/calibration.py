@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from embedded.recipes.reviews.data import Review, read
-from embedded.recipes.reviews.found import definitions
+from embedded.recipes.reviews.mined_sentences import definitions
 from embedded.recipes.reviews.questions import questions, strangeness
-from embedded.recipes.reviews.reading import MOST, answers, sample
+from embedded.recipes.reviews.text_predictions import MOST, answers, sample
 from explainers.models.inputs.texts import TextReader
 
 REVIEWS, NEUTRAL = 400, 400  # how many reviews and definitions

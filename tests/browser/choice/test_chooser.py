@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, methods, visit
-from tests.browser.numbers import shown_range, shown_score
+from tests.browser.number_format import shown_range, shown_score
 from tests.browser.serving import HTTP
 from tests.server.conftest import png
 from tests.server.fake_engine import USUAL_METHODS, FakeEngine

@@ -14,7 +14,7 @@ import explainers
 from explainers.models.inputs.images import Preprocessing
 from server.engine import Engine
 from tests.browser.conftest import Visit, visit
-from tests.browser.numbers import percent, shown
+from tests.browser.number_format import percent, shown
 from tests.browser.serving import played
 from tests.families import FAMILIES
 from tests.server.conftest import png

@@ -11,7 +11,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import percent, shown
+from tests.browser.number_format import percent, shown
 
 # The patches of a plate that are covered.
 COVERED = """

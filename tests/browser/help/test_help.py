@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, view, visit
-from tests.browser.numbers import percent, shown_score
+from tests.browser.number_format import percent, shown_score
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import VISITED, wait_for_maps
 
@@ -38,7 +38,7 @@ def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
         expect(help_).to_have_count(0)
         page.keyboard.press("Shift+?")
         expect(help_).to_be_visible()
-        keys = "async () => (await script('help/keys.js')).KEYS"
+        keys = "async () => (await script('help/keyhelp.js')).KEYS"
         listed = [does for _, rows in page.evaluate(keys) for _, does in rows]
         expect(help_.locator("dd")).to_have_text(listed)
         if path == "/models":

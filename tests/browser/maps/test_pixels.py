@@ -9,7 +9,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import colour_ends, shown
+from tests.browser.number_format import colour_ends, shown
 from tests.browser.serving import HTTP
 
 FINE, COARSE = "input_x_gradient?at=pixels", "fullgrad_plus:libra"

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import percent
+from tests.browser.number_format import percent
 from tests.browser.serving import HTTP
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Visit, methods, model_path, view, visit
 from tests.browser.image_plates import check_plates, colours, shown_class
-from tests.browser.numbers import percent, shown_score
+from tests.browser.number_format import percent, shown_score
 
 
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.numbers import shown_range
+from tests.browser.number_format import shown_range
 
 DONE = '.plate[data-state="done"]'
 

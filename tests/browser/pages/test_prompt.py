@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import percent, shown, shown_range, shown_score
+from tests.browser.number_format import percent, shown, shown_range, shown_score
 from tests.browser.typefaces import TYPEFACES
 
 

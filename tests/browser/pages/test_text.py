@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit, view
-from tests.browser.numbers import colour_ends, percent, shown_range, shown_score
+from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.

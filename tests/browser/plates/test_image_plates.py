@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, view
 from tests.browser.image_plates import colours
-from tests.browser.numbers import colour_ends, shown, shown_score
+from tests.browser.number_format import colour_ends, shown, shown_score
 
 
 def test_the_colours_are_the_scores(desk: Visit) -> None:

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, view
-from tests.browser.numbers import percent
+from tests.browser.number_format import percent
 
 METHODS = ["input_x_gradient", "rollout"]
 # Of each mark of a plate: its kind, its window, and the word beside it.

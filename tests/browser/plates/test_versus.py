@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import shown, shown_range, shown_score
+from tests.browser.number_format import shown, shown_range, shown_score
 from tests.browser.serving import HTTP
 
 MINUS = "\u2212"

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import shown_score
+from tests.browser.number_format import shown_score
 from tests.browser.serving import VISITED, wait_for_maps
 
 FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=generic_attention"

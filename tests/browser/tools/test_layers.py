@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import colour_ends, percent, shown, shown_score
+from tests.browser.number_format import colour_ends, percent, shown, shown_score
 
 PATIENCE = 120_000.0
 

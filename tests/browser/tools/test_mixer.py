@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import MINUS, colour_ends, shown, shown_range
+from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
 
 PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import MINUS, percent, shown, shown_score
+from tests.browser.number_format import MINUS, percent, shown, shown_score
 from tests.browser.serving import HTTP
 from tests.browser.tools.test_words import ROWS, opened
 

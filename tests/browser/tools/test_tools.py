@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Locator, Route, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.numbers import MINUS, percent, shown_score
+from tests.browser.number_format import MINUS, percent, shown_score
 from tests.browser.serving import VISITED
 
 SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from scipy.stats import rankdata, spearmanr
 
 from tests.browser.conftest import Visit, view
-from tests.browser.numbers import shown, shown_score
+from tests.browser.number_format import shown, shown_score
 from tests.browser.pages.test_text import word_scores
 from tests.browser.plates.test_versus import set_beside
 

@@ -10,13 +10,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.numbers import percent, shown_range, shown_score
+from tests.browser.number_format import percent, shown_range, shown_score
 from tests.browser.serving import HTTP, load_models, played
 from tests.server.conftest import png
 from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
 
 FIRST, SECOND = "scenes-vit", "timm/listed"
-ACROSS = "([name, ...args]) => script('plates/pairs.js').then((pairs) => pairs[name](...args))"
+ACROSS = "([name, ...args]) => script('plates/modelpairs.js').then((pairs) => pairs[name](...args))"
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import torch
 import explainers
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
-from explainers.evaluation.disturbing import all_random_scores, randomised_scores
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
+from explainers.evaluation.sanity_maps import all_random_scores, randomised_scores
 from explainers.metrics import METRICS
-from tests.loaded import loaded
+from tests.embedded_models import loaded
 
 pytestmark = pytest.mark.slow
 

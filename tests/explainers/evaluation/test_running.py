@@ -25,8 +25,8 @@ from explainers.evaluation.rows import alone_in
 from explainers.evaluation.running import Run, digest_of, run
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
+from tests.embedded_models import loaded
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
-from tests.loaded import loaded
 
 pytestmark = pytest.mark.slow
 #: Begins a run in a folder, or goes on with it.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from server.results import read_results, shipped_folder
+from server.run_reports import read_results, shipped_folder
 from tests.server.conftest import Check, Sites
 from tests.server.made_up_run import FIGURES, report, texts, write_run
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from explainers.evaluation.asking import Answers, counts_of, keep_of
-from explainers.evaluation.disturbing import layers_of, shuffled
+from explainers.evaluation.curve_logits import CurveLogits, counts_of, keep_of
+from explainers.evaluation.sanity_maps import layers_of, shuffled
 from explainers.metrics import Curve
 
 SCORES = torch.tensor([[0.1, -5.0, 3.0, 2.0]])
@@ -48,7 +48,7 @@ def model() -> explainers.Model:
     return explainers.wrap(module.eval())
 
 
-def answers_of(model: explainers.Model, how: str | None) -> tuple[Answers, Tensor]:
+def answers_of(model: explainers.Model, how: str | None) -> tuple[CurveLogits, Tensor]:
     picture = Image.effect_noise((32, 32), 60).convert("RGB")
     tensors = model.tensors(picture)
     layout = model.layout_of(tensors)
@@ -56,7 +56,7 @@ def answers_of(model: explainers.Model, how: str | None) -> tuple[Answers, Tenso
     patches = layout.grid[0] * layout.grid[1]
     content = torch.zeros(patches + layout.prefix, dtype=torch.bool)
     content[layout.prefix :] = True
-    return Answers(model, tensors, layout.grid, content, how), torch.randn(3, patches, generator=torch.Generator().manual_seed(0))
+    return CurveLogits(model, tensors, layout.grid, content, how), torch.randn(3, patches, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("how", [None, "zeroed", "black"])

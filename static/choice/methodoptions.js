@@ -70,7 +70,7 @@ class Field {
 }
 
 /** The fields of one read-out; `onShow(spec)` is told the spec that they spell. */
-export class Settings {
+export class MethodOptions {
   /**
    * @param {Method} method
    * @param {(spec: string) => void} onShow

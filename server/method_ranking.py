@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
-from server.results import Result, read_results
+from server.run_reports import RunReport, read_results
 
 #: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
 RANKED_BY = ("srg", "own_object")
@@ -18,10 +18,10 @@ REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert
 
 
 @dataclass(frozen=True)
-class Standing:
+class MethodRanking:
     """The places of methods in one run, by one metric."""
 
-    result: Result
+    result: RunReport
     metric: dict[str, Any]
 
     @cached_property
@@ -67,18 +67,18 @@ class Standing:
 
 
 @cache
-def standings() -> dict[str, Standing]:
+def method_rankings() -> dict[str, MethodRanking]:
     """Of each model that was measured, its run with most methods, then inputs, of those that have the control and one of these metrics."""
-    best: dict[str, Standing] = {}
+    best: dict[str, MethodRanking] = {}
     for result in sorted(read_results([])[0], key=lambda result: (len(result.report["methods"]), result.report["inputs"])):
         metrics = {metric["name"]: metric for metric in result.report["metrics"]}
         name = next((name for name in RANKED_BY if name in metrics and CONTROL in result.report["results"][name]), None)
         if name is not None:
-            best[result.report["plan"]["model"]] = Standing(result, metrics[name])
+            best[result.report["plan"]["model"]] = MethodRanking(result, metrics[name])
     return best
 
 
-def standing_for(kind: str, model: str | None = None) -> Standing | None:
+def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:
     """What holds for a model of a ``kind``: its own run, else that of the embedded model that reads such inputs, else None."""
-    measured = standings()
+    measured = method_rankings()
     return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])

@@ -4,7 +4,7 @@ import { el, styled } from "../core/dom.js";
 import { isMethod, Registry } from "../core/registry.js";
 
 /** The button that opens the choice of methods. */
-export class Chooser {
+export class MethodButton {
   #panel = null;
 
   /**
@@ -75,8 +75,8 @@ export class Chooser {
   }
 
   async #load() {
-    const [{ Choosing }] = await Promise.all([import("./choosing.js"), styled("workbench/chooser.css")]);
-    const panel = new Choosing(this.root, (specs) => {
+    const [{ MethodPicker }] = await Promise.all([import("./methodpicker.js"), styled("workbench/chooser.css")]);
+    const panel = new MethodPicker(this.root, (specs) => {
       this.#close();
       this.onChoose(specs);
     });

@@ -4,14 +4,14 @@
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { byLine } from "../maps/label.js";
-import { Squares } from "./squares.js";
+import { RuleMatrix } from "./rulematrix.js";
 
 /** @import { Registry } from "../core/registry.js" */
 
 const isListed = (pair) => pair.rule === null || pair.rules.includes(pair.rule);
 
 /** The choice of methods. */
-export class Choosing {
+export class MethodPicker {
   #ticked = new Set();
   #items = []; // {pair, node, box, isShort} of every method that is listed
 
@@ -34,7 +34,7 @@ export class Choosing {
     });
     this.found = el("span", { class: "quiet", role: "status" });
     this.families = el("div", { class: "families" });
-    this.squares = new Squares(
+    this.squares = new RuleMatrix(
       (spec, on) => this.#tick(spec, on),
       (spec) => this.#add(spec),
     );

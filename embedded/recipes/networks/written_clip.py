@@ -20,7 +20,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Teacher
-from embedded.recipes.networks.written import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
+from embedded.recipes.networks.written_weights import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
 
 DEPTH, WIDTH, HEADS = 3, 384, 6
 FEATURES = 320  # the first numbers of a token: features of the trunk, then of its last layer, then of names

@@ -9,7 +9,7 @@ const SEEN = 120; // pixels of the first map that are enough to see that it is t
  * Scroll down to the answer that the person asked for, unless its first map is in sight or the person has scrolled
  * there.
  */
-export function bringAnswer() {
+export function scrollToAnswer() {
   if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
   const [first, dock] = [byId("plates").querySelector(".face, .reading"), byId("truth")].map(
     (node) => node?.getBoundingClientRect().top,

@@ -5,7 +5,7 @@ import { el } from "../core/dom.js";
 import { bare, mended, Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { byLine } from "../maps/label.js";
-import { Settings } from "./settings.js";
+import { MethodOptions } from "./methodoptions.js";
 
 const ALONE = "alone";
 const HINT =
@@ -17,7 +17,7 @@ const column = (rule) =>
   rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" };
 
 /** The squares of all read-outs and rules. */
-export class Squares {
+export class RuleMatrix {
   /**
    * `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted.
    * @param {(spec: string, on: boolean) => void} onTick
@@ -98,7 +98,7 @@ export class Squares {
     const row = { own: el("ul", { class: "own" }), settings: null };
     let toggle = null;
     if (method.options.length && method.pairs.some((pair) => !pair.reason || mended(pair))) {
-      row.settings = new Settings(method, this.onAdd);
+      row.settings = new MethodOptions(method, this.onAdd);
       row.open = (open) => {
         row.settings.node.hidden = !open;
         toggle.setAttribute("aria-expanded", String(open));

@@ -55,7 +55,7 @@ export function unitAcross(at, from, to) {
 }
 
 /** A wall with a row a method and a column for each of two models. */
-export class Pairs extends Matrix {
+export class ModelPairs extends Matrix {
   sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
   other = new Store({ at: -1, locked: false }); // the focus of the second column
   #linking = false;

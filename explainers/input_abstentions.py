@@ -11,7 +11,7 @@ from explainers.session import Session
 from explainers.targets import ResolvedTarget
 
 
-class Judge:
+class InputAbstentions:
     """The abstentions of one input of a batch. A classifier's are of its answer, those of a CLIP model of each prompt."""
 
     def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:

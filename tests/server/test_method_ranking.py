@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import explainers
-from server.results import Result
-from server.standing import CONTROL, RANKED_BY, Standing, standing_for, standings
+from server.method_ranking import CONTROL, RANKED_BY, MethodRanking, method_rankings, ranking_for
+from server.run_reports import RunReport
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
 
 
-def made(direction: str) -> Standing:
+def made(direction: str) -> MethodRanking:
     """A run of five methods, one of them without a value."""
     metric: dict[str, Any] = {"name": "srg", "title": "Gain", "unit": "share", "direction": direction, "family": "faithfulness"}
     report = {
@@ -26,7 +26,7 @@ def made(direction: str) -> Standing:
             "srg": {spec: {"value": value, "low": value, "high": value, "tied": spec == "b", "error": 0} for spec, value in VALUES.items()}
         },
     }
-    return Standing(Result("run", Path(), report, shipped=True), metric)
+    return MethodRanking(RunReport("run", Path(), report, shipped=True), metric)
 
 
 @pytest.mark.parametrize(("direction", "ranks"), [("higher", [2, 1, 2]), ("lower", [1, 3, 1])])
@@ -53,8 +53,8 @@ def test_what_the_pages_get() -> None:
 def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
     known = {pair.spec for pair in explainers.pairs()}
     for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
-        standing = standing_for(kind, model)
-        assert standing is standings()[model]
+        standing = ranking_for(kind, model)
+        assert standing is method_rankings()[model]
         assert standing.metric["name"] in RANKED_BY
         document = standing.to_json()
         assert document["model"] == model
@@ -64,4 +64,4 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
 
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:
     for kind, model in (("image", "photos-vit"), ("text", "reviews-bert"), ("clip", "clip")):
-        assert standing_for(kind, "someone/else") is standing_for(kind) is standings()[model]
+        assert ranking_for(kind, "someone/else") is ranking_for(kind) is method_rankings()[model]

@@ -107,7 +107,7 @@ class Words {
 }
 
 /** Two inputs whose parts light each other up. */
-export class Crossing {
+export class InteractionView {
   /**
    * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
    * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.

@@ -18,7 +18,7 @@ _ID = re.compile(r"[^a-z0-9-]+")
 
 
 @dataclass(frozen=True)
-class Result:
+class RunReport:
     """One report; ``shipped`` says whether it came with Vitrine."""
 
     id: str
@@ -57,7 +57,7 @@ _METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 class Figure:
     """What a run found of one spec by one metric, as it is printed: ``rank`` among ``of`` methods that have a value, 1 for the best."""
 
-    result: Result
+    result: RunReport
     spec: str
     metric: dict[str, Any]
     value: str
@@ -66,7 +66,7 @@ class Figure:
     of: int
 
 
-def figures_of(readout: str, rules: Iterable[str], results: Iterable[Result]) -> list[Figure]:
+def figures_of(readout: str, rules: Iterable[str], results: Iterable[RunReport]) -> list[Figure]:
     """What runs found of a read-out alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
     setting, the one with most methods counts: its ranks say most.
     """
@@ -103,9 +103,9 @@ def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
     return [*named, *([str(begun)] if begun.is_dir() and any(begun.glob(f"*/{REPORT}")) else [])]
 
 
-def read_results(folders: Iterable[str]) -> tuple[list[Result], list[str]]:
+def read_results(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
     """The results that ship and those in ``folders``, each a run or a folder of runs; and what is wrong with those that cannot be read."""
-    results: list[Result] = []
+    results: list[RunReport] = []
     wrong: list[str] = []
     shipped = shipped_folder()
     roots = [*([(shipped, True)] if shipped else []), *((Path(folder).expanduser(), False) for folder in folders)]
@@ -121,5 +121,5 @@ def read_results(folders: Iterable[str]) -> tuple[list[Result], list[str]]:
                 continue
             name = _ID.sub("-", path.parent.resolve().name.lower()).strip("-") or "run"
             number = sum(result.id == name or result.id.startswith(f"{name}.") for result in results)
-            results.append(Result(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
+            results.append(RunReport(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
     return results, wrong

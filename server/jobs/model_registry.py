@@ -21,7 +21,7 @@ SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>
 
 
 @dataclass(frozen=True)
-class Facts:
+class ModelFacts:
     """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
 
     kind: str
@@ -33,7 +33,7 @@ class Facts:
     methods: tuple[dict[str, Any], ...]
     variants: tuple[dict[str, Any], ...]
     default_methods: tuple[str, ...]
-    text_side: Facts | None = None
+    text_side: ModelFacts | None = None
     classes: tuple[ClassEntry, ...] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Facts:
 
 
 @dataclass
-class Entry:
+class ModelEntry:
     """One model. ``model`` is for the worker thread only."""
 
     name: str
@@ -56,7 +56,7 @@ class Entry:
     listed: bool = True  # in the catalogue
     state: State = "available"
     problem: Problem | None = None
-    facts: Facts | None = None
+    facts: ModelFacts | None = None
     model: Any = None
     feed: Feed = field(default_factory=Feed)
     events: int = 0
@@ -86,20 +86,20 @@ class Entry:
         return document
 
 
-class Registry:
+class ModelRegistry:
     """The models by name. Web threads read it and ask for loads; the worker thread fills it in."""
 
     def __init__(self, catalogue: Sequence[Any], max_hub_models: int) -> None:
         self._lock = threading.RLock()
         self._max_hub_models = max_hub_models
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ModelEntry] = {}
         for listed in catalogue:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
-            entry = Entry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
+            entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
             entry.photos, entry.recommended, entry.megabytes = listed.photos, listed.recommended, listed.megabytes
             self._entries[listed.name] = entry
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str) -> ModelEntry:
         """The entry called ``name``; raises Problem 404, with near names, where there is none."""
         with self._lock:
             if name in self._entries:
@@ -112,12 +112,12 @@ class Registry:
             send=f"{suggestion(name, known)}Known: {', '.join(known)}. Others load with POST /api/models.",
         )
 
-    def all(self) -> list[Entry]:
+    def all(self) -> list[ModelEntry]:
         """Every entry, embedded ones first."""
         with self._lock:
             return list(self._entries.values())
 
-    def ask(self, name: str, start: Callable[[Entry], None], *, trusted: bool = False) -> Entry:
+    def ask(self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False) -> ModelEntry:
         """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
 
         A hub name that the catalogue does not have is added; with ``trusted``, any name is. Raises Problem 422 for a name of neither
@@ -130,7 +130,7 @@ class Registry:
                     near = suggestion(name, self._entries)
                     raise Problem(422, "unknown-model", f"{name!r} is not the name of a model.", send=near + SEND_HUB_NAME)
                 self._drop_failed()
-                self._entries[name] = Entry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
+                self._entries[name] = ModelEntry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
             entry = self._entries[name]
             if entry.state in ("loading", "loaded"):
                 return entry
@@ -142,7 +142,7 @@ class Registry:
         start(entry)
         return entry
 
-    def begin_loading(self, entry: Entry) -> Entry:
+    def begin_loading(self, entry: ModelEntry) -> ModelEntry:
         """Note that ``entry`` is loading, with a fresh story; returns it."""
         with self._lock:
             entry.state, entry.problem, entry.feed, entry.events = "loading", None, Feed(), 0
@@ -154,13 +154,13 @@ class Registry:
         for name in failed[:-_MOST_FAILED]:
             del self._entries[name]
 
-    def tell(self, entry: Entry, name: str, data: Any) -> None:
+    def tell(self, entry: ModelEntry, name: str, data: Any) -> None:
         """Publish a loading event of ``entry``."""
         with self._lock:
             entry.feed.publish(event(entry.events, name, data))
             entry.events += 1
 
-    def loaded(self, entry: Entry, model: Any, facts: Facts) -> None:
+    def loaded(self, entry: ModelEntry, model: Any, facts: ModelFacts) -> None:
         """Worker thread: ``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
         with self._lock:
             entry.model, entry.facts, entry.kind, entry.state, entry.used = model, facts, facts.kind, "loaded", time.monotonic()
@@ -172,14 +172,14 @@ class Registry:
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
-    def failed(self, entry: Entry, problem: Problem) -> None:
+    def failed(self, entry: ModelEntry, problem: Problem) -> None:
         """``entry`` could not be loaded; asking again tries again."""
         with self._lock:
             entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
 
-    def take(self, entry: Entry) -> tuple[Any, Facts]:
+    def take(self, entry: ModelEntry) -> tuple[Any, ModelFacts]:
         """Worker thread: the model of a loaded entry, noted as used now."""
         with self._lock:
             assert entry.facts is not None, "take() is called on loaded entries only"

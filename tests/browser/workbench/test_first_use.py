@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
-from tests.browser.numbers import percent
+from tests.browser.number_format import percent
 from tests.browser.serving import HTTP
 
 LOW = 900  # pixels of a laptop's window

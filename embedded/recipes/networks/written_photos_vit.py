@@ -22,7 +22,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from embedded.recipes.networks.trunk import DIRECTIONS, Teacher
-from embedded.recipes.networks.written import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
+from embedded.recipes.networks.written_weights import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
 
 DEPTH, WIDTH, HEADS, UNITS = 4, 384, 6, 1280
 LOUDNESS, BALANCE, CLASS, PLUS, MINUS = range(WIDTH - 5, WIDTH)  # numbers of a token behind its features

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from server.lookup import ExplanationId
 from server.services import Use
-from server.studies import comparing
+from server.studies import interactions as studies
 from server.studies.study import study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"])
@@ -47,7 +47,7 @@ async def interactions(explanation_id: ExplanationId, body: InteractionAsked, re
     """
     how = {"rule": body.rule, "steps": body.steps}
     return await study(
-        services, explanation_id, lambda s: comparing.words_and_patches(services.engine, s, body.prompt, **how), request, is_long=True
+        services, explanation_id, lambda s: studies.words_and_patches(services.engine, s, body.prompt, **how), request, is_long=True
     )
 
 
@@ -58,5 +58,5 @@ async def alike(explanation_id: ExplanationId, body: AlikeAsked, request: Reques
     """
     how = {"rule": body.rule, "steps": body.steps}
     return await study(
-        services, explanation_id, lambda s: comparing.alike(services.engine, services, s, body.other, **how), request, is_long=True
+        services, explanation_id, lambda s: studies.alike(services.engine, services, s, body.other, **how), request, is_long=True
     )

@@ -31,7 +31,7 @@ export function parted(variants) {
 }
 
 /** The headings of a wall, and what is folded under them. */
-export class Groups {
+export class WallGroups {
   #folding = []; // what is shown or not
   #rest = []; // the methods that it holds
 

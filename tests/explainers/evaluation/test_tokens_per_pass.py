@@ -16,7 +16,7 @@ from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.evaluation.plan import make_plan
 from explainers.evaluation.run_engines import Parts, Size, Tell
 from explainers.evaluation.running import run
-from explainers.evaluation.sizing import tokens_at_once
+from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
 from explainers.models.removal.token_removal import BATCH, TOKENS

@@ -42,7 +42,7 @@ def keep_of(curve: Curve, scores: Tensor, least: int = 0) -> Tensor:
     return ~stays if curve.kept else stays
 
 
-class Answers:
+class CurveLogits:
     """The logits of one input with parts of it taken away.
 
     tensors    the input as the model was given it, a batch of one

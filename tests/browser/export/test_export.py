@@ -21,7 +21,7 @@ from playwright.sync_api import Page, expect
 
 from explainers.rendering.colours import colours, limits, normalised
 from tests.browser.conftest import Visit
-from tests.browser.numbers import percent, shown
+from tests.browser.number_format import percent, shown
 from tests.browser.typefaces import TYPEFACES
 from tests.conftest import ROOT
 

@@ -22,7 +22,7 @@ function hold(node, held, tell) {
 }
 
 /** While another input is explained, nothing can be asked about the classes that the model named for the one before. */
-export function holdClasses() {
+export function blockStaleClasses() {
   for (const node of [byId("classes"), byId("why")]) {
     if (node)
       hold(

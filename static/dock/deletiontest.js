@@ -2,7 +2,7 @@
 
 import { explanationPath, followJSON } from "../core/api.js";
 import { count } from "../core/dom.js";
-import { readFor } from "../plates/figure.js";
+import { readFor } from "../plates/singleplates.js";
 
 /** @import { ScoreMap, Started } from "../core/types.js" */
 
@@ -39,7 +39,7 @@ export function valueAt(counts, values, gone) {
 }
 
 /** The deletion test of one explanation. */
-export class Trial {
+export class DeletionTest {
   answers = new Map(); // label of a target -> curves, as the API gives them
   isAsking = false;
   progress = null; // {asked, total} inputs of the target that is asked about now

@@ -37,7 +37,7 @@ export function readFor({ info }, target) {
 export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
 
 /** Maps that are not stored, hung outside the wall. */
-export class Figures {
+export class SinglePlates {
   #plates = [];
 
   /**

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from server.lookup import ExplanationId
 from server.services import Use
-from server.studies import inside
+from server.studies import inspection
 from server.studies.study import study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"])
@@ -56,7 +56,7 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     model needs: send its scores to ``deletion``.
     """
     return await study(
-        services, explanation_id, lambda s: inside.mix(services.engine, s, body.readout, body.rule, body.target), request, is_long=True
+        services, explanation_id, lambda s: inspection.mix(services.engine, s, body.readout, body.rule, body.target), request, is_long=True
     )
 
 
@@ -64,12 +64,14 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
 async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> dict[str, Any]:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
     which = {"token": body.token, "block": body.block, "head": body.head}
-    return await study(services, explanation_id, lambda s: inside.heads(services.engine, s, body.quantity, body.target, **which), request)
+    return await study(
+        services, explanation_id, lambda s: inspection.heads(services.engine, s, body.quantity, body.target, **which), request
+    )
 
 
 @router.post("/{id}/contributions")
 async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> dict[str, Any]:
     """What each block adds to the map of a method that is a sum over blocks."""
     return await study(
-        services, explanation_id, lambda s: inside.contributions(services.engine, s, body.method, body.target), request, is_long=True
+        services, explanation_id, lambda s: inspection.contributions(services.engine, s, body.method, body.target), request, is_long=True
     )
