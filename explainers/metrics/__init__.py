@@ -1,4 +1,4 @@
-"""Figures of merit of maps: pure functions, one module a family, all in one registry.
+"""Figures of merit of maps as pure functions: one module for each family, what they share, and one registry.
 
 Importing this package fills :data:`METRICS`, in the order in which metrics are shown everywhere. Installed packages add theirs
 with an entry point ``vitrine.metrics``: see ``explainers.plugins``.

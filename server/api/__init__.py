@@ -1,1 +1,1 @@
-"""The calls under ``/api`` and the three of operations. Each module serves one subject and has its ``router``."""
+"""The routes under ``/api``, and ``/healthz``, ``/readyz`` and ``/metrics``. Each module serves one subject and has its ``router``."""

@@ -1,4 +1,4 @@
-"""The subcommands of ``vitrine``. Each module holds one, but ``listing``, which holds ``models`` and ``methods``."""
+"""The subcommands of ``vitrine``. Each module holds one; ``listing`` holds ``models`` and ``methods``, ``progress`` their bars."""
 
 from __future__ import annotations
 
