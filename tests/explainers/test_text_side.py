@@ -18,7 +18,7 @@ from explainers.autograd.rules import RULES
 from explainers.models.base import Model
 from explainers.rendering.overlays import render_overlay
 from tests.explainers.support.wrapped import chosen, inputs, read, trace_of
-from tests.explainers.test_texts import specs_for
+from tests.explainers.test_text_classifiers import specs_for
 from tests.families import FAMILIES, SEPARATOR
 from tests.vocabularies import wordpiece
 

@@ -55,3 +55,10 @@ def trace_of(recording: Recording, rule: str | None, target: int = 1) -> Trace:
 def read(recording: Recording, method: str, rule: str | None, target: int = 1, **options: object) -> Tensor:
     """Scores (B, S) of a read-out under a rule."""
     return METHODS[method].read(trace_of(recording, rule, target), **options).scores.detach()
+
+
+def scores(name: str, *specs: str, batch: int = 1, target: int = 1) -> list[Tensor]:
+    """Scores of the first sample of a family by each method, (S,) each."""
+    result = explainers.explain(wrapped(name), inputs(name, batch), target=target, methods=list(specs))
+    first = result[0] if isinstance(result, list) else result
+    return [first[spec].scores.double() for spec in specs]
