@@ -91,7 +91,7 @@ export class Classes {
     this.read.node.hidden = output === "regression"; // a value has no probability
     const others = targets
       .map((target) => ({ ...target, label: classOf(target) }))
-      .filter((one) => !one.against && !top.slice(0, ROWS).some(({ label }) => label === one.label));
+      .filter((target) => !target.against && !top.slice(0, ROWS).some(({ label }) => label === target.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
     this.#lay(rows.slice(0, ROWS));
     this.whyNot.show(top, targets);
@@ -118,7 +118,7 @@ export class Classes {
 
   /** Set `label` beside the others, or take it away from them. */
   #beside(label, on) {
-    const labels = on ? [...this.chosen, label] : this.chosen.filter((one) => one !== label);
+    const labels = on ? [...this.chosen, label] : this.chosen.filter((other) => other !== label);
     this.explain(labels, { against: null, read: this.targets[0]?.read });
   }
 

@@ -1,7 +1,7 @@
 // The options of a read-out as fields, made from their declaration: type, bounds, choices, default and help.
 
 import { el } from "../core/dom.js";
-import { bare, mended } from "../core/registry.js";
+import { canBeRemedied, withoutOptions } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 
 /** @import { Method } from "../core/types.js" */
@@ -77,7 +77,7 @@ export class MethodOptions {
    */
   constructor(method, onShow) {
     const id = `options-${method.name}`;
-    const pairs = method.pairs.filter((pair) => !pair.reason || mended(pair));
+    const pairs = method.pairs.filter((pair) => !pair.reason || canBeRemedied(pair));
     // what it cannot run without
     this.remedy = new URLSearchParams(pairs.some((pair) => !pair.reason) ? "" : (pairs[0]?.remedies[0] ?? ""));
     const choose = pairs.map((pair) => el("option", { value: pair.spec }, ruleName(pair.rule)));
@@ -108,9 +108,10 @@ export class MethodOptions {
    * @param {string} spec
    */
   set(spec) {
-    this.rule.value = bare(spec);
-    const given = new URLSearchParams(spec.slice(bare(spec).length));
-    for (const field of this.fields) field.set(given.get(field.option.name) ?? this.remedy.get(field.option.name));
+    this.rule.value = withoutOptions(spec);
+    const specOptions = new URLSearchParams(spec.slice(withoutOptions(spec).length));
+    for (const field of this.fields)
+      field.set(specOptions.get(field.option.name) ?? this.remedy.get(field.option.name));
     this.#spell();
   }
 
@@ -119,8 +120,8 @@ export class MethodOptions {
    * @returns {string}
    */
   get spec() {
-    const given = this.fields.map((field) => [field.option.name, field.text()]).filter(([, text]) => text !== null);
-    const query = given.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
+    const filled = this.fields.map((field) => [field.option.name, field.text()]).filter(([, text]) => text !== null);
+    const query = filled.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
     return this.rule.value + (query && `?${query}`);
   }
 

@@ -32,7 +32,7 @@ export class MethodPicker {
       spellcheck: false,
       on: { input: () => this.#filter() },
     });
-    this.found = el("span", { class: "quiet", role: "status" });
+    this.matchCount = el("span", { class: "quiet", role: "status" });
     this.families = el("div", { class: "families" });
     this.squares = new RuleMatrix(
       (spec, on) => this.#tick(spec, on),
@@ -51,7 +51,7 @@ export class MethodPicker {
       { class: "find" },
       el("label", { for: "find-method" }, "Find a method"),
       this.search,
-      this.found,
+      this.matchCount,
     );
     const finish = el("div", { class: "finish" }, this.submit, this.warning);
     root.replaceChildren(
@@ -170,7 +170,7 @@ export class MethodPicker {
   #filter() {
     const words = this.search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const titles = new Map(this.registry.families.map(({ name, title }) => [name, title]));
-    let found = 0;
+    let matches = 0;
     for (const { pair, node, isShort } of this.#items) {
       const text = [pair.title, pair.by, pair.year, pair.spec, titles.get(pair.family), pair.line]
         .join(" ")
@@ -178,11 +178,15 @@ export class MethodPicker {
       node.hidden = words.length
         ? !words.every((word) => text.includes(word))
         : !isShort && !this.#ticked.has(pair.spec);
-      found += !node.hidden;
+      matches += !node.hidden;
     }
     for (const family of this.families.children)
       family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
-    this.found.textContent = words.length ? (found ? count(found, "method") : "No method is called that.") : "";
+    this.matchCount.textContent = words.length
+      ? matches
+        ? count(matches, "method")
+        : "No method is called that."
+      : "";
   }
 
   #tick(spec, on) {

@@ -79,10 +79,10 @@ export class ModelChoice {
    */
   pageOf({ model, input, top = [] }) {
     const read =
-      input?.kind === "image" && top.some((one) => one.prompt !== undefined && one.prompt !== null)
+      input?.kind === "image" && top.some((answer) => answer.prompt !== undefined && answer.prompt !== null)
         ? "clip"
         : input?.kind;
-    const kind = read ?? this.all.find((one) => one.name === model)?.kind ?? this.kind;
+    const kind = read ?? this.all.find((candidate) => candidate.name === model)?.kind ?? this.kind;
     return { kind, ...PAGES[kind] };
   }
 
@@ -162,9 +162,9 @@ export class ModelChoice {
    * @returns {Promise<Model>}
    */
   async ready(name) {
-    let model = this.models.find((one) => one.name === name);
+    let model = this.models.find((candidate) => candidate.name === name);
     if (!model) {
-      const known = this.models.map((one) => one.name).join(", ");
+      const known = this.models.map((candidate) => candidate.name).join(", ");
       throw new Problem({
         title: "Another model is needed",
         detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
@@ -173,7 +173,7 @@ export class ModelChoice {
     }
     if (model.state === "loading") {
       await this.#loaded(name);
-      model = (await this.load()).find((one) => one.name === name);
+      model = (await this.load()).find((candidate) => candidate.name === name);
     }
     if (model.state !== "loaded") {
       throw new Problem({
@@ -243,8 +243,8 @@ export class ModelChoice {
   explain(isSample, labels) {
     const { kind, embedded, photos, description } = this.current;
     const what = GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
-    const made = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
-    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${made}`;
+    const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
+    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${purpose}`;
   }
 
   #loaded(name) {

@@ -2,7 +2,7 @@
 // run it, the square is grey and says why. A read-out with options has fields for them, which make further methods.
 
 import { el } from "../core/dom.js";
-import { bare, mended, Registry } from "../core/registry.js";
+import { canBeRemedied, Registry, withoutOptions } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { byLine } from "../maps/label.js";
 import { MethodOptions } from "./methodoptions.js";
@@ -69,7 +69,7 @@ export class RuleMatrix {
    * @param {string[]} specs
    */
   add(specs) {
-    for (const spec of specs) this.#own(spec);
+    for (const spec of specs) this.#addVariant(spec);
   }
 
   /**
@@ -77,7 +77,7 @@ export class RuleMatrix {
    * @param {string} spec
    */
   configure(spec) {
-    const row = this.rows.get(this.registry.pairs.get(bare(spec))?.readout);
+    const row = this.rows.get(this.registry.pairs.get(withoutOptions(spec))?.readout);
     if (!row?.settings) return;
     row.settings.set(spec);
     row.open(true);
@@ -95,9 +95,9 @@ export class RuleMatrix {
       ),
     );
     const name = el("span", { id, class: "name" }, method.title, method.slow && el("small", {}, " slow"));
-    const row = { own: el("ul", { class: "own" }), settings: null };
+    const row = { variants: el("ul", { class: "own" }), settings: null };
     let toggle = null;
-    if (method.options.length && method.pairs.some((pair) => !pair.reason || mended(pair))) {
+    if (method.options.length && method.pairs.some((pair) => !pair.reason || canBeRemedied(pair))) {
       row.settings = new MethodOptions(method, this.onAdd);
       row.open = (open) => {
         row.settings.node.hidden = !open;
@@ -120,19 +120,19 @@ export class RuleMatrix {
       "div",
       { class: "readout", role: "group", "aria-labelledby": id, data: { readout: method.name } },
       line,
-      row.own,
+      row.variants,
       row.settings?.node,
     );
     return row;
   }
 
   /** A method with options gets a line of its own under its read-out. */
-  #own(spec) {
-    const pair = this.registry.pairs.get(bare(spec));
+  #addVariant(spec) {
+    const pair = this.registry.pairs.get(withoutOptions(spec));
     const row = this.rows.get(pair?.readout);
-    if (!row || [...row.own.querySelectorAll("input")].some((input) => input.value === spec)) return;
+    if (!row || [...row.variants.querySelectorAll("input")].some((input) => input.value === spec)) return;
     const rule = pair.rule === null ? "" : `${ruleName(pair.rule)}, `;
-    row.own.append(
+    row.variants.append(
       el(
         "li",
         {},

@@ -25,7 +25,7 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   const list = el("ul", { id: listId, role: "listbox", "aria-label": "Classes", hidden: !stays });
   const label = el("label", { for: id }, text);
   const node = el("div", { class: "pick" }, label, input, list);
-  let found = [];
+  let matches = [];
   let at = -1;
 
   const close = () => {
@@ -42,8 +42,8 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
     input.setAttribute("aria-activedescendant", `${id}-${at}`);
   };
   const open = () => {
-    found = suggest(input.value);
-    const items = found.map(({ name, shown, hint }, i) =>
+    matches = suggest(input.value);
+    const items = matches.map(({ name, shown, hint }, i) =>
       el(
         "li",
         { id: `${id}-${i}`, role: "option", "aria-selected": "false", data: { label: name } },
@@ -60,7 +60,7 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
     node.classList.toggle("up", !stays && below < 300 && input.getBoundingClientRect().top > 300);
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
-    if (found.length && input.value.trim()) select(0);
+    if (matches.length && input.value.trim()) select(0);
     else at = -1;
   };
   const take = (name) => {
@@ -74,14 +74,15 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   input.addEventListener("keydown", (event) => {
     // Tab would reach the list, which scrolls, and go away with it
     if (event.key === "Escape" || event.key === "Tab") return void close();
-    if (event.key === "Enter" && !list.hidden && found[at]) {
+    if (event.key === "Enter" && !list.hidden && matches[at]) {
       event.preventDefault();
-      return void take(found[at].name);
+      return void take(matches[at].name);
     }
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     event.preventDefault();
     if (list.hidden) open();
-    if (found.length) select((at + (event.key === "ArrowDown" ? 1 : at < 0 ? 0 : -1) + found.length) % found.length);
+    if (matches.length)
+      select((at + (event.key === "ArrowDown" ? 1 : at < 0 ? 0 : -1) + matches.length) % matches.length);
   });
   list.addEventListener("pointerdown", (event) => event.preventDefault()); // the field keeps the focus
   list.addEventListener("click", (event) => {

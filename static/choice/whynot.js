@@ -81,10 +81,10 @@ export class WhyNot {
       top,
       targets: [first],
     } = this.#subject;
-    const own = first && classOf(first);
-    const isOther = ({ name }) => name !== own;
+    const explained = first && classOf(first);
+    const isOther = ({ name }) => name !== explained;
     if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
-    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(own)}” alone` }] : [];
+    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(explained)}” alone` }] : [];
     const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
     const names = new Set(top.map(({ label }) => label));
     return [

@@ -121,10 +121,10 @@ export const mapPath = (id, spec, target, suffix) =>
 export async function createExplanation(fields, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one === undefined || one === null) continue;
-      if (one instanceof Blob) form.append(name, one, one.name || "picture");
-      else form.append(name, one);
+    for (const part of Array.isArray(value) ? value : [value]) {
+      if (part === undefined || part === null) continue;
+      if (part instanceof Blob) form.append(name, part, part.name || "picture");
+      else form.append(name, part);
     }
   }
   return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();

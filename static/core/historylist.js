@@ -29,10 +29,10 @@ function keep(ids) {
  * Put an explanation first.
  * @param {string} id
  */
-export const remember = (id) => keep([id, ...remembered().filter((one) => one !== id)]);
+export const remember = (id) => keep([id, ...remembered().filter((known) => known !== id)]);
 
 /**
  * Take explanations off the list.
  * @param {...string} ids
  */
-export const drop = (...ids) => keep(remembered().filter((one) => !ids.includes(one)));
+export const drop = (...ids) => keep(remembered().filter((id) => !ids.includes(id)));

@@ -56,8 +56,10 @@ export function menu(text, name, items) {
     );
   summary.addEventListener("click", () => {
     if (node.open) return; // it closes now
-    const found = items();
-    list.replaceChildren(...(found.length ? found.map(item) : [el("li", { class: "quiet" }, "Nothing is there yet.")]));
+    const entries = items();
+    list.replaceChildren(
+      ...(entries.length ? entries.map(item) : [el("li", { class: "quiet" }, "Nothing is there yet.")]),
+    );
   });
   return node;
 }

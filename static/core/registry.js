@@ -42,7 +42,7 @@ export const sayMethods = (methods, controls, more = "") =>
  * @param {string} spec
  * @returns {string}
  */
-export const bare = (spec) => spec.split("?")[0];
+export const withoutOptions = (spec) => spec.split("?")[0];
 
 /**
  * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
@@ -50,7 +50,7 @@ export const bare = (spec) => spec.split("?")[0];
  * @param {{reason?: string | null, remedies?: string[]}} pair
  * @returns {boolean}
  */
-export const mended = (pair) => Boolean(pair.reason && pair.remedies?.length);
+export const canBeRemedied = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
 /** The methods of a model, by spec. */
 export class Registry {
@@ -99,10 +99,11 @@ export class Registry {
    * @returns {boolean}
    */
   runs(spec) {
-    const pair = this.pairs.get(bare(spec));
-    const given = spec.slice(bare(spec).length + 1).split("&");
+    const pair = this.pairs.get(withoutOptions(spec));
+    const specOptions = spec.slice(withoutOptions(spec).length + 1).split("&");
     return (
-      pair?.reason === null || Boolean(pair && mended(pair) && pair.remedies.some((option) => given.includes(option)))
+      pair?.reason === null ||
+      Boolean(pair && canBeRemedied(pair) && pair.remedies.some((option) => specOptions.includes(option)))
     );
   }
 
@@ -112,7 +113,7 @@ export class Registry {
    * @returns {Variant | null}
    */
   plate(spec) {
-    const pair = this.pairs.get(bare(spec));
+    const pair = this.pairs.get(withoutOptions(spec));
     return pair
       ? {
           ...pair,

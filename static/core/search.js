@@ -49,11 +49,11 @@ const EXACT = 0,
 
 /** The place of a class in the list, and what to say beside its label; undefined where it does not match. */
 function matchOf({ label, group, groups = [], synonyms = [] }, text) {
-  const own = rank(label, text);
-  if (own >= 0) return [LABEL + own, group];
+  const labelRank = rank(label, text);
+  if (labelRank >= 0) return [LABEL + labelRank, group];
   const also = synonyms
     .map((word) => [rank(word, text), word])
-    .filter(([found]) => found >= 0)
+    .filter(([wordRank]) => wordRank >= 0)
     .sort(([a], [b]) => a - b)[0];
   if (also) return [SYNONYM + also[0], `also ${also[1]}`];
   const member = groups.find((name) => rank(name, text) === 0);
@@ -74,21 +74,21 @@ export function suggestions(classes, typed) {
   const text = lower.replace(/^any(:| |$)\s*/, "");
   const plain = ({ label, group }) => ({ name: label, shown: label, hint: group ?? "" });
   if (!lower) return classes.slice(0, MOST_MATCHES).map(plain);
-  const found = [];
+  const matches = [];
   for (const [group, size] of groupsOf(classes)) {
     const at = rank(group, text);
     if (at >= 0)
-      found.push([
+      matches.push([
         group.toLowerCase() === text ? EXACT : LABEL + at,
         { name: anyOf(group), shown: named(anyOf(group)), hint: `${size} classes` },
       ]);
   }
-  if (text !== lower) return found.sort(([a], [b]) => a - b).map(([, item]) => item);
-  for (const one of classes) {
-    const match = matchOf(one, text);
-    if (match) found.push([match[0], { ...plain(one), hint: match[1] ?? "" }]);
+  if (text !== lower) return matches.sort(([a], [b]) => a - b).map(([, item]) => item);
+  for (const entry of classes) {
+    const match = matchOf(entry, text);
+    if (match) matches.push([match[0], { ...plain(entry), hint: match[1] ?? "" }]);
   }
-  return found
+  return matches
     .sort(([a], [b]) => a - b)
     .slice(0, MOST_MATCHES)
     .map(([, item]) => item);

@@ -115,21 +115,21 @@ export function readAddress(search = location.search) {
 }
 
 /**
- * Write the state into the address: `asked` is {id} or what was asked for while there is no id yet; `more` are further
+ * Write the state into the address: `question` is {id} or what was asked for while there is no id yet; `more` are further
  * [name, value]; `isStep` makes it a new step of the browser's history. Gives what stands in the address after the
  * path.
- * @param {{[name: string]: any}} asked
+ * @param {{[name: string]: any}} question
  * @param {{[name: string]: any}} view
  * @param {number} focus
  * @param {string[][]} [more]
  * @param {boolean} [isStep]
  * @returns {string}
  */
-export function writeAddress(asked, view, focus, more = [], isStep = false) {
+export function writeAddress(question, view, focus, more = [], isStep = false) {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(asked)) {
-    for (const one of Array.isArray(value) ? value : [value])
-      if (one !== null && one !== undefined) query.append(name, one);
+  for (const [name, value] of Object.entries(question)) {
+    for (const item of Array.isArray(value) ? value : [value])
+      if (item !== null && item !== undefined) query.append(name, item);
   }
   for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
   if (focus >= 0) query.set("focus", focus);

@@ -31,16 +31,16 @@ export function correlation(a, b) {
  * @param {number[]} values
  * @returns {number[]}
  */
-export function ranks(values) {
+export function meanRanks(values) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
-  const found = new Array(values.length);
+  const ranks = new Array(values.length);
   for (let i = 0; i < order.length;) {
     let j = i;
     while (j < order.length && values[order[j]] === values[order[i]]) j++;
-    for (let k = i; k < j; k++) found[order[k]] = (i + j - 1) / 2;
+    for (let k = i; k < j; k++) ranks[order[k]] = (i + j - 1) / 2;
     i = j;
   }
-  return found;
+  return ranks;
 }
 
 /**
@@ -49,7 +49,7 @@ export function ranks(values) {
  * @param {number[]} b
  * @returns {number | null}
  */
-export const spearman = (a, b) => correlation(ranks(a), ranks(b));
+export const spearman = (a, b) => correlation(meanRanks(a), meanRanks(b));
 
 /**
  * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share

@@ -462,7 +462,7 @@
 
 /**
  * What the deletion test took away from a plate: the tokens `gone` of so many.
- * @typedef {{gone: Set<number>, of: number, which: string, told: string | null}} Cut
+ * @typedef {{gone: Set<number>, of: number, which: string, resultLine: string | null}} Cut
  */
 
 /**
@@ -480,7 +480,7 @@
  * @property {any} [face] of a picture
  * @property {HTMLElement[]} [spans] of words
  * @property {Cut | null} [cut]
- * @property {{id: string | null, node: HTMLElement}} take
+ * @property {{id: string | null, node: HTMLElement}} actions
  * @property {any} [deletion] the lines of the deletion test, where their room is kept
  * @property {string} [state] "waiting", "stale", "done" or "missing"
  * @property {(map: ScoreMap | null, id?: string) => void} show

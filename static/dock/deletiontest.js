@@ -44,7 +44,7 @@ export class DeletionTest {
   isAsking = false;
   progress = null; // {asked, total} inputs of the target that is asked about now
   #orders = new Map();
-  #asked = null;
+  #request = null;
 
   /**
    * `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began.
@@ -76,7 +76,7 @@ export class DeletionTest {
    * What the model is asked about: parts of the input are left out of each.
    * @returns {string}
    */
-  get things() {
+  get inputNoun() {
     return this.info.prompts ? "prompts" : this.info.input.kind === "text" ? "texts" : "pictures";
   }
 
@@ -88,8 +88,8 @@ export class DeletionTest {
    * @returns {Promise<void>}
    */
   async ask(heard, moved) {
-    if (this.#asked) return;
-    const { signal } = (this.#asked = new AbortController());
+    if (this.#request) return;
+    const { signal } = (this.#request = new AbortController());
     this.isAsking = true;
     heard();
     try {
@@ -119,15 +119,15 @@ export class DeletionTest {
 
   /** Nobody wants to know any more. */
   drop() {
-    this.#asked ??= new AbortController();
-    this.#asked.abort();
+    this.#request ??= new AbortController();
+    this.#request.abort();
   }
 
   /**
    * What was asked, in a line; empty while the answers are not all there.
    * @returns {string}
    */
-  get told() {
+  get summaryLine() {
     if (this.isAsking || !this.answers.size) return "";
     const { curves, counts, how } = this.answers.values().next().value;
     const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";

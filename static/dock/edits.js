@@ -34,8 +34,8 @@ const writeEdits = ({ gone, put }) => ({
 
 /** The words of the text as buttons, and what the model says without them. */
 export class Edits {
-  #asked = null;
-  #again = false;
+  #request = null;
+  #isOutdated = false;
 
   /**
    * @param {HTMLElement} root
@@ -96,7 +96,7 @@ export class Edits {
 
   /** Another text: nothing is edited, but for what the address says of its own. */
   #lay() {
-    this.#asked?.abort();
+    this.#request?.abort();
     const { id, info } = this.workbench.subject.value;
     const { input } = info ?? {};
     this.words = input?.words ?? [];
@@ -187,9 +187,9 @@ export class Edits {
   async #ask() {
     const { id, info, done } = this.workbench.subject.value;
     if (!id || !done) return void this.#show(null);
-    if (this.#asked && !this.#asked.signal.aborted) return void (this.#again = true);
-    const asked = (this.#asked = new AbortController());
-    this.#again = false;
+    if (this.#request && !this.#request.signal.aborted) return void (this.#isOutdated = true);
+    const request = (this.#request = new AbortController());
+    this.#isOutdated = false;
     const remove = [...this.gone].sort((a, b) => a - b).flatMap((i) => this.words[i].tokens);
     const body = {
       target: info.targets[0].label,
@@ -198,16 +198,16 @@ export class Edits {
     };
     const edited = this.gone.size + this.put.size;
     try {
-      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, body, asked.signal);
-      if (asked.signal.aborted) return;
+      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, body, request.signal);
+      if (request.signal.aborted) return;
       showProblem(this.problem, null);
       this.#show(answer, edited);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       this.workbench.report(problem, this.problem);
     }
-    this.#asked = null;
-    if (this.#again) this.#ask();
+    this.#request = null;
+    if (this.#isOutdated) this.#ask();
   }
 
   #show(answer, edited = 0) {

@@ -28,13 +28,13 @@ const SAID = { probability: "says then", logit: "logit then", value: "value then
 export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
 
 /** The lines of the test under a map: those of its plate, else new ones. */
-function factsOf({ node, take, deletion }) {
+function factsOf({ node, actions, deletion }) {
   if (deletion) return deletion;
   const facts = new DeletionFacts();
   // where there are plain words, it lies over them, so that nothing moves
   const words = node.querySelector(".plainly");
   if (words?.checkVisibility()) words.append(facts.node);
-  else take.node.before(facts.node);
+  else actions.node.before(facts.node);
   return facts;
 }
 
@@ -133,7 +133,7 @@ export class Scrubber {
     if (!this.#facts.has(plate)) this.#facts.set(plate, factsOf(plate));
     const facts = this.#facts.get(plate);
     const { map } = plate;
-    const trial = map && this.#trials.get(plate.take.id);
+    const trial = map && this.#trials.get(plate.actions.id);
     plate.cut = null;
     if (!trial) {
       put(facts.then.value, "–");
@@ -147,8 +147,8 @@ export class Scrubber {
     if (plate.face) cover(plate.face, map.grid, lost, this.paper);
     else strike(plate, lost);
     const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[first]}`;
-    plate.cut = { gone: lost, of: order.length, which, told: null }; // for who draws the plate elsewhere
-    const curve = answer?.curves.find((one) => one.method === map.method && one.order === first);
+    plate.cut = { gone: lost, of: order.length, which, resultLine: null }; // for who draws the plate elsewhere
+    const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === first);
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
@@ -161,7 +161,7 @@ export class Scrubber {
       put(facts.then.term, said[0]);
       put(facts.then.value, said[1]);
       put(facts.rank.value, said[2]);
-      plate.cut.told = `${said[0]} ${said[1]} · rank ${said[2]}`;
+      plate.cut.resultLine = `${said[0]} ${said[1]} · rank ${said[2]}`;
     } else {
       put(facts.then.value, "–");
       put(facts.rank.value, "–");
@@ -211,17 +211,19 @@ export class Scrubber {
     );
     const isAsking = trials.some((trial) => trial.isAsking);
     this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
-    const told = trials.map((trial) => trial.told && [this.#of(trial), trial.told].filter(Boolean).join(": "));
+    const summaries = trials.map(
+      (trial) => trial.summaryLine && [this.#of(trial), trial.summaryLine].filter(Boolean).join(": "),
+    );
     if (isAsking) this.dock.said.replaceChildren("asking the model… ", this.count);
-    else put(this.dock.said, told.filter(Boolean).join(" · "));
+    else put(this.dock.said, summaries.filter(Boolean).join(" · "));
     this.#tellProgress();
   }
 
   /** How many inputs of how many the model has answered, beside the curves and in the dock. */
   #tellProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
-    const told = this.figure.progress(now?.progress ?? null, now?.things);
-    put(this.count, told);
+    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun);
+    put(this.count, progressLine);
   }
 
   /**

@@ -29,7 +29,7 @@ function panel(order, answer, ends, styles) {
   const { width, height, left, right, top, bottom } = PANEL;
   const x = (share) => round(left + share * (width - left - right));
   const y = (value) => round(top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom));
-  const told =
+  const tickText =
     answer.read === "probability"
       ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
       : (value) => number(value, 2);
@@ -44,15 +44,15 @@ function panel(order, answer, ends, styles) {
     const value = ends[0] + t * (ends[1] - ends[0]);
     return (
       tag("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: RULE }) +
-      line(left - 7, y(value) + 4, told(value), { ...small, "text-anchor": "end" })
+      line(left - 7, y(value) + 4, tickText(value), { ...small, "text-anchor": "end" })
     );
   });
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
     line(x(share), height - bottom + 18, `${100 * share}`, { ...small, "text-anchor": "middle" }),
   );
-  const curves = answer.curves.filter((one) => one.order === order);
+  const curves = answer.curves.filter((entry) => entry.order === order);
   const drawn = [...styles].reverse().map(([method, style]) =>
-    curve(curves.find((one) => one.method === method)[answer.read], {
+    curve(curves.find((entry) => entry.method === method)[answer.read], {
       class: "curve",
       "data-spec": method,
       ...style,
@@ -71,7 +71,7 @@ function panel(order, answer, ends, styles) {
 
 /** The ranking, each row with the line of its method: {markup, height}. */
 function legend(answer, names, styles) {
-  const told = answer.read === "probability" ? percent : number;
+  const format = answer.read === "probability" ? percent : number;
   const parts = [];
   let y = 12;
   const row = (style, cells, more = {}) => {
@@ -86,14 +86,14 @@ function legend(answer, names, styles) {
       style ? tag("line", { x1: 0, x2: 38, y1: y - 4, y2: y - 4, ...style }) : "",
       ...drawn.map(({ markup }) => markup),
     );
-    y += ROW + Math.max(...drawn.map((one) => one.more));
+    y += ROW + Math.max(...drawn.map((cell) => cell.more));
   };
   row(null, ["rank", "method", "area, most first", "area, least first", "gap"], { fill: SOFT, size: 11 });
   for (const { method, rank, most, least, gap, control } of answer.ranking) {
     const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : (names.get(method) ?? method);
     row(
       control ? DASHED : styles.get(method),
-      [control ? "–" : rank, name, told(most), told(least), number(gap, 2)].map(String),
+      [control ? "–" : rank, name, format(most), format(least), number(gap, 2)].map(String),
     );
   }
   return { markup: parts.join(""), height: y - ROW + 6 };
@@ -117,7 +117,7 @@ export async function curveFigure({ answer, names, explanation }) {
     `Tokens are ${how} in the order of each map; area: the mean over the whole range.`,
   );
   const ends = endsOf(answer);
-  const styles = new Map(answer.ranking.filter((one) => !one.control).map(({ method }, i) => [method, styleOf(i)]));
+  const styles = new Map(answer.ranking.filter((row) => !row.control).map(({ method }, i) => [method, styleOf(i)]));
   const at = (left, top, markup) => tag("g", { transform: `translate(${left} ${round(top)})` }, markup);
   const top = above.height + GAP;
   const under = legend(answer, names, styles);

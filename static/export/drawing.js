@@ -190,7 +190,7 @@ function cell(plate, width, view, i) {
   label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
   const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
   const facts = [[15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small]];
-  if (plate.cut?.told) facts.push([15, plate.cut.told, { ...small, fill: INK }]);
+  if (plate.cut?.resultLine) facts.push([15, plate.cut.resultLine, { ...small, fill: INK }]);
   const under = below(0, y, width, facts);
   return { markup: body.markup + label.join("") + under.markup, height: under.y };
 }
@@ -239,9 +239,9 @@ export async function figure({ plates, view, columns, explanations }) {
   const width = WIDTH[kind];
   const cells = plates.map((plate, i) => cell(plate, width, view, i));
   if (kind === "picture" && explanations[0].input.kind === "image") {
-    const own = await inputCell(explanations[0], width, plates[0].face);
-    if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : own);
-    else cells.unshift(own);
+    const input = await inputCell(explanations[0], width, plates[0].face);
+    if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
+    else cells.unshift(input);
   }
   const across = alone ? 1 : columns || balanced(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
@@ -267,11 +267,11 @@ export async function figure({ plates, view, columns, explanations }) {
 function takenAway(plates, explanations) {
   const cuts = explanations.map(({ id, model }) => ({
     model,
-    ...plates.find((plate) => plate.take.id === id && plate.cut?.gone.size)?.cut,
+    ...plates.find((plate) => plate.actions.id === id && plate.cut?.gone.size)?.cut,
   }));
-  const some = cuts.filter(({ gone }) => gone);
-  const counts = some.map(
+  const begun = cuts.filter(({ gone }) => gone);
+  const counts = begun.map(
     ({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
   );
-  return some.length ? `Taken away: the ${some[0].which} tokens of each map, ${counts.join(", ")}.` : "";
+  return begun.length ? `Taken away: the ${begun[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }

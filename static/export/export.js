@@ -31,8 +31,8 @@ function save(blob, name) {
 async function savePicture(plates, format, view, id, columns, name) {
   const { figure } = await import("./drawing.js");
   // two models make two explanations
-  const ids = new Set([id, ...plates.map((plate) => plate.take.id).filter(Boolean)]);
-  const explanations = await Promise.all([...ids].map((one) => getJSON(explanationPath(one))));
+  const ids = new Set([id, ...plates.map((plate) => plate.actions.id).filter(Boolean)]);
+  const explanations = await Promise.all([...ids].map((explanationId) => getJSON(explanationPath(explanationId))));
   return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
 
@@ -76,9 +76,9 @@ export function regionLinks(id, spec, none) {
 export function mapMenu(plate) {
   const { variant } = plate;
   const draw = (format) => () =>
-    savePicture([plate], format, plate.look, plate.take.id, 1, stem(variant.spec, plate.map.target));
+    savePicture([plate], format, plate.look, plate.actions.id, 1, stem(variant.spec, plate.map.target));
   return menu("export", `${variant.title}: export`, () => {
-    const { id } = plate.take;
+    const { id } = plate.actions;
     if (!plate.map || !id) return [];
     return [
       { text: "PNG, as drawn", run: draw("png") },

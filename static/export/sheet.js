@@ -27,15 +27,15 @@ export function heading(explanations, choices, width, more = "") {
   const about = (target) =>
     `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
   const [{ created, versions }] = explanations;
-  const digests = explanations.map((one) => one.weights_digest.slice(0, 12)).join(", ");
-  const made = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
+  const digests = explanations.map((explanation) => explanation.weights_digest.slice(0, 12)).join(", ");
+  const provenance = `${created.slice(0, 16).replace("T", " ")} UTC · weights ${digests}`;
   const how = `Vitrine ${versions.vitrine} · ${choices}`;
-  const asked = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
+  const names = [...new Set(explanations.flatMap(({ targets }) => targets.map(spoken)))];
   const fine = { size: 11, family: MONO, fill: SOFT };
   const titles = [...new Set(explanations.map(({ title }) => title).filter(Boolean))];
   const paragraphs = [
     ...(titles.length ? [[20, titles.join(" · "), { size: 15, family: SERIF }]] : []),
-    [26, `“${asked.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
+    [26, `“${names.join("”, “")}”`, { size: 24, family: SERIF, "font-style": "italic" }],
     ...explanations.map(({ model, targets }, i) => [
       i ? 18 : 24,
       `${model} · ${targets.map(about).join(" · ")}`,
@@ -43,10 +43,10 @@ export function heading(explanations, choices, width, more = "") {
     ]),
     ...(width < NARROW
       ? [
-          [18, made, fine],
+          [18, provenance, fine],
           [16, how, fine],
         ]
-      : [[18, `${made} · ${how}`, fine]]),
+      : [[18, `${provenance} · ${how}`, fine]]),
     ...(more ? [[19, more, { size: 13 }]] : []),
   ];
   const { markup, y } = below(MARGIN, MARGIN, width - 2 * MARGIN, paragraphs);

@@ -11,9 +11,9 @@ export const LANGUAGES = /** @type {HTMLMetaElement} */ (
  * @returns {Promise<{language: string, say: (key: string, values?: {[name: string]: any}) => string}>}
  */
 export async function loadWords() {
-  const asked = [new URLSearchParams(location.search).get("lang"), ...navigator.languages];
+  const preferred = [new URLSearchParams(location.search).get("lang"), ...navigator.languages];
   const language =
-    asked.map((name) => name?.toLowerCase().split("-")[0]).find((name) => LANGUAGES.includes(name)) ?? "en";
+    preferred.map((name) => name?.toLowerCase().split("-")[0]).find((name) => LANGUAGES.includes(name)) ?? "en";
   const { default: words } = await import(`./language/${language}.js`);
   return { language, say: (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]) };
 }

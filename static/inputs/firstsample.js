@@ -20,6 +20,6 @@ export const linkedSample = (samples, address) => samples.find(({ id }) => id ==
  * @returns {Sample | undefined}
  */
 export function firstSample(samples, address, model, suits = () => true) {
-  const own = samples.filter((sample) => sample.model === model);
-  return linkedSample(samples, address) ?? own.find(suits) ?? own[0] ?? samples[0];
+  const ofModel = samples.filter((sample) => sample.model === model);
+  return linkedSample(samples, address) ?? ofModel.find(suits) ?? ofModel[0] ?? samples[0];
 }

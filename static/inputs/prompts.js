@@ -10,13 +10,13 @@ import { withTerms } from "../help/terms.js";
 /** The prompts that a picture is asked about. */
 export class Prompts {
   /**
-   * `told(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
+   * `targetLine(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
    * shall be looked for.
    * @param {HTMLElement} root
-   * @param {{told: (target: Target, count: number) => string, onAsk: () => void}} callbacks
+   * @param {{targetLine: (target: Target, count: number) => string, onAsk: () => void}} callbacks
    */
-  constructor(root, { told, onAsk }) {
-    this.told = told;
+  constructor(root, { targetLine, onAsk }) {
+    this.targetLine = targetLine;
     this.onAsk = onAsk;
     this.isWritten = false;
     this.origin = el("p", { class: "quiet origin", hidden: true });
@@ -63,16 +63,16 @@ export class Prompts {
    * @param {Target[]} targets
    */
   show(targets) {
-    const told = new Map(
+    const answers = new Map(
       targets.map((target) => [
         classOf(target),
-        { says: this.told(target, targets.length), share: targets.length > 1 ? target.probability : 0 },
+        { says: this.targetLine(target, targets.length), share: targets.length > 1 ? target.probability : 0 },
       ]),
     );
     const focused = [...this.rows.querySelectorAll("input")].indexOf(document.activeElement);
-    const prompts = this.isWritten ? this.all : [...told.keys()];
+    const prompts = this.isWritten ? this.all : [...answers.keys()];
     this.rows.replaceChildren();
-    for (const prompt of prompts.length ? prompts : [""]) this.#row(prompt, told.get(prompt));
+    for (const prompt of prompts.length ? prompts : [""]) this.#row(prompt, answers.get(prompt));
     if (focused >= 0) this.rows.querySelectorAll("input")[focused]?.focus();
     this.#count();
   }
@@ -83,7 +83,7 @@ export class Prompts {
   }
 
   /** These are asked for now: what comes back may take their place. */
-  asked() {
+  markAsked() {
     this.isWritten = false;
   }
 
@@ -123,8 +123,8 @@ export class Prompts {
     );
   }
 
-  /** `found` is what the model {says} of it, and its {share}. */
-  #row(prompt, found = null) {
+  /** `answer` is what the model {says} of it, and its {share}. */
+  #row(prompt, answer = null) {
     this.root?.classList.remove("waiting");
     const field = el("input", {
       type: "text",
@@ -141,7 +141,7 @@ export class Prompts {
     const bar = el("i");
     const likeness = el("span", { class: "likeness" });
     const tell = () => {
-      const known = field.value === prompt ? found : null; // what was found of other words is not said of these
+      const known = field.value === prompt ? answer : null; // what was found of other words is not said of these
       likeness.replaceChildren(...withTerms(known?.says ?? "\u00a0"));
       bar.style.width = `${100 * (known?.share ?? 0)}%`;
     };

@@ -35,7 +35,7 @@ export class Samples {
    * @param {string | null} id
    */
   mark(id) {
-    const sample = this.all.find((one) => one.id === id);
+    const sample = this.all.find((candidate) => candidate.id === id);
     byId("remark").textContent = sample
       ? [sample.title, sample.note]
           .filter(Boolean)
@@ -49,7 +49,7 @@ export class Samples {
 
   /** The Tab key stops at this button of the strip. */
   #stopAt(button) {
-    for (const one of this.root.children) one.tabIndex = one === button ? 0 : -1;
+    for (const sibling of this.root.children) sibling.tabIndex = sibling === button ? 0 : -1;
   }
 
   #walk(event) {

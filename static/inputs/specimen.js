@@ -114,22 +114,22 @@ export class Specimen {
   }
 
   /**
-   * Show the input of explanation `id`, which was asked about as the Input `given`; resolves to the grey base of the
+   * Show the input of explanation `id`, which was asked about as the Input `askedInput`; resolves to the grey base of the
    * maps, or null if another came in between.
    * @param {string} id
    * @param {ModelInput} input
-   * @param {Input} given
+   * @param {Input} askedInput
    * @returns {Promise<OffscreenCanvas | null>}
    */
-  async show(id, input, given) {
+  async show(id, input, askedInput) {
     const ticket = ++this.#showing;
-    if (this.#awaited === given) this.#awaited = null;
+    if (this.#awaited === askedInput) this.#awaited = null;
     this.id = id;
     this.input = null;
     this.lens.show(id, input, null);
     if (!this.#awaited) {
       // the picture before keeps its room, and is not taken for this one
-      if (this.#laid !== given) this.sheet.style.visibility = "hidden";
+      if (this.#laid !== askedInput) this.sheet.style.visibility = "hidden";
       this.caption = "";
       this.#mark();
     }

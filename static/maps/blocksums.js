@@ -42,18 +42,18 @@ export class BlockSums {
   }
 
   /**
-   * The methods to choose from; `asked` is the spec that the address names.
+   * The methods to choose from; `wanted` is the spec that the address names.
    * @param {Method[]} methods
-   * @param {string} [asked]
+   * @param {string} [wanted]
    */
-  offer(methods, asked) {
+  offer(methods, wanted) {
     const summed = methods
       .filter((method) => method.summed)
       .flatMap((method) => method.pairs.filter((pair) => !pair.reason));
     refill(
       this.method,
       summed.map((pair) => [pair.spec, pair.title]),
-      asked,
+      wanted,
       USUAL,
     );
   }
@@ -93,7 +93,7 @@ export class BlockSums {
    * @returns {{block?: number, scores: number[], total: number} | null | undefined}
    */
   term(block) {
-    return block === null ? this.parts.rest : this.parts.blocks.find((one) => one.block === block);
+    return block === null ? this.parts.rest : this.parts.blocks.find((part) => part.block === block);
   }
 
   /**

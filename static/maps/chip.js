@@ -7,7 +7,7 @@ import { el } from "../core/dom.js";
  * @param {number[]} values
  * @returns {number[]}
  */
-export function ranks(values) {
+export function placesBySize(values) {
   const sizes = Float64Array.from(values, Math.abs).sort().reverse();
   const first = new Map();
   sizes.forEach((size, i) => first.has(size) || first.set(size, i + 1));

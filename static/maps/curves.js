@@ -42,7 +42,7 @@ function svg(tag, attributes = {}, ...children) {
  * @returns {Ends}
  */
 export function endsOf(answer) {
-  const values = [...answer.curves, answer.random].flatMap((one) => one[answer.read]);
+  const values = [...answer.curves, answer.random].flatMap((curve) => curve[answer.read]);
   const high = values.reduce((a, b) => Math.max(a, b));
   if (answer.read === "probability") return [0, high > 0.5 ? 1 : Math.ceil(high * 20) / 20 || 0.05];
   const low = values.reduce((a, b) => Math.min(a, b));
@@ -85,7 +85,7 @@ class Panel {
     const x = (share) => left + share * (width - left - right);
     const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
     const gone = answer.counts.map((at) => at / answer.tokens);
-    const told =
+    const tickText =
       answer.read === "probability"
         ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
         : (value) => number(value, 2);
@@ -106,15 +106,15 @@ class Panel {
       const value = ends[0] + t * (ends[1] - ends[0]);
       return [
         svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
-        text(left - 6, y(value) + 4, told(value), "end"),
+        text(left - 6, y(value) + 4, tickText(value), "end"),
       ];
     });
     const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
       text(x(share), height - bottom + 17, `${100 * share}`, "middle"),
     );
-    const curves = answer.curves.filter((one) => one.order === order);
+    const curves = answer.curves.filter((curve) => curve.order === order);
     this.lines = new Map(
-      curves.map((one) => [one.method, line(one[answer.read], { class: "line", "data-spec": one.method })]),
+      curves.map((curve) => [curve.method, line(curve[answer.read], { class: "line", "data-spec": curve.method })]),
     );
     const baseline = line(answer.random[answer.read], { class: "line baseline" });
     const ranked = answer.ranking.filter((row) => !row.control && this.lines.has(row.method));
@@ -122,9 +122,9 @@ class Panel {
     const named = ranked.slice(0, NAMED);
     named.forEach(({ method }, i) => this.lines.get(method).classList.add("named", `hue-${i + 1}`));
     const endOf = (values) => y(values.at(-1));
-    const own = new Map(curves.map((one) => [one.method, endOf(one[answer.read])]));
+    const endHeights = new Map(curves.map((curve) => [curve.method, endOf(curve[answer.read])]));
     const heights = spread(
-      [...named.map(({ method }) => own.get(method)), endOf(answer.random[answer.read])],
+      [...named.map(({ method }) => endHeights.get(method)), endOf(answer.random[answer.read])],
       top + 4,
       height - bottom - LINE,
     ); // clear of the numbers of the axis
@@ -132,7 +132,7 @@ class Panel {
     named.forEach(({ method }, i) => label(this.lines.get(method), names.get(method) ?? method, heights[i]));
     label(baseline, BASELINE, heights.at(-1));
     for (const [method, node] of this.lines) {
-      if (!node.querySelector(".end")) label(node, names.get(method) ?? method, own.get(method));
+      if (!node.querySelector(".end")) label(node, names.get(method) ?? method, endHeights.get(method));
       node.addEventListener("pointerenter", () => onPoint(method));
       node.addEventListener("pointerleave", () => onPoint(null));
     }
@@ -248,27 +248,27 @@ export class Curves {
   }
 
   /**
-   * How many of the inputs are answered: {asked, total}, null while nothing is asked; `things` says what they are.
+   * How many of the inputs are answered: {asked, total}, null while nothing is asked; `inputNoun` says what they are.
    * Gives it in words.
    * @param {{asked: number, total: number} | null} progress
-   * @param {string} things
+   * @param {string} inputNoun
    * @returns {string}
    */
-  progress(progress, things) {
+  progress(progress, inputNoun) {
     this.bar.hidden = !progress;
     if (!progress) return "";
     const [asked, total] = [progress.asked, progress.total].map(whole);
-    const told = `asked ${asked} of ${total} ${things}`;
+    const sentence = `asked ${asked} of ${total} ${inputNoun}`;
     const [text, done] = this.bar.children;
-    text.textContent = told;
+    text.textContent = sentence;
     done.style.setProperty("--done", progress.asked / progress.total);
     for (const [name, value] of [
       ["max", progress.total],
       ["now", progress.asked],
-      ["text", told],
+      ["text", sentence],
     ])
       this.bar.setAttribute(`aria-value${name}`, value);
-    return told;
+    return sentence;
   }
 
   /**
@@ -311,8 +311,8 @@ export class Curves {
   }
 
   #table(answer) {
-    const told = answer.read === "probability" ? percent : number;
-    const rows = answer.ranking.filter((one) => !one.control);
+    const format = answer.read === "probability" ? percent : number;
+    const rows = answer.ranking.filter((entry) => !entry.control);
     const cell = (value) => el("td", { class: "num" }, value);
     const row = ({ method, rank, most, least, gap, control }) => {
       const name = control ? BASELINE : (this.shown.names.get(method) ?? method);
@@ -326,7 +326,7 @@ export class Curves {
         },
         name,
       );
-      const hue = rows.findIndex((one) => one.method === method);
+      const hue = rows.findIndex((entry) => entry.method === method);
       const point = control
         ? {}
         : {
@@ -341,8 +341,8 @@ export class Curves {
         { on: point, ...(control ? { class: "baseline" } : { data: { spec: method } }) },
         cell(control ? "–" : rank),
         el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick),
-        cell(told(most)),
-        cell(told(least)),
+        cell(format(most)),
+        cell(format(least)),
         cell(number(gap, 2)),
       );
     };

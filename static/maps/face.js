@@ -1,7 +1,7 @@
 // The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
 
 import { el, signedNumber, number } from "../core/dom.js";
-import { Chip, rankName, ranks } from "./chip.js";
+import { Chip, placesBySize, rankName } from "./chip.js";
 import { paint } from "./heatmap.js";
 
 /**
@@ -135,7 +135,7 @@ export class Face {
   setMap(map) {
     if (map !== this.map) this.pixels = null;
     this.map = map;
-    this.ranks = map ? ranks(map.scores) : [];
+    this.ranks = map ? placesBySize(map.scores) : [];
     this.describe();
   }
 

@@ -63,7 +63,7 @@ export class HeadGrid {
     this.#heads = heads;
     this.#grid = grid;
     this.#signed = signed;
-    const count = Math.max(...heads.map((own) => own ?? 0));
+    const count = Math.max(...heads.map((headCount) => headCount ?? 0));
     const names = [...Array(count).keys(), "mean"];
     const shape = [heads.length, count, ...(grid ?? [])].join();
     if (this.node.dataset.shape !== shape) {
@@ -95,8 +95,8 @@ export class HeadGrid {
   draw() {
     if (!this.#heads.length) return;
     const [grid, signed] = [this.#grid, this.#signed];
-    const given = this.from.view();
-    const view = { ...given, grid: "patches", opacity: grid ? given.opacity : 100 };
+    const pageView = this.from.view();
+    const view = { ...pageView, grid: "patches", opacity: grid ? pageView.opacity : 100 };
     const buttons = [...this.node.querySelectorAll("button")];
     const cells = buttons.map(({ dataset }) => this.from.cell(headOf(dataset)));
     const lists = cells.map((cell) => (cell ? this.from.content(cell.scores) : []));

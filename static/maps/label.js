@@ -100,9 +100,9 @@ export class Notes {
   }
   /**
    * What is wrong with the map, a line each.
-   * @param {string[]} found
+   * @param {string[]} texts
    */
-  show(found) {
+  show(texts) {
     const warning = (text) =>
       el(
         "p",
@@ -111,7 +111,7 @@ export class Notes {
         el("span", { class: "hidden" }, "Warning: "),
         el("span", {}, text),
       );
-    this.node.replaceChildren(...found.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+    this.node.replaceChildren(...texts.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
   }
 }
 
@@ -244,7 +244,7 @@ export class Facts {
 }
 
 /** What can be taken away of a plate, its options, and its paper. `menu` is the menu of its export. */
-export class Take {
+export class PlateActions {
   id = null; // of the explanation that the map is from
   /**
    * @param {Variant} variant

@@ -4,7 +4,7 @@ import { explanationPath, getJSON, loadImage } from "../core/api.js";
 import { greyBase } from "./heatmap.js";
 
 const LONGEST = 1024; // pixels of the longer side
-const made = new Map(); // id of an explanation -> promise of its base
+const bases = new Map(); // id of an explanation -> promise of its base
 
 /**
  * The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none.
@@ -12,13 +12,13 @@ const made = new Map(); // id of an explanation -> promise of its base
  * @returns {Promise<OffscreenCanvas>}
  */
 export function largeBase(id) {
-  if (!made.has(id)) {
+  if (!bases.has(id)) {
     const base = make(id);
-    base.catch(() => made.delete(id));
-    made.clear(); // one at a time is large enough
-    made.set(id, base);
+    base.catch(() => bases.delete(id));
+    bases.clear(); // one at a time is large enough
+    bases.set(id, base);
   }
-  return made.get(id);
+  return bases.get(id);
 }
 
 async function make(id) {

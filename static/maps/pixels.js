@@ -46,12 +46,12 @@ export function readNumpy(buffer) {
 export function pixelsOf(map, id) {
   if (!loaded.has(map)) {
     const path = `${mapPath(id, map.method, map.target, "npy")}&at=pixels`;
-    const found = getBytes(path).then((bytes) => {
+    const pending = getBytes(path).then((bytes) => {
       const { shape, values } = readNumpy(bytes);
       return { scores: [...values], grid: shape, signed: map.signed };
     });
-    found.catch(() => loaded.delete(map));
-    loaded.set(map, found);
+    pending.catch(() => loaded.delete(map));
+    loaded.set(map, pending);
   }
   return loaded.get(map);
 }

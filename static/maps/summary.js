@@ -22,7 +22,7 @@ export const NINTHS = [
 ];
 const SPREAD = 0.2; // a ninth of the picture with less than this share is no place to point at
 const AGAINST = 0.1; // evidence against is told from this share of all evidence on
-const TOLD = 3; // words named on each side
+const NAMED = 3; // words named on each side
 
 /**
  * The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is
@@ -72,13 +72,13 @@ export function pictureInWords(map) {
   const best = strongest(scores);
   const last = `The strongest patch is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
   const weights = scores.map((score) => Math.max(0, score));
-  const found = place(weights, grid);
+  const densest = place(weights, grid);
   const what = signed ? `evidence for ${target}` : "strength";
-  if (!found) return `Nothing speaks for ${target}. ${last}`;
+  if (!densest) return `Nothing speaks for ${target}. ${last}`;
   const where =
-    found.share < SPREAD
-      ? `The ${what} is spread: no ninth of the picture has more than ${percent(found.share)} of it`
-      : `${percent(found.share)} of the ${what} lies ${found.name}`;
+    densest.share < SPREAD
+      ? `The ${what} is spread: no ninth of the picture has more than ${percent(densest.share)} of it`
+      : `${percent(densest.share)} of the ${what} lies ${densest.name}`;
   const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
@@ -102,7 +102,7 @@ export function textInWords(units, { signed, target }) {
     units
       .filter(({ value }) => sign * value > 0)
       .sort((a, b) => sign * (b.value - a.value))
-      .slice(0, TOLD)
+      .slice(0, NAMED)
       .map(name);
   const list = (names) => (names.length ? names.join(", ") : "nothing");
   if (!signed) return `Strongest: ${list(side(1))}.`;
@@ -112,10 +112,10 @@ export function textInWords(units, { signed, target }) {
 let count = 0;
 
 /**
- * The sentence under a plate, and what a screen reader hears of its map. It is shown where the plates are told in
+ * The sentence under a plate, and what a screen reader hears of its map. It is shown where the page shows maps in
  * words.
  */
-export class Told {
+export class MapSentence {
   /**
    * `node` is what the sentence describes.
    * @param {HTMLElement} node
@@ -135,11 +135,11 @@ export class Told {
 }
 
 /**
- * Tell the plates under `root` in words, or not, as the view has it.
+ * Show the sentences of the plates under `root`, or not, as the view has it.
  * @param {HTMLElement} root
  * @param {Store<View>} view
  */
-export function tellIn(root, view) {
+export function showSentences(root, view) {
   const tell = () => root.classList.toggle("in-words", view.value.words === "shown");
   view.follow(tell);
   tell();

@@ -15,16 +15,16 @@ import { askingLine } from "../workbench/overview.js";
 const SIDE = 448; // pixels of the grey base
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
 const { id } = byId("main").dataset;
-const asked = readAddress();
+const address = readAddress();
 const stores = {
-  view: new Store(asked.view),
+  view: new Store(address.view),
   focus: new Store({ at: -1, locked: false }),
   onRead: (text) => say("reading", text),
 };
 
 /** What the maps for a target are drawn on: the grey picture, or a text with its words. */
 async function basesOf({ input, prompts, windows }) {
-  const laid = (read) => ({ text: read.text, units: unitsOf(read, asked.view.grain), windows });
+  const laid = (read) => ({ text: read.text, units: unitsOf(read, address.view.grain), windows });
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
   const grey = greyBase(
@@ -38,7 +38,7 @@ async function basesOf({ input, prompts, windows }) {
 function plateOf(map, base, several) {
   const variant = { ...map, spec: map.method, line: "", description: "", options: [] };
   const plate = base.units ? new WordPlate(variant, stores) : new Plate(variant, stores);
-  plate.take.node.remove();
+  plate.actions.node.remove();
   plate.level?.node.remove();
   if (several) plate.node.querySelector(".by").textContent = map.target;
   for (const link of plate.node.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noopener" });
@@ -49,30 +49,31 @@ function plateOf(map, base, several) {
 }
 
 try {
-  const [found, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
+  const [explanation, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
   learnRules(rules);
-  if (found.state !== "done")
+  if (explanation.state !== "done")
     throw new Problem({
       title: "Not finished",
-      detail: `This explanation is ${found.state}.`,
+      detail: `This explanation is ${explanation.state}.`,
       send: "Embed it once it is done",
     });
-  const baseOf = await basesOf(found);
-  const maps = found.maps.filter(({ method }) => !asked.methods.length || asked.methods.includes(method));
-  const plates = maps.map((map) => plateOf(map, baseOf(map.target), found.targets.length > 1));
+  const baseOf = await basesOf(explanation);
+  const maps = explanation.maps.filter(({ method }) => !address.methods.length || address.methods.includes(method));
+  const plates = maps.map((map) => plateOf(map, baseOf(map.target), explanation.targets.length > 1));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
-  colourAll(plates, asked.view.scale);
-  const sure = found.targets.map(
+  colourAll(plates, address.view.scale);
+  const sure = explanation.targets.map(
     (target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`,
   );
-  byId("about").textContent = [found.model, ...sure].join(" · ");
+  byId("about").textContent = [explanation.model, ...sure].join(" · ");
   const kind =
-    found.input.kind === "text"
+    explanation.input.kind === "text"
       ? "text"
-      : found.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
+      : explanation.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
         ? "clip"
         : "image";
-  byId("answer").textContent = found.title ?? `${askingLine(found, kind === "clip")} “${spokenAll(found.targets)}”`;
+  byId("answer").textContent =
+    explanation.title ?? `${askingLine(explanation, kind === "clip")} “${spokenAll(explanation.targets)}”`;
   byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
 } catch (problem) {
   reportProblem(problem, byId("problem"));

@@ -16,7 +16,7 @@ const left = remembered(); // ids that are not shown yet
 const ticked = new Map(); // id -> summary
 let shown = 0;
 
-const link = (told) => `${told.page}?id=${encodeURIComponent(told.id)}`;
+const link = (summary) => `${summary.page}?id=${encodeURIComponent(summary.id)}`;
 const when = (created) => new Date(created).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 const titles = new Map(); // name of a model -> its title
@@ -26,21 +26,21 @@ function answer({ state, targets, problem }) {
   return targets.map(spoken).join(", ");
 }
 
-function record(told) {
-  const name = told.title ?? answer(told);
-  const first = told.targets?.[0];
-  const isAlone = told.page === "/prompt" && told.targets?.length === 1; // shares need two prompts
+function record(summary) {
+  const name = summary.title ?? answer(summary);
+  const first = summary.targets?.[0];
+  const isAlone = summary.page === "/prompt" && summary.targets?.length === 1; // shares need two prompts
   const sure =
     first?.probability === undefined || isAlone ? null : el("span", { class: "num" }, percent(first.probability));
-  const view = told.thumbnail
-    ? el("img", { src: told.thumbnail, alt: "", loading: "lazy" })
-    : el("span", { class: "excerpt" }, told.excerpt ?? "");
-  const box = el("input", { type: "checkbox", on: { change: () => tick(told, box.checked) } });
+  const view = summary.thumbnail
+    ? el("img", { src: summary.thumbnail, alt: "", loading: "lazy" })
+    : el("span", { class: "excerpt" }, summary.excerpt ?? "");
+  const box = el("input", { type: "checkbox", on: { change: () => tick(summary, box.checked) } });
   const naming = namingField(
-    () => told,
+    () => summary,
     (title) => {
-      told.title = title ?? undefined;
-      const renamed = record(told);
+      summary.title = title ?? undefined;
+      const renamed = record(summary);
       node.replaceWith(renamed);
       renamed.querySelector("h2 a").focus();
     },
@@ -48,23 +48,25 @@ function record(told) {
   naming.button.setAttribute("aria-label", `Name ${name}`);
   const node = el(
     "li",
-    { class: "record", data: { id: told.id } },
-    el("a", { class: "pane", href: link(told), "aria-label": `Open: ${name}` }, view),
-    el("h2", {}, el("a", { href: link(told) }, name), sure),
-    told.title ? el("p", {}, answer(told)) : null,
+    { class: "record", data: { id: summary.id } },
+    el("a", { class: "pane", href: link(summary), "aria-label": `Open: ${name}` }, view),
+    el("h2", {}, el("a", { href: link(summary) }, name), sure),
+    summary.title ? el("p", {}, answer(summary)) : null,
     el(
       "p",
       { class: "quiet" },
-      titles.get(told.model) ?? told.model,
-      told.state === "done" ? `, ${sayMethods(told.methods, told.controls)}` : `, ${UNFINISHED[told.state]}`,
+      titles.get(summary.model) ?? summary.model,
+      summary.state === "done"
+        ? `, ${sayMethods(summary.methods, summary.controls)}`
+        : `, ${UNFINISHED[summary.state]}`,
     ),
-    el("p", { class: "quiet" }, el("time", { dateTime: told.created }, when(told.created))),
+    el("p", { class: "quiet" }, el("time", { dateTime: summary.created }, when(summary.created))),
     el(
       "div",
       { class: "acts" },
       el("label", {}, box, "compare"),
       naming.button,
-      remover(told, name, () => node),
+      remover(summary, name, () => node),
     ),
     naming.form,
   );
@@ -72,7 +74,7 @@ function record(told) {
 }
 
 /** Delete, asked twice. */
-function remover(told, name, node) {
+function remover(summary, name, node) {
   const sure = el(
     "button",
     {
@@ -80,7 +82,7 @@ function remover(told, name, node) {
       class: "plain",
       hidden: true,
       "aria-label": `Delete ${name} for good`,
-      on: { click: () => remove(told, node()) },
+      on: { click: () => remove(summary, node()) },
     },
     "Delete for good",
   );
@@ -101,23 +103,23 @@ function remover(told, name, node) {
   return el("span", { class: "remover" }, first, sure, keep);
 }
 
-async function remove(told, node) {
+async function remove(summary, node) {
   try {
-    await forgetExplanation(told.id);
+    await forgetExplanation(summary.id);
   } catch (problem) {
     if (problem.status !== 404) return showProblem(byId("problem"), problem);
   }
-  drop(told.id);
-  forget(told.id);
-  tick(told, false);
+  drop(summary.id);
+  forget(summary.id);
+  tick(summary, false);
   node.remove();
   shown--;
   tell("Deleted.");
 }
 
-function tick(told, on) {
-  if (on) ticked.set(told.id, told);
-  else ticked.delete(told.id);
+function tick(summary, on) {
+  if (on) ticked.set(summary.id, summary);
+  else ticked.delete(summary.id);
   const two = [...ticked.values()];
   const alike = two.length === 2 && two[0].page === two[1].page && two.every(({ state }) => state === "done");
   byId("compare").disabled = !alike;
@@ -142,21 +144,21 @@ function tell(before = "") {
 /** Show the next ones; those that the server has forgotten leave the list, with a word. */
 async function next() {
   const ids = left.splice(0, BATCH);
-  const found = await Promise.allSettled(ids.map((id) => getJSON(`${explanationPath(id)}/summary`)));
-  const gone = ids.filter((_, i) => found[i].reason?.status === 404);
+  const results = await Promise.allSettled(ids.map((id) => getJSON(`${explanationPath(id)}/summary`)));
+  const gone = ids.filter((_, i) => results[i].reason?.status === 404);
   drop(...gone);
   gone.forEach(forget);
-  const broken = found.find(({ reason }) => reason && reason.status !== 404);
+  const broken = results.find(({ reason }) => reason && reason.status !== 404);
   if (broken) reportProblem(broken.reason, byId("problem"));
-  const known = found.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
+  const known = results.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
   // a question that was taken back has no answer to look at
-  const told = known.filter(({ state }) => state !== "cancelled");
-  for (const { id } of known.filter((one) => !told.includes(one))) {
+  const listed = known.filter(({ state }) => state !== "cancelled");
+  for (const { id } of known.filter((summary) => !listed.includes(summary))) {
     drop(id);
     forget(id);
   }
-  shown += told.length;
-  byId("records").append(...told.map(record));
+  shown += listed.length;
+  byId("records").append(...listed.map(record));
   byId("more").hidden = !left.length;
   tell(gone.length ? `The server has forgotten ${count(gone.length, "explanation")}: they left this list.` : "");
 }

@@ -46,19 +46,19 @@ async function ask(page, kind, fields) {
 
 acceptPictures(byId("give"), (file) => ask("/image", "image", { image: file }));
 
-let own = null; // the picture for the prompt, where it is not the one on show
+let ownPicture = null; // the picture for the prompt, where it is not the one on show
 byId("prompt-own").addEventListener("click", () => byId("prompt-file").click());
 byId("prompt-file").addEventListener("change", ({ target }) => {
-  [own] = target.files;
-  if (own) byId("prompt-where").textContent = `in ${own.name}`;
+  [ownPicture] = target.files;
+  if (ownPicture) byId("prompt-where").textContent = `in ${ownPicture.name}`;
 });
 byId("ask-prompt").addEventListener("submit", async (event) => {
   event.preventDefault();
   const prompt = byId("prompt").value.trim() || byId("prompt").placeholder;
   const { samples } = await loaded;
   const sample = shownSample(samples);
-  if (!own && !sample) return void byId("prompt-file").click(); // there is no picture yet
-  const image = own ?? (await getBlob(sample.image));
+  if (!ownPicture && !sample) return void byId("prompt-file").click(); // there is no picture yet
+  const image = ownPicture ?? (await getBlob(sample.image));
   await ask("/prompt", "clip", { image, prompt });
 });
 byId("ask-text").addEventListener("submit", (event) => {
@@ -78,11 +78,11 @@ async function hang(sample, models) {
   await new Promise((resolve) =>
     follow(`${explanationPath(id)}/events`, { done: resolve, failed: resolve, cancelled: resolve }, LAST, resolve),
   );
-  const found = await getJSON(explanationPath(id));
+  const explanation = await getJSON(explanationPath(id));
   const picture = await loadImage(`${explanationPath(id)}/input.png`);
   const base = greyBase(picture, SIDE, SIDE);
   const sheets = [FEATURED_METHOD, BASELINE].map((spec) => {
-    const map = found.maps.find(({ method }) => method === spec);
+    const map = explanation.maps.find(({ method }) => method === spec);
     const canvas = el("canvas", {
       width: SIDE,
       height: SIDE,
@@ -105,14 +105,14 @@ async function hang(sample, models) {
   sweep.disabled = false;
   sweep.addEventListener("input", show);
   show();
-  const [first] = found.top;
+  const [first] = explanation.top;
   byId("live-says").replaceChildren(
     `“${sample.title}”: ${model.title} says `,
     el("q", {}, first.label),
     `, ${percent(first.probability)}. What made it? `,
     el("a", { href: `/image?sample=${encodeURIComponent(sample.id)}` }, "All methods"),
   );
-  return found;
+  return explanation;
 }
 
 /**
@@ -127,13 +127,13 @@ async function otherClass({ model, top, targets }) {
 }
 
 /** Have the first finding name two classes, and lead to their maps side by side. */
-async function nameClasses(sample, found) {
-  const [{ label }] = found.targets;
-  const other = await otherClass(found);
+async function nameClasses(sample, explanation) {
+  const [{ label }] = explanation.targets;
+  const other = await otherClass(explanation);
   byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
-  const asked = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
+  const question = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
   const methods = [BASELINE, FEATURED_METHOD].map((spec) => ["methods", spec]);
-  byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...asked, ...methods])}`;
+  byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...question, ...methods])}`;
 }
 
 try {

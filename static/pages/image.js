@@ -16,7 +16,7 @@ const targetOf = (sample) =>
 const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
 const openSample = (sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 
-const own = {
+const pageSteps = {
   example() {
     const sample = workbench.exampleSample();
     const { targets } = workbench.address;
@@ -36,7 +36,7 @@ const own = {
   openSample,
 };
 
-const page = new ClassPage("image", own, { baseOf: seenBase });
+const page = new ClassPage("image", pageSteps, { baseOf: seenBase });
 const { workbench } = page;
 const specimen = new Specimen(byId("picture"), workbench);
 acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, workbench.models.forPhotos));

@@ -35,8 +35,8 @@ const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
  * run.
  */
 function sorted(run, column, reversed) {
-  const metric = run.metrics.find((one) => one.name === column);
-  const specs = run.methods.map((one) => one.spec);
+  const metric = run.metrics.find((candidate) => candidate.name === column);
+  const specs = run.methods.map((method) => method.spec);
   if (!metric) return reversed ? specs.sort().reverse() : specs.sort();
   const values = run.results[metric.name];
   const sign = (metric.direction === "lower" ? 1 : -1) * (reversed ? -1 : 1);
@@ -66,8 +66,8 @@ function interval(figure, ends) {
 }
 
 function endsOf(run, metric) {
-  const figures = Object.values(run.results[metric.name]).filter((one) => one.value !== null);
-  return [Math.min(...figures.map((one) => one.low)), Math.max(...figures.map((one) => one.high))];
+  const figures = Object.values(run.results[metric.name]).filter((figure) => figure.value !== null);
+  return [Math.min(...figures.map((figure) => figure.low)), Math.max(...figures.map((figure) => figure.high))];
 }
 
 function cell(run, metric, spec, ends) {
@@ -104,7 +104,7 @@ function table(run) {
   };
   const head = (name, title, note) => {
     const chosen = name === column;
-    const falling = run.metrics.find((one) => one.name === name)?.direction !== "lower";
+    const falling = run.metrics.find((metric) => metric.name === name)?.direction !== "lower";
     const direction = name === "method" ? !reversed : falling === reversed;
     return el(
       "th",
@@ -118,16 +118,16 @@ function table(run) {
   };
   const heads = [
     head("method", "Method", "Sort by name"),
-    ...run.metrics.map((one) =>
+    ...run.metrics.map((metric) =>
       head(
-        one.name,
-        `${one.title}${unitOf(one)} ${ARROWS[one.direction] ?? ""}`.replace(/ (?=[%↑↓])/g, "\u00a0"),
-        `${one.description} ${BETTER[one.direction] ?? ""}`,
+        metric.name,
+        `${metric.title}${unitOf(metric)} ${ARROWS[metric.direction] ?? ""}`.replace(/ (?=[%↑↓])/g, "\u00a0"),
+        `${metric.description} ${BETTER[metric.direction] ?? ""}`,
       ),
     ),
   ];
-  const titles = new Map(run.methods.map((one) => [one.spec, one]));
-  const ends = new Map(run.metrics.map((one) => [one.name, endsOf(run, one)]));
+  const titles = new Map(run.methods.map((method) => [method.spec, method]));
+  const ends = new Map(run.metrics.map((metric) => [metric.name, endsOf(run, metric)]));
   const rows = sorted(run, column, reversed).map((spec) => {
     const { title, by, year } = titles.get(spec);
     const name = el(
@@ -141,7 +141,7 @@ function table(run) {
       "tr",
       { data: { spec } },
       name,
-      run.metrics.map((one) => cell(run, one, spec, ends.get(one.name))),
+      run.metrics.map((metric) => cell(run, metric, spec, ends.get(metric.name))),
     );
   });
   return el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows));
@@ -163,16 +163,21 @@ function words(list) {
   );
 }
 
-function example(run, metric, one, end) {
-  const about = `${end}: ${shown(one.value, metric.unit)}${unitOf(metric)}`;
-  const map = one.words
-    ? words(one.words)
-    : el("img", { src: one.image, width: 160, height: 160, alt: `Map on ${one.name}, explained as ${one.target}` });
+function example(run, metric, sample, end) {
+  const about = `${end}: ${shown(sample.value, metric.unit)}${unitOf(metric)}`;
+  const map = sample.words
+    ? words(sample.words)
+    : el("img", {
+        src: sample.image,
+        width: 160,
+        height: 160,
+        alt: `Map on ${sample.name}, explained as ${sample.target}`,
+      });
   return el(
     "figure",
     {},
     map,
-    el("figcaption", {}, about, el("br"), el("span", { class: "quiet" }, `${one.target} · ${one.name}`)),
+    el("figcaption", {}, about, el("br"), el("span", { class: "quiet" }, `${sample.target} · ${sample.name}`)),
   );
 }
 
@@ -181,8 +186,10 @@ async function showExamples(run, metric, spec) {
   remember({ metric: metric.name, method: spec });
   try {
     const path = `/api/leaderboard/${encodeURIComponent(run.id)}/examples?metric=${encodeURIComponent(metric.name)}&method=${encodeURIComponent(spec)}`;
-    const found = await getJSON(path);
-    const figures = ["best", "worst"].flatMap((end) => found[end].map((one) => example(run, metric, one, end)));
+    const examples = await getJSON(path);
+    const figures = ["best", "worst"].flatMap((end) =>
+      examples[end].map((sample) => example(run, metric, sample, end)),
+    );
     const close = el(
       "button",
       {
@@ -214,8 +221,8 @@ function points(run, specs, axes, at) {
   return specs.map((spec) => {
     const [x, y] = axes.map(({ name }) => run.results[name][spec].value);
     const place = { cx: at.x(x), cy: at.y(y), r: 4.5, class: spec === "random" ? "baseline" : "" };
-    const told = axes.map((metric, i) => `${metric.title} ${shown([x, y][i], metric.unit)}${unitOf(metric)}`);
-    const dot = svg("circle", place, svg("title", {}, `${spec}: ${told.join(", ")}`));
+    const figures = axes.map((metric, i) => `${metric.title} ${shown([x, y][i], metric.unit)}${unitOf(metric)}`);
+    const dot = svg("circle", place, svg("title", {}, `${spec}: ${figures.join(", ")}`));
     const [left, right] = [place.cx + 7, place.cx + 7 + LETTER * spec.length];
     const isFree = taken.every((box) => right < box.left || left > box.right || Math.abs(place.cy - box.middle) > LINE);
     if (!isFree) return svg("g", {}, dot);
@@ -227,11 +234,11 @@ function points(run, specs, axes, at) {
 /** Two metrics against each other, a point a method. */
 function plot(run, axes) {
   const specs = run.methods
-    .map((one) => one.spec)
-    .filter((spec) => axes.every((one) => run.results[one.name][spec].value !== null));
+    .map((method) => method.spec)
+    .filter((spec) => axes.every((axis) => run.results[axis.name][spec].value !== null));
   if (!specs.length) return el("p", {}, "No method has a value for both metrics.");
-  const spans = axes.map((one) => {
-    const values = specs.map((spec) => run.results[one.name][spec].value);
+  const spans = axes.map((axis) => {
+    const values = specs.map((spec) => run.results[axis.name][spec].value);
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const margin = (high - low || 1) * 0.06;
     return [low - margin, high + margin];
@@ -264,7 +271,7 @@ function scatter(run) {
   place.hidden = run.metrics.length < 2;
   if (place.hidden) return;
   const names = [state.get("x"), state.get("y")].map((name, i) =>
-    run.metrics.some((one) => one.name === name) ? name : run.metrics[Math.min(i, run.metrics.length - 1)].name,
+    run.metrics.some((metric) => metric.name === name) ? name : run.metrics[Math.min(i, run.metrics.length - 1)].name,
   );
   const drawing = el("div", {
     class: "scroll",
@@ -276,7 +283,7 @@ function scatter(run) {
     drawing.replaceChildren(
       plot(
         run,
-        names.map((name) => run.metrics.find((one) => one.name === name)),
+        names.map((name) => run.metrics.find((metric) => metric.name === name)),
       ),
     );
   const select = (i, label) => {
@@ -285,8 +292,8 @@ function scatter(run) {
       remember({ x: names[0], y: names[1] });
       draw();
     };
-    const options = run.metrics.map((one) =>
-      el("option", { value: one.name, selected: one.name === names[i] }, one.title),
+    const options = run.metrics.map((metric) =>
+      el("option", { value: metric.name, selected: metric.name === names[i] }, metric.title),
     );
     return el("label", {}, label, el("select", { on: { change } }, options));
   };
@@ -301,14 +308,14 @@ function scatter(run) {
 function definitions(run) {
   const place = byId("metrics");
   place.hidden = false;
-  const rows = run.metrics.flatMap((one) => [
-    el("dt", {}, `${one.title} ${ARROWS[one.direction] ?? ""}`),
+  const rows = run.metrics.flatMap((metric) => [
+    el("dt", {}, `${metric.title} ${ARROWS[metric.direction] ?? ""}`),
     el(
       "dd",
       {},
-      `${one.description} `,
-      one.source
-        ? el("span", { class: "quiet" }, `${one.source.authors}, ${one.source.year}: ${one.source.title}`)
+      `${metric.description} `,
+      metric.source
+        ? el("span", { class: "quiet" }, `${metric.source.authors}, ${metric.source.year}: ${metric.source.title}`)
         : null,
     ),
   ]);

@@ -7,14 +7,14 @@ const INLINE = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|\[([^\]]+)\]\((https?:\/\/
 function inline(text) {
   const parts = [];
   let at = 0;
-  for (const found of text.matchAll(INLINE)) {
-    const [whole, code, strong, emphasis, label, href] = found;
-    parts.push(text.slice(at, found.index));
+  for (const match of text.matchAll(INLINE)) {
+    const [whole, code, strong, emphasis, label, href] = match;
+    parts.push(text.slice(at, match.index));
     if (code) parts.push(el("code", {}, code));
     else if (strong) parts.push(el("strong", {}, strong));
     else if (emphasis) parts.push(el("em", {}, emphasis));
     else parts.push(el("a", { href, rel: "noreferrer", target: "_blank" }, label));
-    at = found.index + whole.length;
+    at = match.index + whole.length;
   }
   return [...parts, text.slice(at)];
 }

@@ -29,7 +29,7 @@ const stores = {
   focus: new Store({ at: -1, locked: false }),
   onRead: (text) => say("status", text),
 };
-let asked = 0;
+let lastTicket = 0;
 
 /**
  * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind,
@@ -41,23 +41,25 @@ async function places() {
     Object.keys(PAGES).map((kind) =>
       placeOf(
         kind,
-        models.filter((one) => one.kind === kind),
-        samples.filter((one) => one.kind === kind),
+        models.filter((model) => model.kind === kind),
+        samples.filter((sample) => sample.kind === kind),
       ),
     ),
   );
 }
 
 async function placeOf(kind, models, samples) {
-  const loaded = models.filter((one) => one.state === "loaded").sort((a, b) => Number(b.default) - Number(a.default));
+  const loaded = models
+    .filter((model) => model.state === "loaded")
+    .sort((a, b) => Number(b.default) - Number(a.default));
   const reasons = new Set();
   for (const model of loaded) {
     const registry = new Registry(await getJSON(methodsPath(model.name)));
-    const own = [...registry.pairs.values()].filter((pair) => pair.readout === readout);
-    const pairs = own.filter((pair) => !pair.reason);
-    const sample = samples.find((one) => one.model === model.name) ?? samples[0];
+    const ofReadout = [...registry.pairs.values()].filter((pair) => pair.readout === readout);
+    const pairs = ofReadout.filter((pair) => !pair.reason);
+    const sample = samples.find((candidate) => candidate.model === model.name) ?? samples[0];
     if (pairs.length && sample) return { kind, model, registry, sample, pairs };
-    const usual = own.find((pair) => pair.rule === null || pair.rules.includes(pair.rule));
+    const usual = ofReadout.find((pair) => pair.rule === null || pair.rules.includes(pair.rule));
     if (usual?.reason) reasons.add(usual.reason);
   }
   return { kind, reasons: loaded.length ? [...reasons] : ["No model for it is loaded."] };
@@ -79,40 +81,43 @@ async function explained({ model, sample }, spec) {
   await new Promise((resolve, reject) =>
     follow(`${explanationPath(id)}/events`, Object.fromEntries(last.map((name) => [name, resolve])), last, reject),
   );
-  const found = await getJSON(explanationPath(id));
-  if (found.state !== "done")
-    throw new Problem(found.problem ?? { title: "The example was not finished", detail: "It was stopped." });
-  return found;
+  const explanation = await getJSON(explanationPath(id));
+  if (explanation.state !== "done")
+    throw new Problem(explanation.problem ?? { title: "The example was not finished", detail: "It was stopped." });
+  return explanation;
 }
 
 /** A plate of the explanation, with its picture or its text. */
-async function plateOf(place, spec, found) {
-  const map = found.maps[0];
+async function plateOf(place, spec, explanation) {
+  const map = explanation.maps[0];
   const variant = place.registry.plate(spec);
-  const plate = found.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
-  if (found.input.kind === "text") plate.setBase({ text: found.input.text, units: unitsOf(found.input, "words") });
-  else plate.setBase(greyBase(await loadImage(`${explanationPath(found.id)}/input.png`), SIDE, SIDE));
-  plate.show(map, found.id);
+  const plate = explanation.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
+  if (explanation.input.kind === "text")
+    plate.setBase({ text: explanation.input.text, units: unitsOf(explanation.input, "words") });
+  else plate.setBase(greyBase(await loadImage(`${explanationPath(explanation.id)}/input.png`), SIDE, SIDE));
+  plate.show(map, explanation.id);
   colourAll([plate], "own");
   return plate;
 }
 
 async function show(place, spec) {
-  const ticket = ++asked;
-  const late = () => ticket !== asked;
+  const ticket = ++lastTicket;
+  const late = () => ticket !== lastTicket;
   showProblem(byId("problem"), null);
   byId("main").dataset.kind = place.kind;
   say("status", `explaining ${NAMES[place.kind]}`);
   try {
-    const found = await explained(place, spec);
+    const explanation = await explained(place, spec);
     if (late()) return;
-    const plate = await plateOf(place, spec, found);
+    const plate = await plateOf(place, spec, explanation);
     if (late()) return;
     stores.focus.follow((value) => plate.mark(value));
     byId("example").replaceChildren(plate.node);
-    const { label } = found.targets[0];
-    say("status", `${found.model}, what made it say ${label}, in ${seconds(found.maps[0].seconds)}`);
-    byId("try").replaceChildren(el("a", { href: `${PAGES[place.kind]}?id=${found.id}` }, "Open this on the workbench"));
+    const { label } = explanation.targets[0];
+    say("status", `${explanation.model}, what made it say ${label}, in ${seconds(explanation.maps[0].seconds)}`);
+    byId("try").replaceChildren(
+      el("a", { href: `${PAGES[place.kind]}?id=${explanation.id}` }, "Open this on the workbench"),
+    );
   } catch (problem) {
     if (late()) return;
     say("status", "no example");
@@ -122,7 +127,7 @@ async function show(place, spec) {
 
 /** The choices over the example: which input, which rule; both are in the address. */
 function choices(all) {
-  const asked = new URLSearchParams(location.search);
+  const address = new URLSearchParams(location.search);
   const select = (label, options, run) => {
     const id = `choose-${label.toLowerCase()}`;
     const field = el(
@@ -135,12 +140,12 @@ function choices(all) {
   const place = () => all[inputs.selectedIndex];
   const rulesOf = ({ pairs }) =>
     pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
-  const again = () => show(place(), rules.value);
+  const showChosen = () => show(place(), rules.value);
   const write = () =>
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
   const changed = () => {
     write();
-    again();
+    showChosen();
   };
   const [inputs, inputRow] = select(
     "Input",
@@ -155,15 +160,15 @@ function choices(all) {
   const [rules, ruleRow] = select("Rule", [], changed);
   inputs.selectedIndex = Math.max(
     0,
-    all.findIndex(({ kind }) => kind === asked.get("input")),
+    all.findIndex(({ kind }) => kind === address.get("input")),
   );
   rules.replaceChildren(...rulesOf(place()));
-  if (place().pairs.some((pair) => pair.spec === asked.get("rule"))) rules.value = asked.get("rule");
+  if (place().pairs.some((pair) => pair.spec === address.get("rule"))) rules.value = address.get("rule");
   byId("choice").replaceChildren(inputRow, ruleRow);
-  if (!place().pairs[0].slow) return void again();
+  if (!place().pairs[0].slow) return void showChosen();
   const start = el(
     "button",
-    { type: "button", class: "act plain", on: { click: again } },
+    { type: "button", class: "act plain", on: { click: showChosen } },
     "Show it: this takes a while",
   );
   byId("example").replaceChildren(el("div", {}, start));

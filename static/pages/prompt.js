@@ -17,7 +17,7 @@ import { cosineOf } from "../workbench/overview.js";
 
 const problems = byId("specimen-problem");
 let details = {}; // of the model
-let asked = {}; // what is asked of every prompt: {against, read}
+let targetOptions = {}; // what is asked of every prompt: {against, read}
 
 const workbench = new Workbench("clip", {
   changed(model) {
@@ -32,7 +32,7 @@ const workbench = new Workbench("clip", {
     specimen.restore();
     prompts.known();
     side.select.value = workbench.side;
-    read.select.value = asked.read ?? "logit";
+    read.select.value = targetOptions.read ?? "logit";
   },
   ready() {
     samples.show(workbench.samples);
@@ -56,16 +56,16 @@ const workbench = new Workbench("clip", {
     look(input);
   },
   async started(info, question, isNew) {
-    asked = likewise(info.targets[0]);
-    read.select.value = asked.read ?? "logit";
+    targetOptions = likewise(info.targets[0]);
+    read.select.value = targetOptions.read ?? "logit";
     // the words of a prompt are explained for its own logit alone
-    read.select.disabled = Boolean(info.prompts || asked.against);
+    read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
-    versus.read = asked.read ?? "logit";
+    versus.read = targetOptions.read ?? "logit";
     if (info.prompts) words.setPrompts(info.prompts, workbench.view.value.grain);
     workbench.wall.setTargets(
       info.targets,
-      info.targets.map((target) => told(target, info.targets.length)),
+      info.targets.map((target) => targetLine(target, info.targets.length)),
     );
     if (isNew) {
       workbench.wall.clear();
@@ -97,11 +97,16 @@ acceptPictures(byId("give"), (image) => look(new Input({ image })));
 partButton(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));
 
-const prompts = new Prompts(byId("prompts"), { told, onAsk: () => workbench.ask({ targets: targetsOf() }, problems) });
+const prompts = new Prompts(byId("prompts"), {
+  targetLine,
+  onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
+});
 const read = readChoice((number) =>
   workbench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }),
 );
-const side = sideChoice((wanted) => workbench.ask({ side: wanted, targets: targetsOf(prompts.all, asked, wanted) }));
+const side = sideChoice((wanted) =>
+  workbench.ask({ side: wanted, targets: targetsOf(prompts.all, targetOptions, wanted) }),
+);
 const [askMore, box] = more(
   "more-asking",
   "Ask more",
@@ -129,23 +134,24 @@ function sideChoice(onTurn) {
  * What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says
  * nothing.
  */
-function told(target, count) {
+function targetLine(target, count) {
   if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
   const near = cosineOf(target, details);
   const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
-  const found = `${likeness} · ${count > 1 ? `share ${percent(target.probability)}` : "shares need two prompts"}`;
-  return target.abstention ? `${target.abstention.says} · ${found}` : found;
+  const likenessAndShare = `${likeness} · ${count > 1 ? `share ${percent(target.probability)}` : "shares need two prompts"}`;
+  return target.abstention ? `${target.abstention.says} · ${likenessAndShare}` : likenessAndShare;
 }
 
 /** What is asked of these prompts; their words are explained for the logit alone. */
-function targetsOf(prompt = prompts.all, wanted = asked, side = workbench.question.side) {
-  prompts.asked();
+function targetsOf(prompt = prompts.all, wanted = targetOptions, side = workbench.question.side) {
+  prompts.markAsked();
   return { prompt, ...(side === "text" ? {} : wanted) };
 }
 
 const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
 
 /** Look for prompts in another picture: for those in the list, unless it has its own. */
-const look = (input, own) => workbench.ask({ input, targets: targetsOf(own?.length ? own : prompts.all) }, problems);
+const look = (input, ownPrompts) =>
+  workbench.ask({ input, targets: targetsOf(ownPrompts?.length ? ownPrompts : prompts.all) }, problems);
 
 workbench.open();

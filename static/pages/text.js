@@ -45,7 +45,7 @@ function openSample(sample, labels = null, isOwn = true) {
   page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
 }
 
-const own = {
+const pageSteps = {
   reopen(stored) {
     fill(stored.input?.text ?? "");
   },
@@ -68,7 +68,7 @@ const own = {
 };
 
 const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
-const page = new ClassPage("text", own, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
+const page = new ClassPage("text", pageSteps, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
 const { workbench } = page;
 byId("controls").append(...wordControls(workbench.view));
 workbench.view.follow((now, before) => {

@@ -31,13 +31,13 @@ export class Matrix extends Wall {
   }
 
   /**
-   * The columns: {label} of each class or prompt, with what the model says of it in `told`.
+   * The columns: {label} of each class or prompt, with what the model says of it in `targetLines`.
    * @param {{label: string}[]} targets
-   * @param {string[]} [told]
+   * @param {string[]} [targetLines]
    */
-  setTargets(targets, told) {
+  setTargets(targets, targetLines) {
     const labels = targets.map((target) => target.label);
-    this.told = told;
+    this.targetLines = targetLines;
     this.targets = labels;
     this.lay();
   }
@@ -135,7 +135,7 @@ export class Matrix extends Wall {
         "div",
         {},
         el("span", { class: "name" }, target),
-        el("span", { class: "num" }, withTerms(this.told?.[i] ?? "\u00a0")),
+        el("span", { class: "num" }, withTerms(this.targetLines?.[i] ?? "\u00a0")),
       ),
     );
   }

@@ -249,8 +249,13 @@ export class ModelPairs extends Matrix {
       const wanted = this.sides[0].info?.targets[0];
       const foreign = i === 1 && target && wanted && classOf(target).toLowerCase() !== classOf(wanted).toLowerCase();
       const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
-      const line = (one) =>
-        el("li", {}, el("span", {}, one?.label ?? "\u00a0"), el("span", { class: "num" }, one ? answered(one) : ""));
+      const line = (answer) =>
+        el(
+          "li",
+          {},
+          el("span", {}, answer?.label ?? "\u00a0"),
+          el("span", { class: "num" }, answer ? answered(answer) : ""),
+        );
       const explained = target
         ? `explained: ${spoken(target)}${foreign ? `; it has no class “${classOf(wanted)}”` : ""}`
         : "\u00a0";
@@ -275,7 +280,7 @@ export class ModelPairs extends Matrix {
     const plate = this.at(variant.spec, second.name);
     const reason = second.registry?.plate(variant.spec)?.reason ?? "It is not there for this model.";
     plate.node.replaceWith(el("p", { class: "quiet cannot" }, `${second.name} cannot be explained by it. ${reason}`));
-    for (const [key, one] of this.plates) if (one === plate) this.plates.delete(key);
+    for (const [key, other] of this.plates) if (other === plate) this.plates.delete(key);
     return line;
   }
 }

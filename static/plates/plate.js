@@ -16,11 +16,11 @@ import {
   sameNote,
   Scale,
   standingLine,
-  Take,
+  PlateActions,
   warnings,
 } from "../maps/label.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
-import { pictureInWords, tellIn, Told } from "../maps/summary.js";
+import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
 import { WallGroups } from "./wallgroups.js";
 
 /**
@@ -83,10 +83,10 @@ export class Plate {
     this.face = new Face({ name: this.name, ...stores });
     this.scale = new Scale(variant.signed);
     this.level = new LevelSwitch(stores.view, this.name);
-    this.told = new Told(this.face.node);
+    this.sentence = new MapSentence(this.face.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
-    this.take = new Take(variant, mapMenu(this), target === null);
+    this.actions = new PlateActions(variant, mapMenu(this), target === null);
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const above =
       target === null
@@ -105,10 +105,10 @@ export class Plate {
       this.level.node,
       this.scale.node,
       this.facts.node,
-      this.told.node,
+      this.sentence.node,
       this.notes?.node,
       this.deletion?.node,
-      this.take.node,
+      this.actions.node,
     );
     this.scale.node.append(enlarge(this, this.face.node));
     this.show(null);
@@ -164,10 +164,10 @@ export class Plate {
    */
   show(map, id) {
     this.face.setMap(map);
-    this.told.show(map ? pictureInWords(map) : "");
+    this.sentence.show(map ? pictureInWords(map) : "");
     this.facts.show(map);
     this.level.show(map);
-    this.take.id = map ? id : null;
+    this.actions.id = map ? id : null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
@@ -196,8 +196,8 @@ export class Plate {
   /** Fetch the map of the pixels when it is first asked for, and colour the plate anew once it is there. */
   async #refine() {
     const { map } = this;
-    if (!map?.pixels || this.look.level !== "pixels" || this.face.pixels || !this.take.id) return;
-    const pixels = await pixelsOf(map, this.take.id).catch(() => null); // without them the patches stay
+    if (!map?.pixels || this.look.level !== "pixels" || this.face.pixels || !this.actions.id) return;
+    const pixels = await pixelsOf(map, this.actions.id).catch(() => null); // without them the patches stay
     if (!pixels || this.map !== map || this.face.pixels) return;
     this.face.pixels = pixels;
     this.recolour();
@@ -261,7 +261,7 @@ export class Wall {
     this.base = null;
     this.groups = new WallGroups(view);
     view.follow(() => this.colour());
-    tellIn(root, view);
+    showSentences(root, view);
     focus.follow((value) => this.mark(value));
   }
 

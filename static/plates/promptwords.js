@@ -30,7 +30,7 @@ export class PromptWords extends Matrix {
    * @param {string} grain
    */
   setPrompts(prompts, grain) {
-    this.bases = new Map(prompts.map((one) => [one.prompt, { text: one.text, units: unitsOf(one, grain) }]));
+    this.bases = new Map(prompts.map((input) => [input.prompt, { text: input.text, units: unitsOf(input, grain) }]));
     for (const plate of this.all) plate.setBase(this.baseOf(plate.target));
   }
 

@@ -24,7 +24,7 @@ export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
  * @returns {ModelInput | null}
  */
 export function readFor({ info }, target) {
-  const read = info.prompts?.find((one) => one.prompt === target) ?? info.input;
+  const read = info.prompts?.find((input) => input.prompt === target) ?? info.input;
   return read.tokens ? read : null;
 }
 
@@ -65,7 +65,7 @@ export class SinglePlates {
     const stores = { focus: this.workbench.focus, view: this.workbench.view, onRead: (text) => say("reading", text) };
     const base = baseOf(this.workbench, target);
     const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
-    plate.take.node.remove(); // it is not stored, so there is nothing to fetch
+    plate.actions.node.remove(); // it is not stored, so there is nothing to fetch
     plate.setBase(base);
     return plate;
   }

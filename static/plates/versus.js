@@ -150,12 +150,12 @@ export class Versus extends Matrix {
 
   #hang(variant) {
     const name = this.#names().join(" \u2212 ");
-    const own = { ...variant, signed: true, readout: `${variant.readout} difference` };
-    const plate = this.makePlate(own, this.stores, name);
+    const differenceVariant = { ...variant, signed: true, readout: `${variant.readout} difference` };
+    const plate = this.makePlate(differenceVariant, this.stores, name);
     plate.node.classList.add("difference");
     plate.deletion.node.remove(); // it has no order in which tokens could go
     // it is made here: there is nothing to take
-    plate.take.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read)));
+    plate.actions.node.replaceChildren(el("span", {}, unitName(variant.signed, this.read)));
     plate.setBase(this.baseOf(name));
     this.differences.set(variant.spec, plate);
     if (!this.badges.has(variant.spec)) this.badges.set(variant.spec, el("p", { class: "badge num" }, "\u00a0"));
@@ -165,7 +165,7 @@ export class Versus extends Matrix {
     const pair = this.#names().map((target) => this.at(spec, target));
     const plate = this.differences.get(spec);
     const badge = this.badges.get(spec);
-    const [a, b] = pair.map((one) => one.map);
+    const [a, b] = pair.map((member) => member.map);
     if (!a || !b) {
       if (plate.map) plate.show(null);
       badge.textContent = "\u00a0";
@@ -177,7 +177,7 @@ export class Versus extends Matrix {
     const r = correlation(keep(a), keep(b));
     badge.textContent = likeness(r);
     badge.classList.toggle("same", r !== null && r > SAME_FROM);
-    plate.state = pair.every((one) => one.node.dataset.state === "done") ? "done" : "stale";
+    plate.state = pair.every((member) => member.node.dataset.state === "done") ? "done" : "stale";
   }
 
   #pick(at) {

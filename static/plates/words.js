@@ -4,7 +4,7 @@ import { chosen, place } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
-import { Chip, rankName, ranks } from "../maps/chip.js";
+import { Chip, placesBySize, rankName } from "../maps/chip.js";
 import {
   byLine,
   Facts,
@@ -14,10 +14,10 @@ import {
   sameNote,
   Scale,
   standingLine,
-  Take,
+  PlateActions,
   warnings,
 } from "../maps/label.js";
-import { textInWords, Told } from "../maps/summary.js";
+import { MapSentence, textInWords } from "../maps/summary.js";
 import { enlarge, plateName } from "./plate.js";
 
 /**
@@ -146,10 +146,10 @@ export class WordPlate {
       "aria-roledescription": "coloured text",
     });
     this.scale = new Scale(variant.signed);
-    this.told = new Told(this.reading);
+    this.sentence = new MapSentence(this.reading);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
-    this.take = new Take(variant, mapMenu(this), target === null);
+    this.actions = new PlateActions(variant, mapMenu(this), target === null);
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const name =
       target === null
@@ -166,10 +166,10 @@ export class WordPlate {
       { class: "under" },
       this.scale.node,
       this.facts.node,
-      this.told.node,
+      this.sentence.node,
       this.notes?.node,
       this.deletion?.node,
-      this.take.node,
+      this.actions.node,
     );
     this.node = el("article", { class: "plate", data: { spec: variant.spec } }, head, this.reading, foot);
     this.scale.node.append(enlarge(this, this.reading));
@@ -230,7 +230,7 @@ export class WordPlate {
   show(map, id) {
     this.map = map;
     this.facts.show(map);
-    this.take.id = map ? id : null;
+    this.actions.id = map ? id : null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.#score();
@@ -282,9 +282,9 @@ export class WordPlate {
     const { map, base } = this;
     const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
     this.values = map && base ? base.units.map(score) : [];
-    this.ranks = ranks(this.values);
+    this.ranks = placesBySize(this.values);
     this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
-    this.told.show(
+    this.sentence.show(
       map && base
         ? textInWords(
             base.units.map(({ start, end }, i) => ({ text: base.text.slice(start, end), value: this.values[i] })),
@@ -293,10 +293,10 @@ export class WordPlate {
         : "",
     );
     const strongest = this.order.slice(0, 3).map((i) => `${this.#word(i)} ${this.#shown(i)}`);
-    const told = strongest.length
+    const description = strongest.length
       ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.`
       : "not there yet";
-    this.reading.setAttribute("aria-label", `${this.name}: ${told}`);
+    this.reading.setAttribute("aria-label", `${this.name}: ${description}`);
   }
 
   #listen() {

@@ -104,14 +104,14 @@ class Zoom {
     this.count.textContent = at < 0 ? "" : `${at + 1} of ${plates.length}`;
     for (const button of this.steps) button.hidden = at < 0 || plates.length < 2;
     (large.node.querySelector("[role=application]") ?? this.dialog).focus();
-    if (plate.base?.getContext && plate.take.id) this.#refine(plate);
+    if (plate.base?.getContext && plate.actions.id) this.#refine(plate);
   }
 
   /** The map that the plate has now, which another explanation may have changed, in the plate's colours. */
   #draw() {
     const { plate, large } = this;
     if (!plate.map) return void this.dialog.close();
-    if (large.map !== plate.map) large.show(plate.map, plate.take.id);
+    if (large.map !== plate.map) large.show(plate.map, plate.actions.id);
     // where its pixels come before those of the plate
     large.recolour = () => large.colour(limits([large.values], plate.variant.signed));
     if (large.face) large.face.pixels ??= plate.face.pixels;
@@ -123,16 +123,18 @@ class Zoom {
   /** Take away what the deletion test took from the plate, and say what the model says then. */
   #take() {
     const { plate, large } = this;
-    const { gone, of, which, told } = plate.cut ?? { gone: new Set() };
+    const { gone, of, which, resultLine } = plate.cut ?? { gone: new Set() };
     if (!large.face) strike(large, gone);
     else if (gone.size || large.face.node.querySelector(".cover"))
       cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
-    this.lost.textContent = gone.size ? [`${which} gone: ${gone.size} of ${of}`, told].filter(Boolean).join(" · ") : "";
+    this.lost.textContent = gone.size
+      ? [`${which} gone: ${gone.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
+      : "";
   }
 
   /** A finer picture in place of the small one, once it has come; without it the small one stays. */
   async #refine(plate) {
-    const base = await largeBase(plate.take.id).catch(() => null);
+    const base = await largeBase(plate.actions.id).catch(() => null);
     if (base && this.plate === plate) this.large.setBase(base);
   }
 

@@ -24,7 +24,7 @@ export async function open(root, workbench, tell) {
 }
 
 class Alike {
-  #asked = null;
+  #request = null;
 
   constructor(root, workbench, tell) {
     this.workbench = workbench;
@@ -33,11 +33,11 @@ class Alike {
     this.id = null;
     this.select = el("select", { id: "alike-other", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
-    this.found = el("div");
+    this.result = el("div");
     root.append(
       el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select),
       this.busy,
-      this.found,
+      this.result,
       el(
         "p",
         { class: "quiet" },
@@ -51,10 +51,10 @@ class Alike {
     const earlier = remembered()
       .filter((other) => other !== id)
       .slice(0, MOST);
-    const told = await Promise.all(
+    const summaries = await Promise.all(
       earlier.map((other) => getJSON(`${explanationPath(other)}/summary`).catch(() => null)),
     );
-    const others = told.filter((other) => other?.model === model && other.state === "done");
+    const others = summaries.filter((other) => other?.model === model && other.state === "done");
     if (this.id !== id) return;
     const name = (other) =>
       other.title ??
@@ -64,7 +64,7 @@ class Alike {
       ...others.map((other) => el("option", { value: other.id }, name(other))),
     );
     this.select.disabled = !others.length;
-    this.found.replaceChildren();
+    this.result.replaceChildren();
     this.busy.textContent = others.length
       ? ""
       : `Explain another ${info.input.kind === "text" ? "text" : "picture"} with this model first: earlier ones of this browser are offered here.`;
@@ -78,24 +78,27 @@ class Alike {
   }
 
   async #ask() {
-    this.#asked?.abort();
-    this.#asked = new AbortController();
-    const { signal } = this.#asked;
+    this.#request?.abort();
+    this.#request = new AbortController();
+    const { signal } = this.#request;
     const { id } = this;
     const other = this.select.value;
-    if (!other) return void this.found.replaceChildren();
+    if (!other) return void this.result.replaceChildren();
     this.busy.textContent = "Comparing …";
     try {
       this.tell(null);
-      const found = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
-      const bases = await Promise.all([found.first.grid && seenBase(id), found.second.grid && seenBase(other)]);
-      const crossing = new InteractionView(found, {
+      const interaction = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
+      const bases = await Promise.all([
+        interaction.first.grid && seenBase(id),
+        interaction.second.grid && seenBase(other),
+      ]);
+      const crossing = new InteractionView(interaction, {
         names: ["This one", "The other one"],
         bases,
         view: this.workbench.view,
-        hint: `Cosine ${number(found.cosine)}: 1 is the same, 0 is nothing in common. Point at a part of either; a click holds it.`,
+        hint: `Cosine ${number(interaction.cosine)}: 1 is the same, 0 is nothing in common. Point at a part of either; a click holds it.`,
       });
-      this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.result.replaceChildren(crossing.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";
     } catch (problem) {
       if (signal.aborted) return;

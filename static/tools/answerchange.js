@@ -30,7 +30,7 @@ export class ChangeTable {
    * @param {Target[]} now
    */
   show(before, now) {
-    const known = new Map(before.map((one) => [one.label, one]));
+    const known = new Map(before.map((answer) => [answer.label, answer]));
     const change = (was, is) =>
       is.probability === undefined
         ? signedNumber(is.logit - was.logit)

@@ -47,8 +47,8 @@ function writePatches(hidden) {
 }
 
 class Brush {
-  #asked = null;
-  #again = false;
+  #pendingId = null;
+  #isOutdated = false;
   #before = []; // what was hidden before each stroke
   #stroke = null; // whether the stroke that is on its way hides; null between strokes
 
@@ -131,7 +131,7 @@ class Brush {
   }
 
   show({ id, info }) {
-    const map = this.workbench.received.find((one) => one.grid);
+    const map = this.workbench.received.find((candidate) => candidate.grid);
     this.words.hidden = Boolean(map);
     this.work.hidden = !map;
     if (!map) return;
@@ -290,9 +290,9 @@ class Brush {
   /** Ask for what is hidden now; while an answer is on its way, once more when it has come. */
   async #ask() {
     const { id } = this;
-    if (this.#asked === id) return void (this.#again = true);
-    this.#asked = id;
-    this.#again = false;
+    if (this.#pendingId === id) return void (this.#isOutdated = true);
+    this.#pendingId = id;
+    this.#isOutdated = false;
     const hidden = [...this.hidden].sort((a, b) => a - b);
     const target = this.info.targets[0];
     try {
@@ -301,19 +301,19 @@ class Brush {
     } catch (problem) {
       if (id === this.id) this.report(problem);
     }
-    if (this.#asked === id) this.#asked = null;
-    if (this.#again && id === this.id) this.#ask();
+    if (this.#pendingId === id) this.#pendingId = null;
+    if (this.#isOutdated && id === this.id) this.#ask();
   }
 
   #tell(answer, hidden, target) {
     this.report(null);
     const byLogit = answer.read === "logit";
-    const shown = (one) =>
+    const shown = (outcome) =>
       byLogit
-        ? `logit ${number(one.logit)}`
+        ? `logit ${number(outcome.logit)}`
         : answer.read === "value"
-          ? number(one.value ?? one.logit)
-          : percent(one.probability);
+          ? number(outcome.value ?? outcome.logit)
+          : percent(outcome.probability);
     this.said.replaceChildren(
       el("q", {}, classOf(target)),
       ` ${shown(target)} → `,

@@ -2,7 +2,7 @@
 // other.
 
 import { el, number } from "../core/dom.js";
-import { ranks, spearman } from "../core/stats.js";
+import { meanRanks, spearman } from "../core/stats.js";
 import { columnsOf, followGrain } from "./wordtable.js";
 
 /** @import { WorkbenchView, Tool } from "../plates/types.js" */
@@ -75,7 +75,7 @@ class Disagreement {
     const { text, units } = two[0].base;
     const bySign = two.every(({ signed }) => signed);
     const values = two.map((column) => (bySign ? column.values : column.values.map(Math.abs)));
-    const [a, b] = values.map(ranks);
+    const [a, b] = values.map(meanRanks);
     const last = Math.max(1, units.length - 1);
     const apart = a.map((rank, i) => (rank - b[i]) / last); // -1 to 1
     const titles = two.map(({ title }) => title);

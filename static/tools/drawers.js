@@ -2,7 +2,7 @@
 
 import { el, styled } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { tellIn } from "../maps/summary.js";
+import { showSentences } from "../maps/summary.js";
 
 /** @import { WorkbenchView } from "../plates/types.js" */
 
@@ -99,7 +99,7 @@ class Drawer {
       this.problem,
       this.body,
     );
-    tellIn(this.body, workbench.view);
+    showSentences(this.body, workbench.view);
     workbench.subject.follow(() => this.#show());
   }
 
@@ -145,6 +145,6 @@ class Drawer {
 export const addDrawers = (place, workbench) =>
   place.append(
     ...DRAWERS.filter(({ kinds }) => !kinds || kinds.includes(workbench.kind)).map(
-      (one) => new Drawer(one, workbench).node,
+      (tool) => new Drawer(tool, workbench).node,
     ),
   );

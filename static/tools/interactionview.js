@@ -109,17 +109,17 @@ class Words {
 /** Two inputs whose parts light each other up. */
 export class InteractionView {
   /**
-   * `found` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
+   * `interaction` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
    * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.
-   * @param {Interaction} found
+   * @param {Interaction} interaction
    * @param {{names: string[], bases: (OffscreenCanvas | null)[], view: Store<View>, hint: string}} options
    */
-  constructor(found, { names, bases, view, hint }) {
-    const { first, second, pairs } = found;
+  constructor(interaction, { names, bases, view, hint }) {
+    const { first, second, pairs } = interaction;
     this.sides = [first, second].map((side, i) => {
       const focus = new Store(NOWHERE);
       const part = side.grid ? new Picture(names[i], side, bases[i], view, focus) : new Words(names[i], side, focus);
-      return Object.assign(part, { own: side.scores });
+      return Object.assign(part, { ownScores: side.scores });
     });
     const turned = pairs[0].map((_, j) => pairs.map((row) => row[j]));
     this.rows = [pairs, turned];
@@ -149,7 +149,7 @@ export class InteractionView {
     const { from } = this;
     this.sides.forEach((side, i) => {
       const isAnswer = from === 1 - i;
-      const scores = isAnswer ? this.rows[from][this.sides[from].focus.value.at] : side.own;
+      const scores = isAnswer ? this.rows[from][this.sides[from].focus.value.at] : side.ownScores;
       const [low, high] = limits([scores], true);
       // partners of a part without any stay pale
       side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]);

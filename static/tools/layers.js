@@ -38,16 +38,16 @@ class Layers {
     this.strip = null;
     this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("layers");
-    this.quantities = new Map(quantities.map((one) => [one.name, one]));
-    const asked = this.tool.value;
+    this.quantities = new Map(quantities.map((quantity) => [quantity.name, quantity]));
+    const state = this.tool.value;
     this.look = new Store({
-      quantity: this.quantities.has(asked.show) ? asked.show : quantities[0].name,
-      from: asked.from === "held" ? "held" : "answer",
+      quantity: this.quantities.has(state.show) ? state.show : quantities[0].name,
+      from: state.from === "held" ? "held" : "answer",
     });
-    this.chosen = new Store(readChosen(asked));
+    this.chosen = new Store(readChosen(state));
     this.sums = new BlockSums({
       now: () => ({ target: this.target.value, id: this.subject.id }),
-      ask: (asked) => this.#ask("contributions", asked),
+      ask: (question) => this.#ask("contributions", question),
       choose: (block) => this.chosen.set({ part: true, block }),
       onAsk: () => this.#note(),
       onParts: () => this.chosen.value.part && this.#enlarge(),
@@ -77,7 +77,12 @@ class Layers {
       el(
         "div",
         { class: "controls" },
-        segment(this.look, "quantity", "Show", Object.fromEntries(quantities.map((one) => [one.name, one.title]))),
+        segment(
+          this.look,
+          "quantity",
+          "Show",
+          Object.fromEntries(quantities.map((quantity) => [quantity.name, quantity.title])),
+        ),
         segment(this.look, "from", "Seen from", { answer: "where the answer is read", held }),
         this.targetField,
       ),
@@ -110,14 +115,14 @@ class Layers {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
     const labels = subject.info.targets.map((target) => target.label);
-    const asked = this.tool.value;
+    const state = this.tool.value;
     refill(
       this.target,
       labels.map((label) => [label, label]),
-      asked.target,
+      state.target,
     );
     this.targetField.hidden = labels.length < 2;
-    this.sums.offer(this.workbench.registry.methods, asked.method);
+    this.sums.offer(this.workbench.registry.methods, state.method);
     await this.#run();
     await this.sums.show();
   }
@@ -143,10 +148,10 @@ class Layers {
     });
   }
 
-  #ask(path, asked) {
-    const key = JSON.stringify([path, asked]);
+  #ask(path, question) {
+    const key = JSON.stringify([path, question]);
     if (!this.#answers.has(key)) {
-      const answer = sendJSON(`${explanationPath(this.subject.id)}/${path}`, asked);
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/${path}`, question);
       answer.catch(() => this.#answers.delete(key));
       this.#answers.set(key, answer);
     }
@@ -181,15 +186,15 @@ class Layers {
    * What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its
    * maps}.
    */
-  async #strip(asked) {
+  async #strip(question) {
     const { blocks = 0, heads = 0 } = this.workbench.models.current?.details ?? {};
     const isLarge = blocks * (heads + 1) > LARGE;
-    const answer = await this.#ask("layers", isLarge ? { ...asked, block: [0] } : asked);
+    const answer = await this.#ask("layers", isLarge ? { ...question, block: [0] } : question);
     answer.strip ??= {
       id: this.subject.id,
-      asked,
+      question,
       heads: answer,
-      blocks: new Map(answer.blocks.map((one) => [one.block, one])),
+      blocks: new Map(answer.blocks.map((blockMaps) => [blockMaps.block, blockMaps])),
       isBusy: false,
     };
     return answer.strip;
@@ -209,10 +214,10 @@ class Layers {
     strip.isBusy = true;
     try {
       const answer = await sendJSON(`${explanationPath(strip.id)}/layers`, {
-        ...strip.asked,
+        ...strip.question,
         block: wanted.sort((a, b) => a - b),
       });
-      for (const one of answer.blocks) strip.blocks.set(one.block, one);
+      for (const blockMaps of answer.blocks) strip.blocks.set(blockMaps.block, blockMaps);
     } catch (problem) {
       if (strip === this.strip) this.report(problem); // asked again when a row comes into view
       return;
@@ -249,8 +254,8 @@ class Layers {
 
   /** The map of a head: null where there is none, undefined while it is not there yet. */
   #cell({ block, head }) {
-    const one = this.strip.blocks.get(block);
-    return one && (head === "mean" ? one.mean : (one.heads?.[head] ?? null));
+    const blockMaps = this.strip.blocks.get(block);
+    return blockMaps && (head === "mean" ? blockMaps.mean : (blockMaps.heads?.[head] ?? null));
   }
 
   /** Block and head that are large now. */

@@ -99,18 +99,18 @@ class Mixer {
     this.readouts = registry.methods.filter(
       (method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason),
     );
-    const asked = this.tool.value;
-    const before = this.readout.value || asked.readout;
+    const state = this.tool.value;
+    const before = this.readout.value || state.readout;
     this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
     const readout = [before, FIRST[0]].find((name) => this.readouts.some((method) => method.name === name));
     if (readout) this.readout.value = readout;
     const labels = subject.info.targets.map((target) => target.label);
-    const target = this.target.value || asked.target;
+    const target = this.target.value || state.target;
     this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
     if (labels.includes(target)) this.target.value = target;
     this.targetField.hidden = labels.length < 2;
     this.pair.replaceChildren();
-    this.#readoutChanged(this.choices ?? asked);
+    this.#readoutChanged(this.choices ?? state);
   }
 
   get method() {
@@ -140,8 +140,8 @@ class Mixer {
     this.note.textContent = other
       ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.`
       : "";
-    const kept = keep && this.#known(keep);
-    if (kept && !this.refused.has(this.#carried(kept))) this.#choices(kept);
+    const keptRule = keep && this.#known(keep);
+    if (keptRule && !this.refused.has(this.#carried(keptRule))) this.#choices(keptRule);
     else this.#restart();
   }
 
@@ -181,10 +181,10 @@ class Mixer {
   }
 
   #ask(choices) {
-    const asked = { readout: this.readout.value, target: this.target.value, rule: choices };
-    const key = JSON.stringify(asked);
+    const question = { readout: this.readout.value, target: this.target.value, rule: choices };
+    const key = JSON.stringify(question);
     if (!this.#answers.has(key)) {
-      const answer = sendJSON(`${explanationPath(this.subject.id)}/mix`, asked);
+      const answer = sendJSON(`${explanationPath(this.subject.id)}/mix`, question);
       answer.catch(() => this.#answers.delete(key));
       this.#answers.set(key, answer);
     }
@@ -261,12 +261,12 @@ class Mixer {
       const [a, b] = [from, mixed].map((mix) => of(mix, this.#scores.get(mix) ?? missing));
       const waits = a === undefined || b === undefined;
       const change = waits ? "…" : a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
-      const told = [a, b].map((value) => (value === undefined ? "…" : value === null ? "–" : number(value)));
+      const texts = [a, b].map((value) => (value === undefined ? "…" : value === null ? "–" : number(value)));
       return el(
         "tr",
         { "aria-busy": String(waits), data: { number: key } },
         el("th", { scope: "row" }, name, el("small", {}, says(this.#scores.get(mixed)))),
-        [...told, change].map((text) => el("td", { class: "num" }, text)),
+        [...texts, change].map((text) => el("td", { class: "num" }, text)),
       );
     };
     const head = el(

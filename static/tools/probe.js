@@ -63,7 +63,7 @@ class Probe {
   constructor(root, workbench) {
     this.workbench = workbench;
     this.model = null;
-    this.asked = 0;
+    this.lastTicket = 0;
     this.tool = workbench.toolStates.of("probe");
     const ready = SETS.map(([name], i) =>
       el("button", { type: "button", class: "act plain", on: { click: () => this.#fill(i) } }, name),
@@ -86,7 +86,7 @@ class Probe {
     this.go = el("button", { type: "submit", class: "act" }, "Swap the words");
     this.problem = el("div");
     this.status = el("p", { class: "status", role: "status", "aria-live": "polite" });
-    this.found = el("div", { class: "found" });
+    this.results = el("div", { class: "found" });
     const field = (text, input) => el("div", { class: "line" }, el("label", { for: input.id }, text), input);
     const form = el(
       "form",
@@ -120,7 +120,7 @@ class Probe {
       { class: "example", on: { toggle: (event) => this.#example(event.target) } },
       el("summary", {}, "What such a probe finds: a stored example"),
     );
-    root.replaceChildren(form, hint, this.problem, this.status, this.found, example);
+    root.replaceChildren(form, hint, this.problem, this.status, this.results, example);
     const { template, lists } = this.tool.value;
     if (template === undefined) this.#fill(0);
     else
@@ -137,9 +137,9 @@ class Probe {
     const model = (this.model = models.current.name);
     const { labels } = await getJSON(`/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`);
     if (model !== this.model) return; // another one came in between
-    const asked = this.tool.value;
-    const target = labels.includes(asked.target) ? asked.target : classOf(info.targets[0]);
-    const before = this.method.value || (asked.method ?? USUAL);
+    const state = this.tool.value;
+    const target = labels.includes(state.target) ? state.target : classOf(info.targets[0]);
+    const before = this.method.value || (state.method ?? USUAL);
     const pairs = [...registry.pairs.values()].filter(
       (pair) => !pair.reason && !pair.slow && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)),
     );
@@ -149,7 +149,7 @@ class Probe {
     this.method.replaceChildren(
       ...pairs.map(({ spec, title }) => el("option", { value: spec, selected: spec === before }, title)),
     );
-    if (asked.template !== undefined && !this.asked) this.#ask(); // as the address says
+    if (state.template !== undefined && !this.lastTicket) this.#ask(); // as the address says
   }
 
   /** The stored example, fetched when it is first opened. */
@@ -229,23 +229,23 @@ class Probe {
   }
 
   async #ask() {
-    const ticket = ++this.asked;
+    const ticket = ++this.lastTicket;
     const groups = [...this.groups.children]
       .map(({ children: [name, list] }, i) => ({
         name: name.value.trim() || `list ${i + 1}`,
         words: words(list.value),
       }))
       .filter((group) => group.words.length);
-    const asked = { template: this.template.value, target: this.target.value, method: this.method.value };
+    const question = { template: this.template.value, target: this.target.value, method: this.method.value };
     const lists = new URLSearchParams(groups.map((group) => [group.name, group.words.join(", ")])).toString();
     this.go.disabled = true;
     this.status.textContent = "asking the model";
     try {
-      const found = await sendJSON("/api/probes", { ...asked, model: this.model, groups });
-      if (ticket !== this.asked) return;
-      this.tool.set({ ...asked, lists });
+      const answer = await sendJSON("/api/probes", { ...question, model: this.model, groups });
+      if (ticket !== this.lastTicket) return;
+      this.tool.set({ ...question, lists });
       showProblem(this.problem, null);
-      this.#show(found);
+      this.#show(answer);
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       this.status.textContent = "not asked";
@@ -270,14 +270,14 @@ class Probe {
           : null,
     ];
     const body = groups.map((group) => {
-      const own = rows.filter((row) => row.group === group.name);
+      const ofGroup = rows.filter((row) => row.group === group.name);
       const mean = el("tr", { class: "mean" }, el("th", { scope: "row" }, `mean of ${group.name}`), cells(group));
       return el(
         "tbody",
         {},
         el("tr", { class: "first" }, el("th", { scope: "rowgroup", colSpan: 3 }, group.name)),
-        own.map((row) => el("tr", {}, el("th", { scope: "row" }, word(row)), cells(row))),
-        own.length > 1 ? mean : null,
+        ofGroup.map((row) => el("tr", {}, el("th", { scope: "row" }, word(row)), cells(row))),
+        ofGroup.length > 1 ? mean : null,
       );
     });
     const apart =
@@ -304,7 +304,7 @@ class Probe {
       body,
       apart,
     );
-    this.found.replaceChildren(
+    this.results.replaceChildren(
       el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "What swapping the word does" }, table),
       ...notes.map((note) => el("p", { class: "quiet" }, note)),
     );

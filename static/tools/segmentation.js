@@ -117,9 +117,9 @@ class Painting extends Face {
     context.textAlign = "center";
     context.textBaseline = "middle";
     this.lists.forEach((scores, at) => {
-      const own = this.won.map((one, i) => (one === at ? i : -1)).filter((i) => i >= 0);
-      if (!own.length) return;
-      const i = own.reduce((a, b) => (scores[b] > scores[a] ? b : a));
+      const wonPatches = this.won.map((wonBy, i) => (wonBy === at ? i : -1)).filter((i) => i >= 0);
+      if (!wonPatches.length) return;
+      const i = wonPatches.reduce((a, b) => (scores[b] > scores[a] ? b : a));
       const x = (((i % columns) + 0.5) / columns) * this.canvas.width;
       const y = ((Math.floor(i / columns) + 0.5) / rows) * this.canvas.height;
       context.fillStyle = "rgb(28 26 21 / .85)";
@@ -225,7 +225,7 @@ export class Segmentation {
 
   #tell(won) {
     const line = (mark, name, at) => {
-      const mine = won.filter((one) => one === at).length;
+      const mine = won.filter((wonBy) => wonBy === at).length;
       const share = won.length ? percent(mine / won.length) : "–";
       return el(
         "li",
@@ -252,7 +252,7 @@ export class Segmentation {
     const { lists, map } = this.face;
     if (!lists || at < 0 || at >= this.face.won.length) return void (this.reading.textContent = "\u00a0");
     const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);
-    const told = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
-    this.reading.textContent = `${patchName(at, map.grid)}: ${told.join(", ")}`;
+    const scoreTexts = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
+    this.reading.textContent = `${patchName(at, map.grid)}: ${scoreTexts.join(", ")}`;
   }
 }

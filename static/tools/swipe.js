@@ -188,7 +188,7 @@ class Swipe {
 
   /** A finer picture in place of the small one, once it has come; the plates' own where they lie on different ones. */
   async #refine(pair) {
-    const ids = new Set(pair.map(({ plate }) => plate.take.id).filter(Boolean));
+    const ids = new Set(pair.map(({ plate }) => plate.actions.id).filter(Boolean));
     if (ids.size !== 1) return;
     const base = await largeBase([...ids][0]).catch(() => null);
     if (base && this.pair === pair) this.stage.show(pair, base);
@@ -278,10 +278,10 @@ class Swipe {
     const { at } = this.workbench.focus.value;
     const [first] = this.pair ?? [];
     const inside = this.stage.isWhole && at >= 0 && at < first.plate.map.scores.length;
-    const told = ({ title, plate }) =>
+    const valueOf = ({ title, plate }) =>
       at < plate.map.scores.length ? `${title} ${shownScore(plate.map, at)} (${plate.face.rankOf(at)})` : `${title} –`;
     this.reading.textContent = inside
-      ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(told).join(", ")}`
+      ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(valueOf).join(", ")}`
       : "\u00a0";
   }
 }

@@ -20,7 +20,7 @@ export async function open(root, workbench, tell) {
 }
 
 class WordPatches {
-  #asked = null;
+  #request = null;
 
   constructor(root, workbench, tell) {
     this.workbench = workbench;
@@ -29,11 +29,11 @@ class WordPatches {
     this.id = null;
     this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
     this.busy = el("p", { class: "quiet", role: "status" });
-    this.found = el("div");
+    this.result = el("div");
     root.append(
       el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select),
       this.busy,
-      this.found,
+      this.result,
       el(
         "p",
         { class: "quiet" },
@@ -58,29 +58,29 @@ class WordPatches {
   }
 
   async #ask() {
-    this.#asked?.abort();
-    this.#asked = new AbortController();
-    const { signal } = this.#asked;
+    this.#request?.abort();
+    this.#request = new AbortController();
+    const { signal } = this.#request;
     const { id } = this;
     this.busy.textContent = "Asking each word for its patches …";
-    this.found.inert = true;
+    this.result.inert = true;
     try {
       this.tell(null);
-      const found = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
-      const crossing = new InteractionView(found, {
+      const interaction = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
+      const crossing = new InteractionView(interaction, {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.wall.base],
         view: this.workbench.view,
-        hint: `Cosine ${number(found.cosine)}. Point at a word or at a patch; a click holds it.`,
+        hint: `Cosine ${number(interaction.cosine)}. Point at a word or at a patch; a click holds it.`,
       });
-      this.found.replaceChildren(crossing.node, ...found.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.result.replaceChildren(crossing.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";
     } catch (problem) {
       if (signal.aborted) return;
       this.busy.textContent = "";
       throw problem;
     } finally {
-      if (!signal.aborted) this.found.inert = false;
+      if (!signal.aborted) this.result.inert = false;
     }
   }
 }

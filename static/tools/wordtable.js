@@ -126,16 +126,20 @@ class WordTable {
   }
 
   #heading(key, title) {
-    const own = key === this.sort;
+    const isSorted = key === this.sort;
     const places = key === null; // the order of the text begins with the first word
-    const largestFirst = own && this.down !== places;
+    const largestFirst = isSorted && this.down !== places;
     const button = el(
       "button",
       { type: "button", data: { sort: key ?? PLACE }, on: { click: () => this.#sortBy(key) } },
       title,
-      el("span", { "aria-hidden": "true" }, own ? (largestFirst ? " ↓" : " ↑") : ""),
+      el("span", { "aria-hidden": "true" }, isSorted ? (largestFirst ? " ↓" : " ↑") : ""),
     );
-    return el("th", { scope: "col", "aria-sort": own ? (largestFirst ? "descending" : "ascending") : "none" }, button);
+    return el(
+      "th",
+      { scope: "col", "aria-sort": isSorted ? (largestFirst ? "descending" : "ascending") : "none" },
+      button,
+    );
   }
 
   #sortBy(key) {

@@ -17,7 +17,7 @@ import { Compare } from "./compare.js";
  */
 
 /** What the model says of a class, under its name. */
-const told = ({ logit, probability, against }) =>
+const targetLine = ({ logit, probability, against }) =>
   against
     ? `logit ${number(logit)} above “${named(against)}”`
     : probability === undefined
@@ -76,8 +76,8 @@ export class ClassPage {
     this.single = new Wall(root, options);
     this.versus = new Versus(root, { ...options, same: "The same map for every class." });
     workbench.wall = this.single;
-    const ask = (labels, asked) =>
-      workbench.ask({ targets: { target: labels, ...asked }, listed: workbench.models.current.name });
+    const ask = (labels, choice) =>
+      workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current.name });
     this.classes = new Classes(byId("classes"), ask, many);
     this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
@@ -104,7 +104,7 @@ export class ClassPage {
     if (targets.length < 2) return this.compare.isOn ? this.compare.wall : this.single;
     this.versus.content = input?.tokens ? input.tokens.map((token) => !token.special) : null;
     this.versus.read = targets[0].read ?? "logit";
-    this.versus.setTargets(targets, targets.map(told));
+    this.versus.setTargets(targets, targets.map(targetLine));
     return this.versus;
   }
 }

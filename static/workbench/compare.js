@@ -188,7 +188,7 @@ export class Compare {
 
   /** The label of the second model that means the same class, or null. */
   #same(label) {
-    return this.labels.find((one) => one.toLowerCase() === label?.toLowerCase()) ?? null;
+    return this.labels.find((known) => known.toLowerCase() === label?.toLowerCase()) ?? null;
   }
 
   async #ask() {

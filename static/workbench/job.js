@@ -6,7 +6,7 @@ const LAST = ["done", "failed", "cancelled"];
 
 /** The explanation that is followed. */
 export class Job {
-  #asked = 0;
+  #lastTicket = 0;
   #live = null;
   #sending = null;
 
@@ -28,19 +28,19 @@ export class Job {
    * @returns {Promise<any>}
    */
   async start(prepare, job = {}) {
-    const ticket = ++this.#asked;
-    const isOld = () => ticket !== this.#asked;
+    const ticket = ++this.#lastTicket;
+    const isOld = () => ticket !== this.#lastTicket;
     this.#sending?.abort();
     const sending = (this.#sending = new AbortController());
     try {
       const fields = await prepare();
       if (isOld()) return null;
-      const taken = await createExplanation(fields, sending.signal);
+      const accepted = await createExplanation(fields, sending.signal);
       if (isOld()) {
-        abandon(taken.id);
+        abandon(accepted.id);
         return null;
       }
-      this.follow(Object.assign(job, { id: taken.id, isOver: false }));
+      this.follow(Object.assign(job, { id: accepted.id, isOver: false }));
       return job;
     } catch (problem) {
       if (isOld() || problem.name === "AbortError") return null;
@@ -83,7 +83,7 @@ export class Job {
 
   /** Want nothing more. */
   drop() {
-    this.#asked++;
+    this.#lastTicket++;
     this.#sending?.abort();
     this.#leave();
   }

@@ -107,10 +107,10 @@ function aloneLine(target, details) {
 function promptLine(targets, details) {
   if (targets.length === 1 && !targets[0].abstention) return aloneLine(targets[0], details);
   const absent = targets.filter(({ abstention }) => abstention);
-  const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
+  const present = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
   const best =
-    found[0] && targets.length > 1
-      ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(found[0].probability)}.`
+    present[0] && targets.length > 1
+      ? `Of these, ${quoted(spoken(present[0]))} fits the picture best: ${percent(present[0].probability)}.`
       : "";
   return [best, ...absent.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)]
     .filter(Boolean)
@@ -157,8 +157,8 @@ export function agreement(pointed, reach = (places) => new Set(places)) {
   const votes = new Map();
   for (const [, places] of pointed) for (const place of reach(places)) votes.set(place, (votes.get(place) ?? 0) + 1);
   const places = [...votes.keys()].filter((place) => 2 * votes.get(place) > pointed.length);
-  const found = new Set(places);
-  const agrees = ([, own]) => 2 * own.filter((place) => found.has(place)).length >= own.length;
+  const majority = new Set(places);
+  const agrees = ([, pointedAt]) => 2 * pointedAt.filter((place) => majority.has(place)).length >= pointedAt.length;
   const names = (entries) => entries.map(([name]) => name);
   return {
     places: places.sort((a, b) => votes.get(b) - votes.get(a) || a - b),
@@ -198,7 +198,7 @@ export function pointLine(maps, input) {
 }
 
 /** Where they point, of `all` maps: who says otherwise, and whose map tells nothing apart. */
-function told({ agreeing, others }, where, all) {
+function agreementLine({ agreeing, others }, where, all) {
   const silent = all.map(({ title }) => title).filter((title) => !agreeing.includes(title) && !others.includes(title));
   const most =
     agreeing.length < all.length
@@ -215,11 +215,11 @@ function told({ agreeing, others }, where, all) {
 function patchLine(maps, grid, all) {
   const size = grid[0] * grid[1];
   const pointed = maps.map(({ title, map }) => [title, strongest(map.scores, Math.max(1, Math.round(TOP * size)))]);
-  const found = agreement(pointed, (patches) => widened(patches, grid));
-  const where = found.places.length ? whereabouts(found.places, grid) : null;
-  if (!found.places.length || !found.agreeing.length) return "The methods point at different places.";
-  return told(
-    found,
+  const agreed = agreement(pointed, (patches) => widened(patches, grid));
+  const where = agreed.places.length ? whereabouts(agreed.places, grid) : null;
+  if (!agreed.places.length || !agreed.agreeing.length) return "The methods point at different places.";
+  return agreementLine(
+    agreed,
     where ? where.replace(/^(in|at) /, "to ") : "to the same places, spread over much of the picture",
     all,
   );
@@ -232,12 +232,12 @@ function wordLine(maps, { words }, all) {
     .map(([title, scores]) => [title, strongest(scores, pointedWords(words.length)).filter((i) => scores[i] > 0)])
     .filter(([, places]) => places.length);
   if (pointed.length < 2) return "";
-  const found = agreement(pointed);
-  if (!found.places.length || !found.agreeing.length) return "The methods point at different words.";
-  return told(
-    found,
+  const agreed = agreement(pointed);
+  if (!agreed.places.length || !agreed.agreeing.length) return "The methods point at different words.";
+  return agreementLine(
+    agreed,
     `at ${list(
-      found.places.slice(0, QUOTED).map((i) => quoted(words[i].text)),
+      agreed.places.slice(0, QUOTED).map((i) => quoted(words[i].text)),
       QUOTED,
     )}`,
     all,

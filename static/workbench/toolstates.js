@@ -7,7 +7,7 @@ const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
 
 /** What is open on a page, and how it stands. */
 export class ToolStates {
-  #asked = new Map();
+  #fromAddress = new Map();
   #stores = new Map();
 
   /**
@@ -17,7 +17,7 @@ export class ToolStates {
    */
   constructor(onChange, search = location.search) {
     this.onChange = onChange;
-    const ask = (tool, part) => this.#asked.set(tool, { ...this.#asked.get(tool), ...part });
+    const ask = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
     const query = new URLSearchParams(search);
     for (const tool of query.getAll("open")) ask(tool, { open: true });
     for (const [name, value] of query) {
@@ -34,7 +34,7 @@ export class ToolStates {
    */
   of(tool) {
     if (!this.#stores.has(tool)) {
-      const store = new Store(this.#asked.get(tool) ?? {});
+      const store = new Store(this.#fromAddress.get(tool) ?? {});
       store.follow(this.onChange);
       this.#stores.set(tool, store);
     }

@@ -280,10 +280,10 @@ export class Workbench {
     if (listed && listed !== question.model && !targets.target.every(knows))
       modelInfo = await this.#modelInfoOf(listed, side);
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
-    const given = await input.fields();
+    const inputFields = await input.fields();
     const fields = {
       model: question.model,
-      ...given,
+      ...inputFields,
       side: side === "text" ? "text" : null,
       ...targets,
       methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
