@@ -31,7 +31,7 @@ from server.http.middleware import Surroundings
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.runs import RunDesk
+from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
 from server.pages.routes import add_pages
@@ -63,8 +63,8 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         registry = ModelRegistry(engine.catalogue, settings.max_hub_models)
         worker = Worker(engine, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
-        desk = RunDesk(engine, registry, worker, settings.home)
-        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, desk)
+        run_controller = RunController(engine, registry, worker, settings.home)
+        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller)
         worker.start()
         try:
             for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):

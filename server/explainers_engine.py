@@ -189,18 +189,18 @@ def overlay(
 
     ``seen`` is the part of the image that the model saw.
     """
-    given = document["input"]
+    source = document["input"]
     if "prompts" in document:  # its words were explained, not the image
-        given = next(prompt for prompt in document["prompts"] if prompt["prompt"] == entry["target"])
+        source = next(prompt for prompt in document["prompts"] if prompt["prompt"] == entry["target"])
     record: ImageInput | TextInput
-    if given["kind"] == "text":
-        tokens = tuple(Token(**token) for token in given["tokens"])
-        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in given["words"])
-        record = TextInput(given["text"], tokens, words, given.get("text_pair"))
+    if source["kind"] == "text":
+        tokens = tuple(Token(**token) for token in source["tokens"])
+        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in source["words"])
+        record = TextInput(source["text"], tokens, words, source.get("text_pair"))
         content = [not token.special for token in tokens]
     else:
         width, height = (0, 0) if seen is None else seen.size
-        record = ImageInput(width, height, (0, 0, width, height), tuple(given["seen"]), seen)
+        record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen)
         content = [True] * len(entry["scores"])
     grid = entry.get("grid")
     same = ("method", "readout", "rule", "title", "target", "signed", "class_specific", "seconds")

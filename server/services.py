@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from server.engine import Engine
 from server.http.metrics import Metrics
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.runs import RunDesk
+from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
 from server.samples import SampleInput
@@ -30,7 +30,7 @@ class Services:
     metrics: Metrics
     samples: dict[str, SampleInput]
     decoders: anyio.CapacityLimiter
-    runs: RunDesk
+    runs: RunController
 
 
 def _services(request: Request) -> Services:

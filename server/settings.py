@@ -103,14 +103,14 @@ def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[s
     environ = os.environ if environ is None else environ
     overrides = {name: value for name, value in (overrides or {}).items() if value is not None}
     known = {setting.name: setting for setting in fields(Settings)}
-    given = {name: environ[environment_name(name)] for name in known if environ.get(environment_name(name))}
+    from_environment = {name: environ[environment_name(name)] for name in known if environ.get(environment_name(name))}
     strange = [name for name in overrides if name not in known]
     if strange:
         raise ValueError(f"unknown setting {', '.join(strange)}; known: {', '.join(known)}")
     ignored = [name for name in environ if name.startswith(PREFIX) and name[len(PREFIX) :].lower() not in known]
     if ignored:
         log.warning("no such setting: %s; known: %s", ", ".join(sorted(ignored)), ", ".join(map(environment_name, known)))
-    return Settings(**{name: _parse(known[name], value) for name, value in {**given, **overrides}.items()})
+    return Settings(**{name: _parse(known[name], value) for name, value in {**from_environment, **overrides}.items()})
 
 
 def table() -> str:

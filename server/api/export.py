@@ -60,35 +60,35 @@ def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
 @router.get("/{id}/thumbnail.jpg", response_class=Response)
 def thumbnail(explanation_id: ExplanationId, services: Use) -> Response:
     """The upload, upright and small."""
-    data = _kept(explanation_id, PICTURE, services)
+    data = _stored_file(explanation_id, PICTURE, services)
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
         image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
         return _cached(encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
 
 
 @router.get("/{id}/{name}.png", response_class=Response)
-def seen(explanation_id: ExplanationId, name: str, services: Use) -> Response:
+def model_input_png(explanation_id: ExplanationId, name: str, services: Use) -> Response:
     """``input.png``: the pixels that the model saw, before they were normalised."""
-    return _cached(_kept(explanation_id, f"{name}.png", services), "image/png")
+    return _cached(_stored_file(explanation_id, f"{name}.png", services), "image/png")
 
 
 @router.get("/{id}/{name}.jpg", response_class=Response)
 def original(explanation_id: ExplanationId, name: str, services: Use) -> Response:
     """``original.jpg``: the upload, upright."""
-    return _cached(_kept(explanation_id, f"{name}.jpg", services), "image/jpeg")
+    return _cached(_stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
 
 
 @router.get("/{id}/tensors.safetensors", response_class=Response)
 def tensors(explanation_id: ExplanationId, services: Use) -> Response:
     """What the model was given, to the last bit: ``explainers.explain`` takes it."""
-    return _cached(_kept(explanation_id, TENSORS, services), "application/octet-stream")
+    return _cached(_stored_file(explanation_id, TENSORS, services), "application/octet-stream")
 
 
 def _cached(data: bytes, media: str) -> Response:
     return Response(data, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
 
 
-def _kept(explanation_id: str, name: str, services: Services) -> bytes:
+def _stored_file(explanation_id: str, name: str, services: Services) -> bytes:
     """A file that is kept beside an explanation; raises Problem 404."""
     document = find_document(explanation_id, services)
     data = stored_file(explanation_id, name, services)
@@ -157,10 +157,10 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     """The input, the numbers and pictures of every map, versions, and the lines that make it again, as one zip file."""
     document = _finished(explanation_id, services)
     maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
-    kept = {name: data for name in (SEEN, PICTURE, TENSORS, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
+    stored = {name: data for name in (SEEN, PICTURE, TENSORS, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
     if (upload := upload_of(explanation_id, services)) is not None:
-        kept[WHOLE] = encoded(open_image(upload, services.settings), "PNG")
-    entries = bundle.files(document, kept, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
+        stored[WHOLE] = encoded(open_image(upload, services.settings), "PNG")
+    entries = bundle.files(document, stored, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
     return StreamingResponse(stream, media_type="application/zip", headers=headers)

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from server.api.explanations import stream
 from server.http.problems import Problem
-from server.jobs.runs import MOST_INPUTS, Wanted
+from server.jobs.runs import MOST_INPUTS, RunRequest
 from server.services import Use
 
 router = APIRouter(prefix="/api/runs", tags=["leaderboard"])
@@ -36,11 +36,11 @@ def runs(services: Use) -> dict[str, Any]:
 
 
 @router.post("", status_code=202)
-async def begin(wanted: Wanted, services: Use) -> JSONResponse:
+async def begin(request: RunRequest, services: Use) -> JSONResponse:
     """Begin a run, behind all questions that people ask; one that was stopped goes on where it was. Its figures are then on the leaderboard
     under the id that is answered.
     """
-    run = await run_in_threadpool(services.runs.begin, wanted)
+    run = await run_in_threadpool(services.runs.begin, request)
     return JSONResponse(run.to_json(), 202)
 
 

@@ -24,8 +24,8 @@ class Listed(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
         """Keep the single names."""
-        given = [values] if isinstance(values, str) else values
-        setattr(namespace, self.dest, [name.strip() for value in given for name in value.split(",") if name.strip()])
+        texts = [values] if isinstance(values, str) else values
+        setattr(namespace, self.dest, [name.strip() for value in texts for name in value.split(",") if name.strip()])
 
 
 class CommandError(Exception):

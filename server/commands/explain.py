@@ -114,9 +114,9 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
 
 def the_input(args: argparse.Namespace) -> Input:
     """The image's path or the text; exactly one must be given."""
-    given = [value for value in (args.image, args.text, args.text_file) if value is not None]
-    if len(given) != 1:
-        problem = "more than one thing to explain" if given else "nothing to explain"
+    inputs = [value for value in (args.image, args.text, args.text_file) if value is not None]
+    if len(inputs) != 1:
+        problem = "more than one thing to explain" if inputs else "nothing to explain"
         raise CommandError(f"{problem}: give an image file, --text or --text-file")
     if args.image is not None:
         if args.text_pair is not None:

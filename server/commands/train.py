@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> None:
     about = (recipe.__doc__ or "").partition("\n")[0].replace("`", "")
     parser = Parser(prog=f"vitrine train {args.name}", description=about)
     recipe.add_arguments(parser)
-    given = parser.parse_args(args.arguments)
-    recipe.train(given)
-    report = {args.name: measure(args.name, Setting(given.out, getattr(given, "data", None), methods=()))}
-    (given.out / "figures.json").write_text(json.dumps(as_json(report), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    recipe_args = parser.parse_args(args.arguments)
+    recipe.train(recipe_args)
+    report = {args.name: measure(args.name, Setting(recipe_args.out, getattr(recipe_args, "data", None), methods=()))}
+    (recipe_args.out / "figures.json").write_text(json.dumps(as_json(report), indent=1, ensure_ascii=False) + "\n", "utf-8")
     print("\n\n".join(texts(report)))

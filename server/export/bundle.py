@@ -43,18 +43,18 @@ def picture(
     return buffer.getvalue()
 
 
-def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server: str, largest: int) -> Iterator[tuple[str, bytes]]:
+def files(document: Document, stored: Mapping[str, bytes], engine: Engine, server: str, largest: int) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of the bundle, one after the other, as they are asked for.
 
     kept     the files of the explanation: pictures of the input, what the model was given, maps of the pixels
     server   the address at which it was made, for the lines of curl
     largest  the most bytes that the server takes for a picture
     """
-    input_file = WHOLE if WHOLE in kept else PICTURE
-    fits = len(kept.get(input_file, b"")) <= largest
-    code, shell = python_lines(document, exact=TENSORS in kept), curl_lines(document, server, input_file if fits else None)
+    input_file = WHOLE if WHOLE in stored else PICTURE
+    fits = len(stored.get(input_file, b"")) <= largest
+    code, shell = python_lines(document, exact=TENSORS in stored), curl_lines(document, server, input_file if fits else None)
     stems = map_stems(document)
-    yield "README.txt", _readme(document, kept, code, shell).encode()
+    yield "README.txt", _readme(document, stored, code, shell).encode()
     yield "reproduce.py", code.encode()
     yield "reproduce.sh", shell.encode()
     yield "explanation.json", (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
@@ -62,12 +62,12 @@ def files(document: Document, kept: Mapping[str, bytes], engine: Engine, server:
         yield "input.txt", str(document["input"]["text"]).encode()
         if "text_pair" in document["input"]:
             yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
-    yield from ((name, content) for name, content in kept.items() if name in {SEEN, PICTURE, WHOLE, TENSORS})
+    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, TENSORS})
     for attribution, stem in zip(document["maps"], stems, strict=True):
         yield f"{stem}.npy", map_npy(attribution)
-        if (pixels := kept.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
+        if (pixels := stored.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
             yield f"{stem}.pixels.npy", pixels
-        yield f"{stem}.png", picture(document, attribution, kept.get(SEEN), engine, _SIDE)
+        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), engine, _SIDE)
 
 
 def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ class _Pipe(io.RawIOBase):
         return waiting
 
 
-def _input(document: Document, kept: Mapping[str, bytes]) -> str:
+def _input(document: Document, stored: Mapping[str, bytes]) -> str:
     """What was explained, and which of the files it is."""
     source = document["input"]
     if source["kind"] == "text":
@@ -109,14 +109,14 @@ def _input(document: Document, kept: Mapping[str, bytes]) -> str:
         )
     width, height = source["width"], source["height"]
     left, top, right, bottom = source["crop"]
-    seen = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
+    part = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
     copy = f"{PICTURE} is a smaller or lossy copy of it, {SEEN} what the model saw"
-    which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in kept else copy
-    exact = f"; {TENSORS} is what the model was given, to the last bit" if TENSORS in kept else ""
-    return f"A picture of {width} x {height} pixels. The model saw {seen}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
+    which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in stored else copy
+    exact = f"; {TENSORS} is what the model was given, to the last bit" if TENSORS in stored else ""
+    return f"A picture of {width} x {height} pixels. The model saw {part}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
 
 
-def _readme(document: Document, kept: Mapping[str, bytes], code: str, shell: str) -> str:
+def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: str) -> str:
     targets = ", ".join(f"{target['label']} (logit {target['logit']:.6g})" for target in document["targets"])
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     contents = {
@@ -135,7 +135,7 @@ def _readme(document: Document, kept: Mapping[str, bytes], code: str, shell: str
     }
     text = document["input"]["kind"] == "text"
     pair = "text_pair" in document["input"]
-    absent = {name for name in (TENSORS, SEEN, WHOLE, PICTURE) if name not in kept}
+    absent = {name for name in (TENSORS, SEEN, WHOLE, PICTURE) if name not in stored}
     absent |= set() if text else {"input.txt"}
     absent |= set() if any("pixels" in attribution for attribution in document["maps"]) else {"maps/*.pixels.npy"}
     absent |= set() if pair else {"input_pair.txt"}
@@ -145,7 +145,7 @@ def _readme(document: Document, kept: Mapping[str, bytes], code: str, shell: str
         f"{document['title']}\n\nAn explanation made by Vitrine\n" if "title" in document else "An explanation made by Vitrine\n",
         f"made      {document['created']}\nmodel     {document['model']}\nweights   SHA-256 {document['weights_digest']}\n"
         f"explained {targets}\nversions  {versions}\n",
-        f"Input\n\n{_input(document, kept)}\n",
+        f"Input\n\n{_input(document, stored)}\n",
         f"Files\n{listed}\n",
         *([f"Notes\n{notes}"] if notes else []),
         f"Make it again in Python, in this folder: python reproduce.py\n\n{code}",

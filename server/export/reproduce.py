@@ -77,7 +77,7 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     if picture != PICTURE and "frame" in source:
         fields.append(("crop", ",".join(map(str, source["frame"]))))
     first = document["targets"][0]
-    fields += [("prompt" if _prompted(document) else "target", _asked(target)) for target in document["targets"]]
+    fields += [("prompt" if _prompted(document) else "target", _form_value(target)) for target in document["targets"]]
     if first.get("against") is not None:
         fields.append(("against", first["against"]))
     if first.get("read") == "probability":
@@ -130,7 +130,7 @@ def _one_target(target: Mapping[str, Any], classes: bool) -> str:
     return f"explainers.Probability({written})" if target.get("read") == "probability" else written
 
 
-def _asked(target: Mapping[str, Any]) -> str:
+def _form_value(target: Mapping[str, Any]) -> str:
     """A target as the field of a form: a prompt or a label, else the index of the class."""
     label = str(target.get("of", target["label"]))
     return label if target.get("index") is None or target.get("prompt") is not None or label.isdigit() else str(target["index"])

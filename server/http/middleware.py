@@ -51,8 +51,8 @@ class Surroundings:
             return
         began = time.monotonic()
         sent = Headers(scope=scope)
-        given = sent.get("x-request-id", "")
-        request_id = given if _PLAIN_ID.fullmatch(given) else secrets.token_hex(6)
+        sent_id = sent.get("x-request-id", "")
+        request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)
         status = 500
 
         async def answer(message: Message) -> None:

@@ -73,7 +73,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExplanationPlan:
     """What the engine is asked, what to tell the person about it, and the key under which the same question is found again."""
 
     targets: list[Target] | None
@@ -100,18 +100,18 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
             raise _bad("repeated-field", f"The field {name} was sent {len(values[name])} times.", f"Send {name} once.")
     if not values["model"]:
         raise _bad("no-model", "The field model is missing.", "Send the name of a model; GET /api/models lists them.")
-    given = await _given(form, values, settings, input_of)
+    model_input = await _read_input(form, values, settings, input_of)
     side = values["side"][0].strip() if values["side"] else None
     if side is not None and side not in SIDES:
         raise _bad("unknown-side", f"There is no side {side!r}.", "Send image, or text for the words of the prompts.")
     targets, prompts = (_unique(values[name]) for name in ("target", "prompt"))
     known = limits(settings)
-    for name, some in (("target", targets), ("prompt", prompts)):
-        if len(some) > known["targets"].most:
-            raise known["targets"].problem(len(some), name)
-        if any(len(text) > known["name"].most for text in some):
+    for name, texts in (("target", targets), ("prompt", prompts)):
+        if len(texts) > known["targets"].most:
+            raise known["targets"].problem(len(texts), name)
+        if any(len(text) > known["name"].most for text in texts):
             raise known["name"].problem(what=name)
-    against, read = _number(values["against"], values["read"])
+    against, read = _target_form(values["against"], values["read"])
     methods = _unique(values["methods"])
     if len(methods) > known["methods"].most:
         raise known["methods"].problem(len(methods))
@@ -120,22 +120,22 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
     model = values["model"][0].strip()
     return Question(
         model,
-        given.image,
-        given.text,
-        given.text_pair,
+        model_input.image,
+        model_input.text,
+        model_input.text_pair,
         side,
         targets,
         prompts,
         against,
         read,
         methods or None,
-        given.note,
-        given.crop,
-        _long_texts(values["long_texts"], given.text),
+        model_input.note,
+        model_input.crop,
+        _long_texts(values["long_texts"], model_input.text),
     )
 
 
-async def _given(form: FormData, values: dict[str, list[str]], settings: Settings, input_of: Callable[[str], Input]) -> Input:
+async def _read_input(form: FormData, values: dict[str, list[str]], settings: Settings, input_of: Callable[[str], Input]) -> Input:
     """The input: an image, a text or two, or that of an earlier explanation."""
     image, text, text_pair = await _image(form), _text(values["text"], settings), _text(values["text_pair"], settings)
     source = values["source"][0].strip() if values["source"] else None
@@ -146,12 +146,12 @@ async def _given(form: FormData, values: dict[str, list[str]], settings: Setting
         raise _bad("one-input", f"The form has {which}.", send)
     if text_pair is not None and text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
-    given = Input(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
+    model_input = Input(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
     if not values["crop"]:
-        return given
-    if given.image is None:
+        return model_input
+    if model_input.image is None:
         raise _bad("wrong-crop", "A text has no part that could be cropped.", "Leave crop out, or send an image.")
-    return replace(given, crop=_crop(values["crop"][0]))
+    return replace(model_input, crop=_crop(values["crop"][0]))
 
 
 def _crop(text: str) -> Box | None:
@@ -177,7 +177,7 @@ def _long_texts(sent: Sequence[str], text: str | None) -> LongTexts:
     raise _bad("unknown-way", f"long_texts={wanted!r} is no way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}.")
 
 
-def _number(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, str]:
+def _target_form(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, str]:
     """What the targets are set against, and which number of them is explained."""
     other, number = next(iter(_unique(against)), None), next(iter(_unique(read)), READS[0])
     if other is not None and len(other) > MOST_CHARS_OF_A_NAME:
@@ -222,7 +222,7 @@ def _unique(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
 
 
-def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settings) -> Plan:
+def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settings) -> ExplanationPlan:
     """What to ask the engine of this model; raises Problem 422 for what does not fit the model."""
     _check_kind(question, facts)
     targets = _targets(question, facts)
@@ -250,7 +250,7 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     content += [] if question.crop is None else [question.crop]
     content += [] if question.long_texts == "windows" else [question.long_texts]
     content += [] if question.precision == "auto" else [question.precision]
-    return Plan(targets, methods, notes, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    return ExplanationPlan(targets, methods, notes, hashlib.sha256(json.dumps(content).encode()).hexdigest())
 
 
 def _targets(question: Question, facts: ModelFacts) -> list[Target] | None:
@@ -309,9 +309,9 @@ def check_method(spec: str, facts: ModelFacts, engine: Engine) -> None:
         readout = engine.readout_of(spec, facts.blocks)
     except ExplainerError as error:
         raise _bad("unknown-method", str(error), "Send a method of GET /api/methods.") from None
-    given = spec.partition("?")[2].split("&")
+    options = spec.partition("?")[2].split("&")
     refused = (variant for variant in facts.variants if variant["readout"] == readout and variant["reason"])
-    reason = next((variant["reason"] for variant in refused if not set(variant.get("remedies", ())) & set(given)), None)
+    reason = next((variant["reason"] for variant in refused if not set(variant.get("remedies", ())) & set(options)), None)
     if reason:
         able = [variant["spec"] for variant in facts.variants if not variant["reason"]]
         raise _bad("method-cannot-run", f"{spec} cannot run here. {reason}", f"These can: {', '.join(able)}.")

@@ -10,7 +10,7 @@ from typing import Any
 from server.http.problems import Problem
 from server.jobs import documents
 from server.jobs.feed import Feed
-from server.jobs.intake import Plan, Question
+from server.jobs.intake import ExplanationPlan, Question
 from server.jobs.model_registry import ModelEntry, ModelFacts
 
 
@@ -43,7 +43,7 @@ class Job:
         with self._lock:
             return {**self._document, "maps": list(self._document.get("maps", ()))}
 
-    def running(self, facts: ModelFacts, plan: Plan) -> dict[str, Any]:
+    def running(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
         """The worker has taken it."""
         with self._lock:
             started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}

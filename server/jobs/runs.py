@@ -25,7 +25,7 @@ FOLDER = "runs"  # of the runs that were begun here, in the server's home
 _SEND_STOP = "Wait for it, or stop it with DELETE /api/runs/current."
 
 
-class Wanted(BaseModel):
+class RunRequest(BaseModel):
     """What is measured."""
 
     model_config = ConfigDict(extra="forbid")
@@ -46,7 +46,7 @@ class RunState:
     """A run: what is measured, and how far it is. ``feed`` has the events ``progress`` and, once, ``ended``, each with :meth:`to_json`."""
 
     id: str
-    wanted: Wanted
+    request: RunRequest
     study: Study
     done: int = 0
     total: int = 0
@@ -95,7 +95,7 @@ class RunState:
         left, state = self.seconds_left(), self.state
         document = {
             "id": self.id,
-            **self.wanted.model_dump(),
+            **self.request.model_dump(),
             "state": state,
             "done": self.done,
             "total": self.total,
@@ -109,7 +109,7 @@ class RunState:
 
 
 @dataclass
-class RunDesk:
+class RunController:
     """Begins, follows and stops runs. Any thread may call."""
 
     engine: Engine
@@ -136,23 +136,23 @@ class RunDesk:
             {"name": entry.name, "title": entry.title, "datasets": self.engine.measurable(entry.kind)} for entry in embedded if entry.kind
         ]
 
-    def begin(self, wanted: Wanted) -> RunState:
+    def begin(self, request: RunRequest) -> RunState:
         """Queue a run. Raises Problem 409 where one goes on, 404 for an unknown model, 422 for what cannot be measured, 429 where too
         many studies wait.
         """
-        self._check(wanted)
-        entry = self.registry.ask(wanted.model, self.worker.load)
+        self._check(request)
+        entry = self.registry.ask(request.model, self.worker.load)
         weights = entry.facts.weights_digest if entry.facts is not None else ""
-        folder = self.folder / wanted.folder_name(self.engine.fingerprint, weights)
+        folder = self.folder / request.folder_name(self.engine.fingerprint, weights)
 
         def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
-            return {"finished": self.engine.evaluate(model, wanted.model_dump(), folder, run.tell, cancelled)}
+            return {"finished": self.engine.evaluate(model, request.model_dump(), folder, run.tell, cancelled)}
 
         with self._lock:
             if self._current is not None and not self._current.is_over:
                 raise Problem(409, "run-going", f"The run {self._current.id} goes on, and there is one at a time.", send=_SEND_STOP)
             study = Study(entry, work, is_long=True)
-            run = RunState(folder.name, wanted, study)
+            run = RunState(folder.name, request, study)
             self.worker.study(study)
             self._current = run
         study.future.add_done_callback(lambda _: run.end())
@@ -166,18 +166,18 @@ class RunDesk:
         run.study.cancel()
         return run
 
-    def _check(self, wanted: Wanted) -> None:
+    def _check(self, request: RunRequest) -> None:
         models = {choice["name"]: choice for choice in self.choices()}
-        if wanted.model not in models:
-            send = f"{suggestion(wanted.model, models)}Embedded models: {', '.join(models)}. Others are measured with vitrine evaluate."
-            raise Problem(404, "unknown-model", f"There is no embedded model {wanted.model!r}.", send=send)
-        datasets: Mapping[str, Any] = {dataset["name"]: dataset for dataset in models[wanted.model]["datasets"]}
-        if wanted.dataset not in datasets:
-            here = f"For {wanted.model}: {', '.join(datasets)}. Others are measured with vitrine evaluate."
-            send = f"{suggestion(wanted.dataset, datasets)}{here}"
-            raise Problem(422, "unknown-dataset", f"{wanted.model} is not measured on {wanted.dataset!r} here.", send=send)
-        known = [metric["name"] for metric in datasets[wanted.dataset]["metrics"]]
-        for name in wanted.metrics:
+        if request.model not in models:
+            send = f"{suggestion(request.model, models)}Embedded models: {', '.join(models)}. Others are measured with vitrine evaluate."
+            raise Problem(404, "unknown-model", f"There is no embedded model {request.model!r}.", send=send)
+        datasets: Mapping[str, Any] = {dataset["name"]: dataset for dataset in models[request.model]["datasets"]}
+        if request.dataset not in datasets:
+            here = f"For {request.model}: {', '.join(datasets)}. Others are measured with vitrine evaluate."
+            send = f"{suggestion(request.dataset, datasets)}{here}"
+            raise Problem(422, "unknown-dataset", f"{request.model} is not measured on {request.dataset!r} here.", send=send)
+        known = [metric["name"] for metric in datasets[request.dataset]["metrics"]]
+        for name in request.metrics:
             if name not in known:
-                send = f"{suggestion(name, known)}On {wanted.dataset}: {', '.join(known)}."
-                raise Problem(422, "unknown-metric", f"{name!r} cannot be measured on {wanted.dataset}.", send=send)
+                send = f"{suggestion(name, known)}On {request.dataset}: {', '.join(known)}."
+                raise Problem(422, "unknown-metric", f"{name!r} cannot be measured on {request.dataset}.", send=send)

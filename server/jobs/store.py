@@ -147,22 +147,22 @@ class Store:
 
     def document(self, explanation_id: str) -> dict[str, Any] | None:
         """The stored explanation, or None."""
-        row = self._one("SELECT document FROM explanations WHERE id = ?", explanation_id)
+        row = self._first_row("SELECT document FROM explanations WHERE id = ?", explanation_id)
         return None if row is None else dict(json.loads(row))
 
     def file(self, explanation_id: str, name: str) -> bytes | None:
         """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS``), or None."""
-        row = self._one("SELECT data FROM images WHERE id = ? AND name = ?", explanation_id, name)
+        row = self._first_row("SELECT data FROM images WHERE id = ? AND name = ?", explanation_id, name)
         return None if row is None else bytes(row)
 
     def upload(self, explanation_id: str) -> bytes | None:
         """The file that was sent with an explanation, as it was sent; None for a text, and where it was made before uploads were kept."""
-        row = self._one("SELECT data FROM uploads JOIN explanations ON upload = digest WHERE id = ?", explanation_id)
+        row = self._first_row("SELECT data FROM uploads JOIN explanations ON upload = digest WHERE id = ?", explanation_id)
         return None if row is None else bytes(row)
 
     def finished(self, key: str) -> str | None:
         """The id of a finished explanation of the same content, or None."""
-        row = self._one("SELECT id FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC LIMIT 1", key)
+        row = self._first_row("SELECT id FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC LIMIT 1", key)
         return None if row is None else str(row)
 
     def delete(self, explanation_id: str) -> bool:
@@ -176,7 +176,7 @@ class Store:
             self._db.close()
         self._owner.release()
 
-    def _one(self, query: str, *values: str) -> Any:
+    def _first_row(self, query: str, *values: str) -> Any:
         with self._lock:
             row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]

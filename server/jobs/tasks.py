@@ -36,7 +36,7 @@ class Study:
     work: Work
     is_long: bool = False
     future: Future[dict[str, Any]] = field(default_factory=Future)
-    gone: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
     feed: Feed = field(default_factory=Feed)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Study:
 
     def cancel(self) -> None:
         """Nobody waits for the answer any more: drop the question, or stop at the next pass."""
-        self.gone.set()
+        self.cancelled.set()
         self.future.cancel()
 
     def refuse(self, problem: Problem) -> None:
@@ -68,7 +68,7 @@ class Study:
             self.future.set_exception(problem)
 
 
-def fitting(work: Callable[[], None], model: str, device: str, send: str) -> None:
+def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str) -> None:
     """Run ``work``, once more with memory freed where it ran out; raises Problem 503, saying what to ``send``, where that does not help."""
     if _fits(work):
         return

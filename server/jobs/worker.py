@@ -30,7 +30,7 @@ from server.jobs.job import Job
 from server.jobs.map_files import npy, pixels_name
 from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry
 from server.jobs.store import TENSORS, Store
-from server.jobs.tasks import Study, fitting, interrupted, problem_of
+from server.jobs.tasks import Study, interrupted, problem_of, run_with_memory_retry
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Worker(threading.Thread):
         with self._change:
             if self._stopping:
                 raise interrupted()
-            self._studies = [study for study in self._studies if not study.gone.is_set()]
+            self._studies = [study for study in self._studies if not study.cancelled.is_set()]
             self._check_room(len(self._studies), "studies")
             self._studies.append(study)
             self._change.notify_all()
@@ -255,19 +255,19 @@ class Worker(threading.Thread):
         with self._change:
             self._change.notify_all()  # the jobs that wait for it fail now
 
-    def _polled(self, gone: threading.Event, model: Any) -> Callable[[], bool]:
+    def _polled(self, stop: threading.Event, model: Any) -> Callable[[], bool]:
         """Says between two passes whether to stop, and that the thread lives; chooses the number of CPU threads for the next pass."""
 
         def cancelled() -> bool:
             self._beat = time.monotonic()
             self._engine.fit_threads(model)
-            return gone.is_set() or self._stopping
+            return stop.is_set() or self._stopping
 
         return cancelled
 
     def _letting_pass(self, study: Study, model: Any) -> Callable[[], bool]:
         """As :meth:`_polled` for a study; between two passes of a long one the thread first does all that has come in meanwhile."""
-        cancelled = self._polled(study.gone, model)
+        cancelled = self._polled(study.cancelled, model)
         if not study.is_long:
             return cancelled
 
@@ -290,7 +290,7 @@ class Worker(threading.Thread):
             model, facts = self._loaded(study.entry)
             cancelled = self._letting_pass(study, model)
             send = "Ask for less at once, or explain a shorter text."
-            fitting(lambda: answers.append(study.work(model, cancelled, study.tell)), study.entry.name, facts.device, send)
+            run_with_memory_retry(lambda: answers.append(study.work(model, cancelled, study.tell)), study.entry.name, facts.device, send)
         except self._engine.cancelled:
             study.future.set_exception(interrupted())
         except Exception as error:
@@ -352,22 +352,22 @@ class Worker(threading.Thread):
             self._engine.explain(model, source, wanted.targets, wanted.methods, observer=observer, cancelled=cancelled, **how)
 
         send = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
-        fitting(explain, job.entry.name, facts.device, send)
+        run_with_memory_retry(explain, job.entry.name, facts.device, send)
 
     def _finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
         document = job.finished(state, problem, seconds)
-        kept = True
+        is_stored = True
         try:
             self._store.save(document, job.images, job.key)
             if (title := job.document().get("title")) != document.get("title"):
                 self._store.rename(job.id, title)  # it was named in between
         except Exception as error:  # whatever it is, the worker goes on
             log.error("explanation %s could not be stored", job.id, exc_info=error)
-            kept = False  # it stays in memory until the server stops
+            is_stored = False  # it stays in memory until the server stops
         with self._change:
             if self._running is job:
                 self._running = None
-            if kept:
+            if is_stored:
                 self._live.pop(job.id, None)
         job.end()
 

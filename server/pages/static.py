@@ -64,7 +64,7 @@ class StaticFolder(StaticFiles):
         keeps = path.endswith(".woff2")
         if _DIGEST.fullmatch(first):
             path = rest
-            content = await self._kept(first, rest)
+            content = await self._unchanged_content(first, rest)
             keeps = keeps or content is not None
             if content is not None and scope["method"] == "GET":
                 return Response(content, media_type=guess_type(path)[0] or "text/plain", headers={"Cache-Control": FOREVER})
@@ -72,7 +72,7 @@ class StaticFolder(StaticFiles):
         response.headers["Cache-Control"] = FOREVER if keeps else "no-cache"
         return response
 
-    async def _kept(self, digest: str, name: str) -> bytes | None:
+    async def _unchanged_content(self, digest: str, name: str) -> bytes | None:
         """What is in a file, if ``digest`` is that of the files that were read last and this one is as it was then."""
         if self._digest is None:
             await anyio.to_thread.run_sync(self.digest)

@@ -37,12 +37,12 @@ def alike(engine: Engine, services: Services, subject: Subject, other: str, **ho
 
 def _input(document: Mapping[str, Any], subject: Subject) -> Any:
     """The input of an explanation as the engine takes it."""
-    given = document["input"]
-    if given["kind"] == "image":
+    source = document["input"]
+    if source["kind"] == "image":
         return {"pixel_values": subject.tensors["pixel_values"]}
-    if "text_pair" in given:
-        return TextPair(given["text"], given["text_pair"])
-    return given["text"]
+    if "text_pair" in source:
+        return TextPair(source["text"], source["text_pair"])
+    return source["text"]
 
 
 def _answer(subject: Subject, interaction: Any) -> dict[str, Any]:

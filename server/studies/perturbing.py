@@ -40,8 +40,8 @@ def removal_of(subject: Subject, label: str) -> TokenRemoval:
 
     It takes several forward passes to find out how, so it is made once for the explanations that were asked last.
     """
-    made: TokenRemoval = subject.model.keep((subject.document["id"], label), lambda: _removal(subject, label))
-    return made
+    removal: TokenRemoval = subject.model.keep((subject.document["id"], label), lambda: _removal(subject, label))
+    return removal
 
 
 def _removal(subject: Subject, label: str) -> TokenRemoval:
@@ -130,11 +130,11 @@ def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> d
     return {
         "read": output.read,
         "area": area([count / removal.tokens for count in counts], values[output.read]),
-        **_how(subject, removal),
+        **_removal_info(subject, removal),
     }
 
 
-def _how(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
+def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
     subject.notes.extend(notes_on(removal, ()))
     return {"how": removal.how, "tokens": removal.tokens}
 
@@ -154,19 +154,19 @@ class Edit:
 def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
     output = output_of(subject, target)
-    given = _read(subject.document, output.label)
-    gone = _gone(subject, output, edit)
-    text: str | None = given.get("text")
+    source = _read(subject.document, output.label)
+    removed = _removed_indices(subject, output, edit)
+    text: str | None = source.get("text")
     if edit.replace:
-        removal, keep, text = _rewritten(subject, edit.replace, gone)
+        removal, keep, text = _rewritten(subject, edit.replace, removed)
     else:
-        removal, keep = removal_of(subject, output.label), _without(gone, _removable(subject.document, output.label))
+        removal, keep = removal_of(subject, output.label), _without(removed, _removable(subject.document, output.label))
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
         "target": output.label,
         "read": output.read,
-        **_how(subject, removal),
-        "removed": gone,
+        **_removal_info(subject, removal),
+        "removed": removed,
         **({} if text is None else {"text": text}),
         **{name: float(value) for name, value in output.values(logits).items()},
         "top": _top(output, logits, subject.labels),
@@ -181,7 +181,7 @@ def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[di
     return named if shares is None else [{**entry, "probability": shares[entry["index"]]} for entry in named]
 
 
-def _gone(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
+def _removed_indices(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
     """The indices, among the scores of a map, of the tokens that are taken away."""
     indices = _removable(subject.document, output.label)
     if edit.fraction is not None:
@@ -197,28 +197,28 @@ def _gone(subject: Subject, output: TargetOutput, edit: Edit) -> list[int]:
     return [i for i in indices if (i in named) == (edit.keep is None)]
 
 
-def _without(gone: Sequence[int], indices: Sequence[int]) -> Tensor:
+def _without(removed: Sequence[int], indices: Sequence[int]) -> Tensor:
     """What is kept, bool (N,), of the tokens with these ``indices``."""
-    absent = set(gone)
+    absent = set(removed)
     return torch.tensor([index not in absent for index in indices])
 
 
-def _rewritten(subject: Subject, replace: Mapping[int, str], gone: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
+def _rewritten(subject: Subject, replace: Mapping[int, str], removed: Sequence[int]) -> tuple[TokenRemoval, Tensor, str]:
     """The text with words replaced, read anew, and without the tokens that are gone."""
-    given = subject.document["input"]
-    if given["kind"] != "text":
+    source = subject.document["input"]
+    if source["kind"] != "text":
         what = "a prompt: ask for another one" if "prompts" in subject.document else "an image"
         raise Problem(422, "not-a-text", f"Words are replaced in a text, and this is {what}.", send="Leave replace out.")
-    written = rewrite(given, replace)
+    written = rewrite(source, replace)
     windows = subject.model.windows(written.text) if written.text_pair is None and "long_texts" not in subject.document else None
     if windows is not None:
         removal = input_removal(subject.model, {}, windows=windows)
         indices = [i for i, token in enumerate(windows.whole.tokens) if not token.special]
-        return removal, _without(find_again(gone, written, windows.whole.tokens), indices), written.text
+        return removal, _without(find_again(removed, written, windows.whole.tokens), indices), written.text
     prepared = subject.model.prepare(written.text if written.text_pair is None else TextPair(written.text, written.text_pair))
     (record,), (notes,) = prepared.inputs, prepared.notes
     subject.notes.extend(notes)
     tokens = [{"special": token.special} for token in record.tokens]
     indices = [i for i, token in enumerate(tokens) if not token["special"]]
     removal = input_removal(subject.model, prepared.tensors, special=[token["special"] for token in tokens])
-    return removal, _without(find_again(gone, written, record.tokens), indices), written.text
+    return removal, _without(find_again(removed, written, record.tokens), indices), written.text

@@ -19,9 +19,9 @@ class Rewritten:
     spans: list[tuple[int, int, int] | None]
 
 
-def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
-    """``given`` is the input of a document, ``replace`` maps the indices of its words to other words. Raises Problem 422."""
-    words, texts = given["words"], [given["text"], given.get("text_pair")]
+def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
+    """``source`` is the input of a document, ``replace`` maps the indices of its words to other words. Raises Problem 422."""
+    words, texts = source["words"], [source["text"], source.get("text_pair")]
     if texts[0] is None:
         raise Problem(422, "no-text", "The text of this explanation is not known, only its tokens.", send="Leave replace out.")
     for index, word in replace.items():
@@ -30,7 +30,7 @@ def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
             raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
         if not word.strip():
             raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to take it away.")
-    spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in given["tokens"]]
+    spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in source["tokens"]]
     for index in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
         part, start, end = words[index].get("part", 0), words[index]["start"], words[index]["end"]
         text, longer = texts[part], len(replace[index]) - (end - start)
@@ -39,25 +39,25 @@ def rewrite(given: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
         for i, span in enumerate(spans):
             if i in words[index]["tokens"]:
                 spans[i] = None
-            elif span is not None and span[0] == part and span[1] >= end and not given["tokens"][i]["special"]:
+            elif span is not None and span[0] == part and span[1] >= end and not source["tokens"][i]["special"]:
                 spans[i] = (part, span[1] + longer, span[2] + longer)
     assert texts[0] is not None
     return Rewritten(texts[0], texts[1], spans)
 
 
-def find_again(gone: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
-    """Where the tokens ``gone`` of the old text are among the ``tokens`` of the new one. Raises Problem 422 where one is not there."""
+def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
+    """Where the tokens ``removed`` of the old text are among the ``tokens`` of the new one. Raises Problem 422 where one is not there."""
     tokens_at = defaultdict(list)
     for i, token in enumerate(tokens):
         if not token.special:
             tokens_at[token.part, token.start, token.end].append(i)
-    kept = []
-    for i in gone:
+    places = []
+    for i in removed:
         span = written.spans[i]
         if span is None:
             raise Problem(422, "both-edits", f"Token {i} is of a word that is replaced.", send="Remove it or replace its word, not both.")
         if not tokens_at[span]:
             detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
             raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
-        kept.append(tokens_at[span].pop(0))
-    return kept
+        places.append(tokens_at[span].pop(0))
+    return places

@@ -81,8 +81,8 @@ async def followed_study(services: Services, explanation_id: str, ask: Ask, *, i
 
     async def events() -> AsyncIterator[ServerSentEvent]:
         try:
-            async for said in task.feed.follow():
-                yield ServerSentEvent(data=said.data, event=said.name)
+            async for event in task.feed.follow():
+                yield ServerSentEvent(data=event.data, event=event.name)
         finally:
             task.cancel()
 
@@ -175,9 +175,9 @@ def subject_of(services: Services, document: dict[str, Any], model: Any, cancell
 
 def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
     """The input of an explanation that was made before inputs were kept, from its text or its picture, with a note on what that means."""
-    given = document["input"]
-    if given["kind"] == "text":
-        source: Any = TextPair(given["text"], given["text_pair"]) if "text_pair" in given else given["text"]
+    input_json = document["input"]
+    if input_json["kind"] == "text":
+        source: Any = TextPair(input_json["text"], input_json["text_pair"]) if "text_pair" in input_json else input_json["text"]
     else:
         picture = stored_file(document["id"], "original.jpg", services)
         if picture is None:
