@@ -136,6 +136,7 @@ def test_fullgrad_sums_to_the_logit_or_to_the_contrast_of_two(which: Which, seed
 LINEAR = ("input_x_gradient", "hirescam", "fullgrad", "fullgrad_plus", "gradcam_plus", "xgradcam_plus")
 
 
+@pytest.mark.slow
 @few
 @given(models, seeds, classes, rules_of_gradients)
 def test_the_map_of_a_contrast_is_the_difference_of_two_maps(which: Which, seed: int, pair: tuple[int, int], rule: str) -> None:
@@ -160,6 +161,7 @@ def assert_same_maps(alone: Any, among: Any) -> None:
         assert_near(two.scores, one.scores, 1e-4 if RULES.get(one.rule or "", Rule()).is_relevance else 1e-5)
 
 
+@pytest.mark.slow
 @few
 @given(st.sampled_from(["bert", "distilbert"]), st.lists(st.integers(1, 8), min_size=2, max_size=4), st.data())
 def test_a_texts_map_does_not_depend_on_its_neighbours_nor_on_padding(name: str, lengths: list[int], data: st.DataObject) -> None:
@@ -171,6 +173,7 @@ def test_a_texts_map_does_not_depend_on_its_neighbours_nor_on_padding(name: str,
     assert_same_maps(explainers.explain(model, own, target=1, methods=SPECS, seed=place), among)
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(2, 4), seeds, st.data())
 def test_an_images_map_does_not_depend_on_its_neighbours(batch: int, seed: int, data: st.DataObject) -> None:
@@ -184,6 +187,7 @@ def test_an_images_map_does_not_depend_on_its_neighbours(batch: int, seed: int, 
 # --- repetition -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(few, max_examples=4)
 @given(st.sampled_from(["vit", "bert"]), seeds, st.integers(0, 100))
 def test_the_same_question_twice_gives_the_same_bits(name: str, seed: int, draw: int) -> None:
@@ -215,6 +219,7 @@ def shifted_model(name: str) -> Model:
 SHIFT = 2.5
 
 
+@pytest.mark.slow
 @few
 @given(st.sampled_from(["vit", "bert"]), seeds, classes, rules_of_gradients)
 def test_a_shift_of_all_logits_changes_no_map_of_a_probability_nor_of_a_contrast(

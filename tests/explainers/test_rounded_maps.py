@@ -46,6 +46,7 @@ def test_what_reaches_the_answer_through_one_norm_alone_is_rounding() -> None:
     assert not any(CANCELS in note for note in notes_of(model, "input_x_gradient"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target", "noted"), [("scenes-vit", 3, {"hirescam", "input_x_gradient"}), ("photos-vit", 281, set())])
 def test_maps_that_float64_changes_carry_the_note(name: str, target: int, noted: set[str]) -> None:
     """On trained models: where the order of patches is another in float64 the note stands; where none stands, the order is the same."""

@@ -102,6 +102,7 @@ def test_scores_are_those_of_the_words_of_each_prompt(name: str) -> None:
         assert one.text == result.prompts[prompt]
 
 
+@pytest.mark.slow
 def test_every_method_gives_each_prompt_what_it_gets_alone_and_each_image_its_own() -> None:
     specs = specs_for(text_side())
     assert {"transformer_attribution:lrp", "fullgrad:libra", "lrp:deep_taylor", "token_tm:libra"} <= set(specs)

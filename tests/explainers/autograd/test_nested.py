@@ -136,6 +136,7 @@ def close(ours: Tensor, theirs: Tensor, share: float = 1e-6) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=share * float(theirs.abs().max()))
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_goes_back_through_both_streams(legacy: bool, rule: str) -> None:

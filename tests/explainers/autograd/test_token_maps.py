@@ -162,6 +162,7 @@ def test_pixels_that_a_linear_layer_takes_by_the_patch_get_relevance_by_their_bo
     torch.testing.assert_close(found.sum((1, 2, 3)), seen["relevance"].sum((1, 2)), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.kind != "text"])
 def test_the_gradient_at_the_pixels_is_autograds(name: str) -> None:
     """Through stems of convolutions, batch normalisation and pooling, and through patch embeddings of all kinds."""

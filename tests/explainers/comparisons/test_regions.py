@@ -73,6 +73,7 @@ def test_boxes_end_at_the_edge_of_the_picture() -> None:
     assert [one.box for one in outside.regions] == [None]  # in the padding
 
 
+@pytest.mark.slow
 def test_of_an_explanation(tmp_path: Path) -> None:
     model = explainers.load("scenes-vit")
     image = Image.fromarray(np.random.default_rng(1).integers(0, 255, (80, 120, 3), dtype=np.uint8))

@@ -145,6 +145,7 @@ def test_a_contrast_is_read_by_the_difference() -> None:
     check(test, result, lambda gone: alone(model, tensors, gone)[1] - alone(model, tensors, gone)[3], 5)
 
 
+@pytest.mark.slow
 def test_it_prints_and_saves(tmp_path: Path) -> None:
     model = vit()
     test = explainers.deletion_test(model, explainers.explain(model, inputs("vit", 1), 1, SPECS))

@@ -115,6 +115,7 @@ def measured(name: str, measure: Callable[[Given], Tensor]) -> tuple[list[Tensor
     return [measure(given) for given in patches], squares
 
 
+@pytest.mark.slow
 @every_name
 def test_globenc_and_alti_end_in_class_attention(name: str) -> None:
     def length(given: Given) -> Tensor:

@@ -352,6 +352,7 @@ def test_other_images_change_no_score_of_any_method(name: str) -> None:
         assert float((a - b).abs().max()) <= 1e-5 * float(b.abs().max()) + 1e-12, spec
 
 
+@pytest.mark.slow
 def test_class_specific_says_the_truth() -> None:
     """A method that is not class-specific gives the same map for every class; one that is, gives another."""
     model, tensors = wrapped("vit"), inputs("vit", 1)
@@ -364,6 +365,7 @@ def test_class_specific_says_the_truth() -> None:
         assert a.class_specific == (not torch.equal(a.scores, b.scores)), declared
 
 
+@pytest.mark.slow
 def test_unsigned_methods_give_no_negative_score() -> None:
     for name in ("vit", "bert"):
         model = wrapped(name)

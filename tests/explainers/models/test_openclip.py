@@ -91,6 +91,7 @@ def worded() -> nn.Module:
     return build(vocabulary=49408)
 
 
+@pytest.mark.slow
 def test_prompts_go_through_its_own_tokenizer_and_are_explained(worded: nn.Module) -> None:
     model = explainers.wrap(worded)
     assert model.prompt_inputs is not None

@@ -185,6 +185,7 @@ def test_the_first_stage_can_be_asked_for() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "blocks", "grid"),
     [

@@ -36,6 +36,7 @@ def test_every_method_has_a_formula_and_words() -> None:
     assert set(SYMBOLS) <= used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_the_page_of_a_method(site: Site, name: str) -> None:
     method, told = METHODS[name], ABOUT[name]
