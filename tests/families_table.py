@@ -62,8 +62,9 @@ SHORT_OF = (
     ),
     (
         "linear attention (EfficientViT)",
-        "Queries, keys and values multiplied without a softmax, over a normaliser of the first two: no rule says how three "
-        "factors share. The ordinary gradient is taken there, and a note on the map says so.",
+        "Queries times the product of keys and values, over a normaliser of queries and keys: the rules of attention hold, as if the "
+        "weights had been made, and the normaliser is constant where weights are, else a normalisation. No attention map is read. "
+        "Where queries and keys are multiplied first, the ordinary gradient is taken, and a note on the map says so.",
     ),
     (
         "MobileViT, EdgeNeXt",

@@ -25,6 +25,7 @@ H = TypeVar("H", bound=Handler)
 _HANDLERS: dict[Callable[..., Any], Handler] = {}
 _ROLE = "_vitrine_role"
 _FACTOR = "_vitrine_factor"
+_PRODUCT_OF = "_vitrine_product_of"
 
 #: Functions that move, select or copy numbers: their ordinary gradient is right under every rule.
 TRANSPARENT = frozenset(
@@ -174,8 +175,8 @@ def active(value: Any) -> bool:
 
 def role(value: Any) -> str | None:
     """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
-    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives), ``pixels``
-    (of the image) or None.
+    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives),
+    ``unnormalised`` (what linear attention gives before its normaliser), ``pixels`` (of the image) or None.
     """
     return getattr(value, _ROLE, None)
 
@@ -196,6 +197,18 @@ def give_factor(out: Tensor, number: float) -> Tensor:
     """Mark ``out`` as multiplied by ``number``; returns it."""
     if number != factor(out):
         setattr(out, _FACTOR, number)
+    return out
+
+
+def product_of(value: Any) -> tuple[Tensor, Tensor] | None:
+    """The two paths that ``value`` is the matrix product of, where it is nothing but that times its :func:`factor`; else None."""
+    return getattr(value, _PRODUCT_OF, None)
+
+
+def give_product_of(out: Tensor, paths: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Mark ``out`` as the matrix product of two paths, if any; returns it."""
+    if paths is not None:
+        setattr(out, _PRODUCT_OF, paths)
     return out
 
 

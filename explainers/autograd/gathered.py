@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
-from explainers.autograd.operators import Add, LinearMap, MatMul
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.base import Model
@@ -85,7 +85,7 @@ class Comparison(Recording):
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, and note what it gives, of a linear map what it takes."""
         out = super().run(operator, *arguments)
-        if operator not in (Add, MatMul, LinearMap):
+        if operator not in (Add, MatMul, LinearAttention, LinearMap):
             return out
         value = (arguments[0] if operator is LinearMap else out).detach()
         if self._exact is None:
@@ -93,7 +93,7 @@ class Comparison(Recording):
         elif operator is LinearMap:
             self.taken.append(_units(value, self._exact[self.position], value.abs() + value.abs().mean()))
         else:
-            terms = (value,) if operator is MatMul else arguments[:2]
+            terms = arguments[:2] if operator is Add else (value,)
             scale = torch.stack([rounding.scale_of(term.detach()).expand_as(value) for term in terms]).sum(0)
             self.differences[self.position] = _units(value, self._exact[self.position], scale)
         return out

@@ -94,6 +94,17 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
     return a * (s @ b.mT) / 2, b * (a.mT @ s) / 2
 
 
+def split_linear_attention(
+    query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Relevance of all three factors of ``product`` = Q (K V), each getting all of it by proportion, as :func:`split_product` twice has it
+    for (Q K) V: the weights Q K cancel out of the second.
+    """
+    s = divide(relevance, product)
+    at_kv = query.mT @ s
+    return query * (s @ kv.mT), key * (at_kv @ value.mT), value * (key.mT @ at_kv)
+
+
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
     """Relevance of the terms of sums or means ``forward(x)``, ``backward`` its transpose: the terms of a sum's sign share what it got.
 

@@ -212,6 +212,22 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, gath
     return Carried(r_a, size_a * (error @ size_b.mT) / 2), Carried(r_b, size_b * (size_a.mT @ error) / 2)
 
 
+def split_linear_attention(
+    query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, gathered: float = GATHERED
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`explainers.autograd.relevance.split_linear_attention`. Only what is divided by the product is uncertain."""
+    parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
+    if not isinstance(relevance, Carried):
+        return parts
+    rounding = _unit(product, gathered) * scale_of(product)
+    size, doubt = _distance(product, rounding)
+    error = (relevance.error + relevance.value.abs() * rounding / doubt) / size
+    sizes = query.abs(), key.abs(), value.abs()
+    at_kv = sizes[0].mT @ error
+    errors = (error @ (sizes[1] @ sizes[2]).mT, at_kv @ sizes[2].mT, sizes[1].mT @ at_kv)
+    return tuple(Carried(part, size * e) for part, size, e in zip(parts, sizes, errors, strict=True))  # type: ignore[return-value]
+
+
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
     """:func:`explainers.autograd.relevance.split_pool`. Its terms are of one sign, unless rounding decides which that is."""
     if not isinstance(relevance, Carried):

@@ -104,6 +104,13 @@ STAGES: list[Family] = [
         reduction=32,
         heads=None,
     ),
+    _stages(
+        "efficientvit",  # linear attention over three scales of tokens, in half of the blocks
+        _timm("efficientvit_b0", widths=(4, 6, 8, 12, 24), depths=(1, 1, 1, 2, 2), head_dim=4, head_widths=(24, 20), **_sized(128, 96)),
+        tuple(f"stages.3.blocks.{block}.{part}_module" for block in (1, 2) for part in ("context", "local")),
+        reduction=32,
+        heads=None,
+    ),
     # a class token that only the last blocks have
     _stages(
         "cait",

@@ -9,7 +9,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import Handler, TorchFunction, active, factor, give_factor, give_role, handles, make_scale, role
+from explainers.autograd.dispatch import (
+    Handler,
+    TorchFunction,
+    active,
+    factor,
+    give_factor,
+    give_product_of,
+    give_role,
+    handles,
+    make_scale,
+    product_of,
+    role,
+)
 from explainers.autograd.recorder import Recorder
 
 
@@ -92,6 +104,8 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     kept = (role(a) if role(a) == role(b) == "scores" else None) if active(a) and active(b) else role(tensor)
+    if kept == "unnormalised" and (b if active(a) else a).dim():
+        kept = None  # no stabiliser of a normaliser, but a bias
     total = rec.run(op.Add, a, b, kept)
     if active(a) and active(b):
         rec.saw_sum(total)
@@ -129,7 +143,7 @@ def _scaled(rec: Recorder, x: Tensor, c: Any) -> Tensor:
     """x c, c a constant."""
     out = give_role(rec.run(op.Scale, x, c), role(x))
     single = not isinstance(c, Tensor) or c.dim() == 0
-    return give_factor(out, factor(x) * float(c)) if single and c != 0 else out
+    return give_product_of(give_factor(out, factor(x) * float(c)), product_of(x)) if single and c != 0 else out
 
 
 @handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
@@ -148,6 +162,9 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
         return _scaled(rec, input, 1 / other)
     if not active(input):
         return make_scale(rec, input / other, "div")
+    if role(input) == "unnormalised" and role(other) in ("unnormalised", "scores"):
+        op.mark_normalised(input)
+        return give_role(rec.run(op.Normaliser, input, other, role(other) == "scores"), "attended")
     return give_role(rec.run(op.Div, input, other), "scale" if role(input) == "scale" else None)
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, give_role, handles, role
+from explainers.autograd.dispatch import TorchFunction, active, factor, give_product_of, give_role, handles, product_of, role
 from explainers.autograd.handlers.elementwise import add, mul
 from explainers.autograd.operators.linear import Role
 from explainers.autograd.recorder import Recorder
@@ -18,7 +18,7 @@ from explainers.autograd.recorder import Recorder
 
 def role_of(x: Tensor) -> Role:
     """What a linear map of ``x`` is."""
-    return {"pixels": "pixels", "attended": "attention"}.get(role(x) or "")  # type: ignore[return-value]
+    return {"pixels": "pixels", "attended": "attention", "unnormalised": "attention"}.get(role(x) or "")  # type: ignore[return-value]
 
 
 @handles(F.linear)
@@ -60,12 +60,20 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     if active(input) and active(other):
         if role(input) == "weights":
             rec.saw_values(other)
+        inner = product_of(other)
+        if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
+            rec.saw_attended(input, *inner)
+            key, value = inner
+            key = key if factor(other) == 1 else mul(rec, torch.mul, key, factor(other))
+            return give_role(rec.run(op.LinearAttention, input, key, value, other.detach()), "unnormalised")
         rec.saw_attended(input, other)
         out = rec.run(op.MatMul, input, other)
         rec.saw_product(input, other, out, attended=role(input) == "weights")
-        if "scores" in (role(input), role(other)):  # three paths: linear attention, which no rule knows how to share
+        if "scores" in (role(input), role(other)):  # three paths of another kind, which no rule knows how to share
             rec.watch(out, "attention without a softmax", "attention")
-        return give_role(out, "attended" if "weights" in (role(input), role(other)) else "scores")
+        if "weights" in (role(input), role(other)):
+            return give_role(out, "attended")
+        return give_product_of(give_role(out, "scores"), (input, other))
     if active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), role_of(input))
     out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), role_of(other))

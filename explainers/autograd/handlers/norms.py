@@ -32,7 +32,8 @@ def _layer_norm(
     if not active(input):
         return whole(input)
     out: Tensor = rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole)
-    return give_role(out, "attended" if role(input) == "attended" else None)  # a norm between attention and its projection
+    between = role(input) in ("attended", "unnormalised")  # attention and its projection
+    return give_role(out, "attended" if between else None)
 
 
 @handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))

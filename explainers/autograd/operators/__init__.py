@@ -10,7 +10,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 
 from explainers.autograd.operators.activation import TINY, Activation, Gate, slope
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
-from explainers.autograd.operators.attention import MatMul, Softmax
+from explainers.autograd.operators.attention import LinearAttention, MatMul, Normaliser, Softmax, mark_normalised
 from explainers.autograd.operators.linear import LinearMap, Map, linear, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
@@ -22,17 +22,20 @@ __all__ = [
     "Constant",
     "Div",
     "Gate",
+    "LinearAttention",
     "LinearMap",
     "Map",
     "MatMul",
     "Mean",
     "Mul",
     "Norm",
+    "Normaliser",
     "Pick",
     "Pool",
     "Scale",
     "Softmax",
     "linear",
+    "mark_normalised",
     "slope",
     "swapped",
     "swapped_back",

@@ -11,12 +11,15 @@ from explainers.autograd import gradients, rounding
 from explainers.autograd.operators.broadcasting import unbroadcast
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 
+#: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
+OF_ATTENTION = ("scores", "weights", "unnormalised")
+
 
 class Add(Operator):
     """a + b. A constant operand is a bias.
 
-    ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; ``scores`` or
-    ``weights`` of attention, whose constants (masks, position biases) are no additive terms of the tokens and are not accounted for;
+    ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; one of
+    :data:`OF_ATTENTION`, whose constants are not accounted for;
     ``shift``, the constant is part of a normalisation.
     """
 
@@ -42,7 +45,7 @@ class Add(Operator):
                 g_a, g_b = rounding.split_sum(a, b, g, rule.linear == "z_plus", ctx.rec.gathered(ctx.position))
         elif rule.linear == "epsilon" and all(ctx.needs_input_grad[:2]):
             g_a = g_b = gradients.damped(g, a + b, rule.strength.epsilon_sum)
-        elif ctx.entered and ctx.role not in ("scores", "weights") and not all(ctx.needs_input_grad[:2]):
+        elif ctx.entered and ctx.role not in OF_ATTENTION and not all(ctx.needs_input_grad[:2]):
             constant = (b if ctx.needs_input_grad[0] else a).expand_as(g)
             ctx.rec.add_bias(g.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(g, constant)
         return (
@@ -59,7 +62,7 @@ class Add(Operator):
         path, constant = (a, b) if a.requires_grad else (b, a)
         if role == "turned":
             return rec.on_real(path.mT, (constant.expand_as(path)).mT).mT
-        if role in ("scores", "weights"):
+        if role in OF_ATTENTION:
             return path + constant  # attention is the real copy's
         return rec.on_real(path, constant)
 

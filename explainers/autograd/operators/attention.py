@@ -1,4 +1,4 @@
-"""Attention: products of two paths, and the softmax over keys."""
+"""Attention: products of two paths, and the softmax over keys; linear attention, a product of three, and its normaliser."""
 
 from __future__ import annotations
 
@@ -81,3 +81,119 @@ class Softmax(Operator):
     def propagate(rec: Propagator, x: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
         # a constant, but a node of the graph, so that what depends on it is still seen to be on the path
         return torch.softmax(rec.real(x), dim, dtype=dtype).requires_grad_()
+
+
+class LinearAttention(Operator):
+    """Q (K V), linear attention (Katharopoulos et al. 2020): what Q K would weigh V by, never made itself. K is (..., d, keys).
+
+    The rules are those of (Q K) V: of the signal that weights and values share, the weights' part is shared by Q and K once more.
+    ``kv`` is K V as the model computed it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, kv: Tensor, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        y = query @ kv
+        ctx.save_for_backward(query, key, value, kv, y)
+        ctx.rec, ctx.position, ctx.normalised = rec, rec.position, False
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 5
+        query, key, value, kv, y = ctx.saved_tensors
+        rule = ctx.rec.rule
+        halves = rule.attention in ("half", "constant_half", "relevance")
+        share, inner = (0.5, 0.25) if halves else (1.0, 1.0)  # of values, and of queries and keys each
+        if rule.attention == "relevance":
+            of_query, of_key, of_value = rounding.split_linear_attention(query, key, value, kv, y, g, ctx.rec.gathered(ctx.position))
+            return inner * of_query, inner * of_key, share * of_value, None, None
+        weighs = rule.attention not in ("constant", "constant_half")
+        if rule.linear == "epsilon":
+            return *_with_epsilon(ctx, g, share, inner if weighs else None), None, None
+        at_kv = query.mT @ g
+        return (
+            inner * (g @ kv.mT) if weighs else None,
+            inner * (at_kv @ value.mT) if weighs else None,
+            share * (key.mT @ at_kv),
+            None,
+            None,
+        )
+
+    @staticmethod
+    def propagate(rec: Propagator, query: Tensor, key: Tensor, value: Tensor, kv: Tensor) -> Tensor:
+        return rec.real(query) @ (rec.real(key) @ value)
+
+
+def _with_epsilon(ctx: Any, g: Tensor, share: float, inner: float | None) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    """Signals at Q, K and V under LRP-ε, which divides each weight by itself: so here they are made. ``inner`` None: they are constants."""
+    query, key, value, _, y = ctx.saved_tensors
+    epsilon = ctx.rec.rule.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
+    weights = query @ key
+    if not ctx.normalised:
+        g = gradients.damped(g, y, epsilon)
+    of_value = share * (weights.mT @ g)
+    if inner is None:
+        return None, None, of_value
+    at_weights = inner * gradients.damped(g @ value.mT, weights, epsilon)
+    return at_weights @ key.mT, query.mT @ at_weights, of_value
+
+
+def mark_normalised(attended: Tensor) -> None:
+    """Note that ``attended``, numbers that linear attention gave, is divided by its normaliser, which stabilises in its place."""
+    waiting, seen = [attended.grad_fn], set()
+    while waiting:
+        node: Any = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if type(node).__name__ == "LinearAttentionBackward":
+            node.normalised = True
+        else:
+            waiting += [before for before, _ in node.next_functions]
+
+
+class Normaliser(Operator):
+    """a / b of linear attention, b the sum of the weights by which a was made, so that they sum to 1.
+
+    Where weights are constant, so is b; of relevance it passes on all. Else it is what other divisions by a scale are, and follows the rule
+    of normalisation. It is no softmax: that has logits of any size, and AttnLRP's rule for it is a Taylor expansion with a bias. Weights
+    over their sum are x_j / g(x), which AttnLRP (Prop. 3.4) passes unchanged: differentiated, their relevance would always add up to 0.
+
+    Under LRP-ε the matrix product that AttnLRP stabilises (Prop. 3.3, R / (2 O + ε)) is that of the weights which sum to 1 with the values,
+    so its output O is a / b and not a: the size of a depends on how many tokens there are.
+
+    ``apart``: b comes from a product of its own, which then holds the half of the signal that is the weights'; else values of one beside
+    the others made it together with a.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, apart: bool, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b)
+        ctx.apart, ctx.rec = apart, rec
+        return a / b
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        if g is None:
+            return (None,) * 4
+        a, b = ctx.saved_tensors
+        rule = ctx.rec.rule
+        if rule.attention == "relevance":
+            return unbroadcast(g, a), None, None, None
+        if rule.linear == "epsilon":
+            g = gradients.damped(g, a / b, rule.strength.epsilon_sum / 2)
+        choice = "constant" if rule.attention in ("constant", "constant_half") else rule.norm
+        of_b = None
+        if choice == "jacobian":
+            share = 0.5 if rule.attention == "half" and ctx.apart else 1.0
+            of_b = unbroadcast(-share * g * a / b.square(), b)
+        return unbroadcast(g if choice == "identity" else g / b, a), of_b, None, None
+
+    @staticmethod
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, apart: bool) -> Tensor:
+        return a / rec.real(b)

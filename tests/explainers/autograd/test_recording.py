@@ -32,6 +32,7 @@ LOSSY = {
     "resnet-deep-stem",
     "tnt",  # tokens of width 8 inside patches
     "tnt-legacy",
+    "efficientvit",
     "cait",
     "xcit",
     "convnext",
@@ -246,7 +247,7 @@ UNRULED: dict[str, Callable[[Tensor], Tensor]] = {
     "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x),
     "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x),
     "lp_pool1d": lambda x: F.lp_pool1d(x, 2.0, 2),
-    "attention without a softmax": lambda x: x @ (x.mT @ x),
+    "attention without a softmax": lambda x: (x @ x.mT) @ x,
     "interpolate": lambda x: F.interpolate(x, size=3),
     "clamp": lambda x: x.clamp(-1, 1),
     "abs": torch.abs,

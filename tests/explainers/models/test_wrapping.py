@@ -18,6 +18,7 @@ from torch import nn
 
 import explainers
 from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.wrapping import wrap
@@ -236,13 +237,16 @@ def test_hybrids_are_explained_at_a_stage_of_maps(name: str) -> None:
     assert rows * columns == Recording(model, {"pixel_values": torch.zeros(1, 3, *size)}).block_inputs[0].shape[1]
 
 
-def test_linear_attention_has_no_rule_and_its_maps_say_so() -> None:
-    """Queries times (keys times values) over a normaliser of both (EfficientViT): the ordinary gradient is taken, with a note."""
+def test_linear_attention_has_its_rules_and_its_maps_no_note() -> None:
+    """Queries times (keys times values) over a normaliser of both, as EfficientViT is made by its library."""
     model = wrap(_timm("efficientvit_b0"))
     pixels = {"pixel_values": torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))}
-    libra, plain = explainers.explain(model, pixels, target=1, methods=["fullgrad:libra", "fullgrad"]).maps
-    assert any("attention without a softmax" in note for note in libra.notes)
-    assert not any("attention without a softmax" in note for note in plain.notes)
+    specs = ["fullgrad:libra", "input_x_gradient:attnlrp"]
+    recording = Recording(model, pixels)
+    for attribution in explainers.explain(model, pixels, target=1, methods=specs).maps:
+        assert not any("without a softmax" in note for note in attribution.notes)
+    for rule in RULES.values():
+        assert not recording.signals(rule, torch.ones_like(recording.logits)).unruled, rule.name
 
 
 def test_a_row_inside_a_block_is_not_the_blocks() -> None:

@@ -83,9 +83,16 @@ class Twin:
     # --- attention
 
     def softmax(self, x: Tensor) -> Tensor:
-        weights = x.softmax(-1)
+        return self.weights(x.softmax(-1))
+
+    def weights(self, weights: Tensor) -> Tensor:
+        """Weights of attention as their products with values see them."""
         # a zero gradient where half goes to weights that hand nothing on, so that products still have two paths
         return {"constant": weights.detach(), "constant_half": weights.detach() + 0 * weights}.get(self.rule.attention, weights)
+
+    def normalised(self, scores: Tensor, epsilon: float) -> Tensor:
+        """Scores over their sum, as linear attention has them in the place of a softmax: where no constants, a normalisation."""
+        return self.weights(self.scaled(scores, 1 / (scores.sum(-1, keepdim=True) + epsilon)))
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """Of two paths, or of a path and a constant, which takes no share."""

@@ -101,7 +101,38 @@ def multi_head(name: str, twin_mask: Tensor | None = None, **options: Any) -> Ca
     return Case(name, make, twin)
 
 
+def linear_attention(name: str, way: str) -> Case:
+    """Queries, keys and values without a softmax, keys and values multiplied first; the twin makes the weights.
+
+    ``way`` the normaliser is made: beside the values, as the sum of a column of ones (EfficientViT), apart from them, or not at all.
+    """
+
+    def parts(x: Tensor, t: Twin) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = qkv(x, t=t)
+        return t.act(F.relu, q), t.act(F.relu, k), v
+
+    def function(x: Tensor) -> Tensor:
+        q, k, v = parts(x, Twin(Rule()))
+        if way == "beside":
+            out = q @ (k.transpose(-1, -2) @ F.pad(v, (0, 1), value=1.0))
+            out = out[..., :-1] / (out[..., -1:] + 0.1)
+        else:
+            out = q @ (k.mT @ v)
+            out = out / (q @ k.sum(-2, keepdim=True).mT + 0.1) if way == "apart" else out
+        return out.transpose(1, 2)
+
+    def twin(t: Twin, x: Tensor) -> Tensor:
+        q, k, v = parts(x, t)
+        scores = t.matmul(q, k.mT)
+        return t.matmul(t.weights(scores) if way == "none" else t.normalised(scores, 0.1), v).transpose(1, 2)
+
+    return Case(name, lambda: function, twin)
+
+
 CASES = [
+    linear_attention("linear-attention", "beside"),
+    linear_attention("linear-attention-normaliser-apart", "apart"),
+    linear_attention("linear-attention-no-normaliser", "none"),
     sdpa("sdpa"),
     sdpa("sdpa-scale", scale=0.3),
     sdpa("sdpa-bool", BOOLEAN),
