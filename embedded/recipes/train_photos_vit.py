@@ -151,11 +151,14 @@ def begin(pictures: Pictures, stages: int, seed: int) -> tuple[Teacher, list[See
 def train(args: argparse.Namespace) -> None:
     """Make and write the model folder ``args.out`` (arguments: ``add_arguments``).
 
-    Raises ExplainerError where nothing would be learned behind a part of the trunk, whose Transformer is not written.
+    Raises ExplainerError where nothing would be learned behind a part of the trunk, whose Transformer is not written, and where no
+    training is left to go on with.
     """
     learns = bool(args.steps or args.minutes)
     if args.stages != STAGES and not learns:
         raise ExplainerError(f"behind {args.stages} of the trunk's {STAGES} stages it has to learn: give --minutes or --steps")
+    if args.resume and not learns:
+        raise ExplainerError("--resume goes on with a training: give the --minutes or --steps that it began with")
     torch.manual_seed(args.seed)
     pictures = Pictures(args.data, args.batch)
     teacher, batches = begin(pictures, args.stages, args.seed)

@@ -308,6 +308,12 @@ def test_a_part_of_the_trunk_needs_time_to_learn(photo_data: Path, tmp_path: Pat
     assert not (tmp_path / "vit").exists()
 
 
+def test_there_is_nothing_to_resume_where_nothing_is_learned(photo_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="--resume goes on with a training: give the --minutes or --steps that it began with"):
+        train_photos_vit.train(arguments(photo_data, tmp_path / "vit", "--resume", "--steps", "0"))
+    assert not (tmp_path / "vit").exists()
+
+
 @pytest.mark.parametrize("stages", [5, 7])
 def test_the_recipe_writes_a_folder_that_explains_and_goes_on(untrained: None, photo_data: Path, tmp_path: Path, stages: int) -> None:
     train_photos_vit.train(arguments(photo_data, tmp_path / "vit", "--stages", str(stages)))
