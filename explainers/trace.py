@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
+from explainers.models.branches import on_grid
 from explainers.targets import ResolvedTarget
 
 
@@ -46,6 +47,15 @@ class Reading:
     terms: Mapping[int, Tensor] = field(default_factory=dict)
     rest: Tensor | None = None
     sizes: Tensor | None = None
+
+    def on_grid(self, layout: Layout) -> Reading:
+        """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
+
+        def moved(values: Tensor | None) -> Tensor | None:
+            return None if values is None else on_grid(values, layout)
+
+        terms = {block: on_grid(term, layout) for block, term in self.terms.items()}
+        return replace(self, scores=on_grid(self.scores, layout), terms=terms, rest=moved(self.rest), sizes=moved(self.sizes))
 
 
 class Trace:
@@ -313,7 +323,8 @@ def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> R
         raise ExplainerError("There are no patches to sum pixels over: at=pixels is for images.")
     height, width = pixels.shape[-2:]
     sums = F.adaptive_avg_pool2d(pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
-    scores = torch.zeros_like(trace.recording.block_inputs[0][..., 0]) if prefix is None else prefix.clone()
-    first = trace.layout.prefix
+    scores, first = torch.zeros_like(trace.recording.block_inputs[0][..., 0]), trace.layout.prefix
+    if prefix is not None:
+        scores[:, :first] = prefix[:, :first]
     scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
     return Reading(scores, pixels=pixels)

@@ -78,9 +78,14 @@ SHORT_OF = (
         "ALTI are refused, for what attention alone adds cannot be read; so is PA-LRP, since positions are added at both levels.",
     ),
     (
-        "several streams of tokens (CrossViT)",
-        "Refused: the image reaches the answer on ways that no one row of tokens accounts for. So is any model that sees the "
-        "image on a way round its blocks.",
+        "branches with patches of several sizes (CrossViT)",
+        "A row of tokens holds those of all branches. What larger patches were given is shared among the smaller ones that they cover, in "
+        "proportion to the area, and a note on the map says so. Whatever reads attention is refused, for each branch attends to its own; "
+        "patches are painted, never removed. A branch that is shown a crop of the image is refused.",
+    ),
+    (
+        "other streams beside the blocks",
+        "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",
     ),
     (
         "convolutional networks without a list of blocks (VGG, DenseNet, RegNet)",

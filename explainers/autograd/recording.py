@@ -267,8 +267,8 @@ class Recording:
         self.behind.saw_sum(total, constant)
         tokens = math.prod(self.layout.grid or (0,))
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
-        nested = self.model.form.is_nested  # has positions inside patches, too, which are no embedding of a token
-        if not self.entered and by_token and not nested and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
+        several = self.model.form.has_streams  # each has positions, of which only some are embeddings of the grid's patches
+        if not self.entered and by_token and not several and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
             self.positions = (constant, total)
 
     def saw_sum(self, total: Tensor) -> None:
@@ -322,7 +322,7 @@ class Recording:
     def begin(self, rule: Rule) -> None:
         """Make ready for a backward pass under ``rule``."""
         self.rule = rule
-        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form.is_nested)
+        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form)
         self._unruled = set()
 
     def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:

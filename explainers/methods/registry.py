@@ -21,6 +21,7 @@ Readout = Callable[..., Tensor | Reading]
 Refusal = Callable[[Rule], str | None]
 ClassAttention = Literal["all", "last", "streams"]
 BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
+LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
 #: The rules a read-out of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
@@ -154,9 +155,19 @@ class Request:
             trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
-            return self.method.read(trace, **options)
+            return _on_grid(self.method.read(trace, **options), trace)
         reading = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
         return Reading(reading.scores[:, 1:])
+
+
+def _on_grid(reading: Reading, trace: Trace) -> Reading:
+    """With several sizes of patches, a map of the smallest."""
+    if not trace.layout.coarser:
+        return reading
+    rows, columns = trace.layout.grid or (0, 0)
+    if bool(reading.scores[:, trace.layout.prefix + rows * columns :].any()):
+        trace.note(LARGER_PATCHES)
+    return reading.on_grid(trace.layout)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,11 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     lacks = _lacks_behind(recording) if recording.layout.class_token is None else {}
     if any(a is None for a in recording.attentions):
         lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens" + (
-            ": their attention is over channels, the same for every token." if recording.over_channels else "."
+            ": their attention is over channels, the same for every token."
+            if recording.over_channels
+            else ": each branch attends to its own."
+            if recording.model.form.branches
+            else "."
         )
     if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (
@@ -62,7 +66,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
-        if recording.model.form.is_nested:
+        if recording.model.form.branches:
+            lacks["residual"] = (
+                f"The blocks of {recording.model.name} hold several branches, each with a residual stream of its own, so there is no one "
+                "stream in which attention could be followed."
+            )
+        elif recording.model.form.is_nested:
             lacks["residual"] = (
                 f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
                 "attention alone does to the residual stream cannot be read."
@@ -77,9 +86,9 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             f"{recording.model.name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a "
             "rule too, are not."
             if recording.model.reads_text
-            else f"{recording.model.name} adds positions to its patches and, before, to the tokens inside them: which belong to a patch "
-            "is not known."
-            if recording.model.form.is_nested
+            else f"{recording.model.name} adds positions to its patches and also to other tokens of the same places: which belong to a "
+            "patch is not known."
+            if recording.model.form.has_streams
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )

@@ -179,11 +179,13 @@ class Layout:
     class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the text (the last
                  word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
     grid         (rows, columns) of the patches; None for text
+    coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
     """
 
     prefix: int
     class_token: int | None
     grid: tuple[int, int] | None
+    coarser: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(eq=False)

@@ -25,7 +25,8 @@ class Family:
     blocks  dotted name of every block, in order; ALBERT repeats one block
     heads   of the attention in a block; None without one
     mixed   whether x^1 is past layers in which patches meet, so that a patch of it depends on more than its pixels
-    row     how many numbers a token of x^1 has, those of the tokens inside it included
+    row     how many numbers a token of x^1 has, those of the tokens inside it and of other branches included
+    coarser further grids of larger patches
     """
 
     name: str
@@ -41,6 +42,7 @@ class Family:
     heads: int | None = 2
     mixed: bool = False
     row: int = 24
+    coarser: tuple[tuple[int, int], ...] = ()
 
     def build(self, seed: int = 0) -> nn.Module:
         """The model in eval mode; LayerScale, biases and positions are not the zeros they start as."""

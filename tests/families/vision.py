@@ -57,6 +57,28 @@ def _nested(name: str, architecture: str, mixed: bool) -> Family:
     )
 
 
+def _branched(name: str, **arguments: Any) -> Family:
+    """5 x 5 patches, and 3 x 3 of the image made smaller: no large patch is made of whole small ones."""
+    shape: dict[str, Any] = {"embed_dim": (24, 16), "depth": ((1, 1, 0), (1, 1, 0)), "num_heads": (2, 4), "mlp_ratio": (2, 2, 1)}
+    return Family(
+        name=name,
+        library="timm",
+        kind="image",
+        make=lambda: timm.create_model(
+            "crossvit_tiny_240", num_classes=5, img_size=40, img_scale=(1.0, 0.75), patch_size=(8, 10), **(shape | arguments)
+        ),
+        blocks=("blocks.0", "blocks.1"),
+        entry="blocks.0",
+        prefix=2,
+        class_token=0,
+        grid=(5, 5),
+        size=(40, 40),
+        mixed=True,
+        row=24 + 16,
+        coarser=((3, 3),),
+    )
+
+
 def _mixer(name: str, **arguments: Any) -> Family:
     shape: dict[str, Any] = {"embed_dim": 24, "num_blocks": 2, "img_size": SIZE, "patch_size": PATCH, "num_classes": 5}
     return Family(
@@ -149,6 +171,7 @@ VISION: list[Family] = [
     _timm("dinov3-token", "vit_small_patch16_dinov3", 5, 0, global_pool="token"),
     _nested("tnt", "tnt_s_patch16_224", mixed=False),
     _nested("tnt-legacy", "tnt_s_legacy_patch16_224", mixed=True),  # its first convolution is over the whole image
+    _branched("crossvit"),
     _mixer("mixer"),
     _gated_mixer(),
     _image("hf-vit", "ViTForImageClassification", "ViTConfig", "vit.layers", prefix=1, token=0),

@@ -323,7 +323,8 @@ def test_what_the_model_is(site: Site) -> None:
 @contextmanager
 def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
     """A server with the tiny model of one family, which is also returned."""
-    model = explainers.wrap(FAMILIES[family].build(), name="scenes-vit", preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
+    size = FAMILIES[family].size
+    model = explainers.wrap(FAMILIES[family].build(), name="scenes-vit", preprocess=Preprocessing(resize=size, crop=size))
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
     engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: model)
     with TestClient(create_app(load_settings({"home": home}), engine, [])) as client:
@@ -332,19 +333,20 @@ def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
         yield site, model
 
 
-@pytest.mark.parametrize("family", ["tnt"])
+@pytest.mark.parametrize("family", ["tnt", "crossvit"])
 def test_streams_of_tokens_make_one_heatmap(tmp_path: Path, family: str) -> None:
-    """Tokens inside patches are in the map of the patches, as pictures, numbers and curves have it."""
+    """Tokens inside patches and larger patches are in the map of the patches, as pictures and numbers have it."""
+    rows, columns = FAMILIES[family].grid or (0, 0)
     with site_of(tmp_path, family) as (site, model):
-        methods = ["fullgrad:libra", "lrp", "legrad", "random"] + ["rollout"] * ("attention" not in missing_requirements(model))
+        methods = ["fullgrad:libra", "lrp", "random"] + ["rollout", "legrad"] * ("attention" not in missing_requirements(model))
         document = site.ask(png(), target="1", methods=methods, wait=True).json()
         result = explainers.explain(model, picture(), target=1, methods=methods)
         for shown, one in zip(document["maps"], result.maps, strict=True):
-            assert shown["grid"] == [4, 3]
-            assert len(shown["scores"]) == 12
+            assert shown["grid"] == [rows, columns]
+            assert len(shown["scores"]) == rows * columns
             root = f"/api/explanations/{document['id']}/maps/{shown['method'].replace(':', '%3A')}"
             values = np.load(io.BytesIO(site.client.get(f"{root}.npy").content))
-            assert np.array_equal(values, one.scores[one.content].reshape(4, 3).numpy())
+            assert np.array_equal(values, one.scores[one.content].reshape(rows, columns).numpy())
             drawn = Image.open(io.BytesIO(site.client.get(f"{root}.png").content))
             assert drawn.tobytes() == render_overlay(result, one).tobytes()
 

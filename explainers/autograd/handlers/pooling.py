@@ -51,6 +51,17 @@ def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
     return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
 
 
+@handles(F.interpolate)
+def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
+    it gets, whatever the rule.
+    """
+    if role(input) == "pixels":
+        return give_role(func(input, *args, **kwargs), "pixels")
+    out: Tensor = call_through(rec, func, (input, *args), kwargs)
+    return out
+
+
 @handles(
     F.max_pool1d,
     F.max_pool2d,

@@ -10,18 +10,19 @@ from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
+from explainers.models.forms import Form
 
 
 class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
-    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, nested: bool = False) -> None:
+    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, form: Form) -> None:
         """``x`` (B, S, D) are tokens of the model; a term without an axis of tokens goes to the first prefix token, to the one that the
-        head reads, ``class_tokens`` (B,), or to nobody. ``nested`` says that patches may lie with the samples, for the tokens inside them.
+        head reads, ``class_tokens`` (B,), or to nobody. ``form`` says how tokens lie in the blocks.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
-        self._layout, self._class_tokens, self._nested = layout, class_tokens, nested
+        self._layout, self._class_tokens, self._form = layout, class_tokens, form
 
     def add(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
@@ -34,7 +35,7 @@ class BiasTerms:
             if term.shape[0] % batch:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
             patches = math.prod(self._layout.grid or ())
-            if self._nested and term.shape[0] == batch * patches:
+            if self._form.is_nested and term.shape[0] == batch * patches:
                 self.by_token[:, self._layout.prefix :] += term.reshape(batch, patches, -1).sum(2)
             else:
                 self.unplaced += term.reshape(batch, -1).sum(1)
@@ -54,6 +55,8 @@ class BiasTerms:
         batch, tokens = self.by_token.shape
         # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
         places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+        if self._form.branches:
+            return self._by_branch(term)
         grid, prefix = self._layout.grid, self._layout.prefix
         if term.dim() == 3 and prefix and grid is not None and term.shape[1] == grid[0] * grid[1] == tokens - prefix:  # patches alone
             return F.pad(term.sum(2), (prefix, 0))
@@ -63,3 +66,15 @@ class BiasTerms:
                 if term.shape[down : down + 2] == grid:
                     return F.pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+
+    def _by_branch(self, term: Tensor) -> Tensor | None:
+        """(B, S) from a term over the tokens of one branch, or over those that stand before its patches."""
+        if term.dim() != 3:
+            return None
+        by_token = torch.zeros_like(self.by_token)
+        for (prefix, patches), (before, after) in zip(self._form.branches, self._form.places, strict=True):
+            if term.shape[1] == prefix + patches:
+                by_token[:, before] += term[:, :prefix].sum(2)
+                by_token[:, after] += term[:, prefix:].sum(2)
+                return by_token
+        return None

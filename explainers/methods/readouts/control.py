@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -26,4 +28,7 @@ def random(trace: Trace) -> Tensor:
     """Uniform random numbers, the same for the same seed: what any method must beat."""
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
-    return torch.stack(rows).to(trace.recording.block_inputs[0])
+    drawn = torch.stack(rows).to(trace.recording.block_inputs[0])
+    if trace.layout.coarser and trace.layout.grid is not None:  # one number for a patch, not those of several sizes added up
+        drawn[:, trace.layout.prefix + math.prod(trace.layout.grid) :] = 0
+    return drawn

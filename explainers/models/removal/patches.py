@@ -43,7 +43,9 @@ def patch_removal(
         repeated = repeated_to(model, tensors, len(keep))
         return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
 
-    if how == "painted" or (how is None and model.form.channels != 2):
+    if how in ("removed", "zeroed") and model.form.branches:
+        raise ExplainerError(f"{model.name} takes several sizes of patches, whose tokens lie over each other: choose how=painted.")
+    if how == "painted" or (how is None and (model.form.channels != 2 or model.form.branches)):
         return TokenRemoval("painted", count, 0, paint, most)
     stem, whole = _shared_stem(model, tensors)
 

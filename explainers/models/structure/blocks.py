@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.forms import Form, beside, floating, nested_form
+from explainers.models.forms import Form, beside, branched, branched_form, floating, nested_form
 from explainers.models.tokens import as_tokens, map_size
 
 
@@ -27,7 +27,7 @@ class Structure:
     """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
 
     form   how tokens lie in what the blocks take and give
-    width  of a token, what lies inside it left out
+    width  of a token, what lies inside it left out, and of several sizes of patches that of the finest
     grid   (height, width) of a map of tokens; None where tokens lie in a row
     class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
     """
@@ -43,7 +43,7 @@ class Structure:
 
 @dataclass
 class _Call:
-    """One call of a module in a row: what went in and what came out, tokens inside patches beside theirs."""
+    """One call of a module in a row: what went in and what came out, several streams of tokens in one row."""
 
     row: str
     block: nn.Module
@@ -51,7 +51,7 @@ class _Call:
     norm: nn.Module | None  # the normalisation that made its input
     taken: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
-    form: Form | None = None  # where there are tokens inside patches
+    form: Form | None = None  # where there are several streams
 
     @property
     def keeps(self) -> bool:
@@ -131,11 +131,18 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
         blocks=tuple(call.block for call in chosen),
         entry=_entry(names, first, entry),
         tokens=tokens.shape[1],
-        width=tokens.shape[2] if form.inner is None else first.taken[1 - form.inner].shape[2],
+        width=_width(first, form, tokens),
         form=form,
         grid=None if form.channels == 2 else map_size(first.tokens.shape, form.channels),
         class_blocks=_class_blocks(calls, chosen[-1], tokens.shape),
     )
+
+
+def _width(first: _Call, form: Form, tokens: Tensor) -> int:
+    """Of a token: of several streams, that of the patches, and of several sizes of patches that of the finest."""
+    if form.branches:
+        return first.taken[form.finest_first[0]].shape[2]
+    return tokens.shape[2] if form.inner is None else first.taken[1 - form.inner].shape[2]
 
 
 def _is_row(container: nn.Module) -> bool:
@@ -186,11 +193,14 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
     def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         call, given = open_calls.pop(), floating(output)
-        call.output, call.form = first_tensor(output), nested_form(call.taken, given, batch)
-        if call.form is not None and call.form.inner is not None:
-            inner = call.form.inner
+        call.output, call.form = first_tensor(output), nested_form(call.taken, given, batch) or branched_form(args, output)
+        if call.form is None:
+            return
+        inner, call.norm = call.form.inner, None
+        if inner is None:
+            call.tokens, call.output = branched(call.taken, call.form), branched(given, call.form)
+        else:
             call.tokens, call.output = (beside(pair[1 - inner], pair[inner]) for pair in (call.taken, given))
-            call.norm = None
 
     def norm_ran(child: nn.Module, args: Any, output: Any) -> None:
         last_norm[:] = [child, output if isinstance(output, Tensor) else None]

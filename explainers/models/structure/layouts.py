@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import Run, changing_tokens, class_token, goes_round
+from explainers.models.structure.watching import Run, changing_tokens, class_token, covers_image, goes_round
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -31,6 +31,8 @@ def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Map
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
         )
+    if structure.form.branches:
+        return _branched_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
     if prefix is None:
@@ -56,6 +58,26 @@ def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Map
         return Layout(prefix, read, grid)
 
     return layout_of
+
+
+def _branched_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Of branches with patches of several sizes: the grid is that of the smallest. All grids must cover the whole image."""
+    form, pixels = structure.form, tensors["pixel_values"]
+    before = sum(count for count, _ in form.branches)
+    if prefix not in (None, before):
+        raise ExplainerError(f"prefix={prefix}: the branches of this model have {before} tokens before their patches; leave it out")
+    size = (int(pixels.shape[-2]), int(pixels.shape[-1]))
+    grids = [_grid(module, form.branches[number][1], size) for number in form.finest_first]
+    places = [form.places[number][1] for number in form.finest_first]
+    for grid, place in zip(grids, places, strict=True):
+        if not covers_image(module, structure, run, pixels[:1], place, grid):
+            raise ExplainerError(
+                f"the branch with {grid[0]} x {grid[1]} patches does not see the whole image, or not row by row: where its patches lie "
+                "is not known (a branch that is shown a crop, as with crop_scale=True, cannot be explained)"
+            )
+    read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
+    layout = Layout(before, read, grids[0], tuple(grids[1:]))
+    return lambda batch: layout
 
 
 def _unchanging_prefix(changing: Tensor) -> int:

@@ -25,6 +25,12 @@ class _Enough(Exception):
 
 def changing_tokens(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
     """bool (S,): which tokens of x^1 differ between the two images in ``tensors``: the patches, not the prefix. Tokens are in a row."""
+    x = _x1(module, structure, run, tensors)
+    return (x[0] != x[1]).any(-1).cpu()
+
+
+def _x1(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The embedded tokens (B, S, D)."""
     entry, form = structure.entry, structure.form
     seen: list[Tensor] = []
 
@@ -34,7 +40,29 @@ def changing_tokens(module: nn.Module, structure: Structure, run: Run, tensors: 
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
         run(tensors)
-    return (seen[0][0] != seen[0][1]).any(-1).cpu()
+    return seen[0]
+
+
+def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
+    """Whether the patches at ``place`` of x^1 lie row by row over the whole of an image (1, 3, height, width): what is at an edge of it
+    changes patches of the row or column at that edge, and none at the edge across.
+    """
+    height, width = pixels.shape[-2:]
+    down, across = (max(1, side // (4 * count)) for side, count in zip((height, width), grid, strict=True))  # a quarter of a patch
+    edges = [
+        (slice(0, down), slice(None)),
+        (slice(-down, None), slice(None)),
+        (slice(None), slice(0, across)),
+        (slice(None), slice(-across, None)),
+    ]
+    images = pixels.repeat(1 + len(edges), 1, 1, 1)
+    for image, edge in zip(images[1:], edges, strict=True):
+        image[:, *edge] += 1
+    x = _x1(module, structure, run, {"pixel_values": images})[:, place]
+    top, bottom, left, right = (x[1:] != x[:1]).any(-1).unflatten(1, grid)
+    near, far = (top[0], bottom[-1], left[:, 0], right[:, -1]), (top[-1], bottom[0], left[:, -1], right[:, 0])
+    single = (grid[0] == 1, grid[0] == 1, grid[1] == 1, grid[1] == 1)
+    return all(bool(a.any()) and (alone or not bool(b.any())) for a, b, alone in zip(near, far, single, strict=True))
 
 
 def goes_round(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> bool:
@@ -76,12 +104,12 @@ def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = form.given(output) if form.is_nested else first_tensor(output)
+        tokens = form.given(output) if form.has_streams else first_tensor(output)
         if calls_left or tokens is None:
             return None
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
-        return form.with_given(output, leaf) if form.is_nested else _with_first_tensor(output, leaf)
+        return form.with_given(output, leaf) if form.has_streams else _with_first_tensor(output, leaf)
 
     with hooked([last.register_forward_hook(hook)]), trial(module):
         logits = run(tensors)[0]
@@ -103,6 +131,6 @@ def _with_first_tensor(output: Any, tensor: Tensor) -> Any:
     if isinstance(output, tuple):
         return (tensor, *output[1:])
     raise ExplainerError(
-        f"a block gives a {type(output).__name__}, not tokens or a tuple that starts with them: models whose blocks carry several streams "
-        "of tokens (CrossViT) cannot be explained"
+        f"a block gives a {type(output).__name__}, not tokens or a tuple that starts with them: which of its tensors are the tokens "
+        "is not known"
     )

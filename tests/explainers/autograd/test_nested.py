@@ -5,7 +5,6 @@ The twin is TNT written out by hand with the operators of each rule; torch alone
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 
 import pytest
@@ -22,7 +21,8 @@ from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.base import Model
 from explainers.models.forms import Form, nested_form
 from explainers.models.removal.patches import patch_removal
-from tests.explainers.support.formulas import Twin, twin_of
+from tests.explainers.support.by_hand import ByHand, close
+from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.wrapped import inputs, one_hot, trace_of, wrapped
 
 # isort: split
@@ -55,60 +55,29 @@ def images() -> dict[str, Tensor]:
     return {"pixel_values": torch.randn(BATCH, 3, 16, 16, generator=torch.Generator().manual_seed(1)).double()}
 
 
-@dataclass
-class ByHand:
-    """What a pass of TNT by hand has seen: both streams at each block's input, attention between patches, and each bias where it acts."""
+def attention(hand: ByHand, part: nn.Module, x: Tensor) -> Tensor:
+    q, k = hand.linear(part.qk, x, "projection").unflatten(-1, (2, 2, -1)).permute(2, 0, 3, 1, 4)
+    v = hand.linear(part.v, x, "projection").unflatten(-1, (2, -1)).transpose(1, 2)
+    return hand.linear(part.proj, hand.attend(q, k, v), "projection")
 
-    operators: Twin
-    streams: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    maps: list[Tensor] = field(default_factory=list)
-    biases: list[Tensor] = field(default_factory=list)
-    apart: bool = False  # whether biases are nodes of their own
 
-    def linear(self, layer: nn.Linear, x: Tensor, place: str = "") -> Tensor:
-        if not self.apart:
-            return self.operators.linear(layer, x, place)
-        out = self.operators.linear(lambda y: F.linear(y, layer.weight), x, place)
-        return out if layer.bias is None else out + self.bias(layer.bias, out)
-
-    def norm(self, layer: nn.LayerNorm, x: Tensor) -> Tensor:
-        if not self.apart:
-            return self.operators.layer_norm(x, layer.weight, layer.bias, layer.eps)
-        out = self.operators.layer_norm(x, layer.weight, 0.0, layer.eps)
-        return out + self.bias(layer.bias, out)
-
-    def bias(self, bias: Tensor, out: Tensor) -> Tensor:
-        self.biases.append(bias.detach().expand_as(out).clone().requires_grad_())
-        return self.biases[-1]
-
-    def attention(self, part: nn.Module, x: Tensor, heads: int) -> Tensor:
-        q, k = self.linear(part.qk, x, "projection").unflatten(-1, (2, heads, -1)).permute(2, 0, 3, 1, 4)
-        v = self.linear(part.v, x, "projection").unflatten(-1, (heads, -1)).transpose(1, 2)
-        weights = self.operators.softmax(self.operators.times(self.operators.matmul(q, k.mT), q.shape[-1] ** -0.5))
-        weights = weights if weights.requires_grad else weights.requires_grad_()  # where a rule holds them constant, they have a signal
-        self.maps.append(weights)
-        return self.linear(part.proj, self.operators.matmul(weights, v).transpose(1, 2).flatten(2), "projection")
-
-    def mlp(self, part: nn.Module, x: Tensor) -> Tensor:
-        return self.linear(part.fc2, self.operators.act(F.gelu, self.linear(part.fc1, x)))
-
-    def logits(self, net: TNT, inner: Tensor, outer: Tensor) -> Tensor:
-        add = self.operators.add
-        for block in net.blocks:
-            inner, outer = inner * 1, outer * 1  # nodes of their own
-            self.streams.append((inner, outer))
-            inner = add(inner, self.attention(block.attn_in, self.norm(block.norm_in, inner), 2))
-            self.maps.pop()
-            inner = add(inner, self.mlp(block.mlp_in, self.norm(block.norm_mlp_in, inner)))
-            if block.norm2_proj is None:
-                said = self.linear(block.proj, self.norm(block.norm1_proj, inner).reshape(len(outer), PATCHES, -1))
-            else:
-                together = self.norm(block.norm1_proj, inner.reshape(len(outer), PATCHES, -1))
-                said = self.norm(block.norm2_proj, self.linear(block.proj, together))
-            outer = torch.cat([outer[:, :1], add(outer[:, 1:], said)], 1)
-            outer = add(outer, self.attention(block.attn_out, self.norm(block.norm_out, outer), 2))
-            outer = add(outer, self.mlp(block.mlp, self.norm(block.norm_mlp, outer)))
-        return self.linear(net.head, self.norm(net.norm, outer)[:, 0])
+def logits_of(hand: ByHand, net: TNT, inner: Tensor, outer: Tensor) -> Tensor:
+    add = hand.operators.add
+    for block in net.blocks:
+        inner, outer = inner * 1, outer * 1  # nodes of their own
+        hand.streams.append((inner, outer))
+        inner = add(inner, attention(hand, block.attn_in, hand.norm(block.norm_in, inner)))
+        hand.maps.pop()  # those between patches are kept
+        inner = add(inner, hand.mlp(block.mlp_in, hand.norm(block.norm_mlp_in, inner)))
+        if block.norm2_proj is None:
+            said = hand.linear(block.proj, hand.norm(block.norm1_proj, inner).reshape(len(outer), PATCHES, -1))
+        else:
+            together = hand.norm(block.norm1_proj, inner.reshape(len(outer), PATCHES, -1))
+            said = hand.norm(block.norm2_proj, hand.linear(block.proj, together))
+        outer = torch.cat([outer[:, :1], add(outer[:, 1:], said)], 1)
+        outer = add(outer, attention(hand, block.attn_out, hand.norm(block.norm_out, outer)))
+        outer = add(outer, hand.mlp(block.mlp, hand.norm(block.norm_mlp, outer)))
+    return hand.linear(net.head, hand.norm(net.norm, outer)[:, 0])
 
 
 def x1(net: TNT, pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,10 +101,6 @@ def row(inner: Tensor, outer: Tensor) -> Tensor:
     return rows
 
 
-def close(ours: Tensor, theirs: Tensor, share: float = 1e-6) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=share * float(theirs.abs().max()))
-
-
 @pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("rule", RULES)
@@ -143,7 +108,7 @@ def test_every_rule_goes_back_through_both_streams(legacy: bool, rule: str) -> N
     recording = Recording(model(legacy), images())
     signals = trace_of(recording, rule).signals
     hand = ByHand(twin_of(RULES[rule]))
-    logits = hand.logits(module(legacy), *x1(module(legacy), images()["pixel_values"]))
+    logits = logits_of(hand, module(legacy), *x1(module(legacy), images()["pixel_values"]))
     torch.testing.assert_close(logits.detach(), recording.logits.detach())
     seed = trace_of(recording, rule).chosen.seed(logits.detach(), RULES[rule])
     wanted = [*(stream for pair in hand.streams for stream in pair), *hand.maps]
@@ -178,11 +143,9 @@ def test_biases_belong_to_the_patch_in_which_they_act(legacy: bool, rule: str) -
     recording = Recording(model(legacy), images())
     signals = recording.signals(RULES[rule], one_hot(recording))
     hand = ByHand(twin_of(RULES[rule]), apart=True)
-    logits = hand.logits(module(legacy), *x1(module(legacy), images()["pixel_values"]))
-    gradients = torch.autograd.grad(logits, hand.biases, one_hot(recording), allow_unused=True, materialize_grads=True)
+    logits = logits_of(hand, module(legacy), *x1(module(legacy), images()["pixel_values"]))
     expected = torch.zeros(BATCH, 1 + PATCHES, dtype=torch.float64)
-    for bias, gradient in zip(hand.biases, gradients, strict=True):
-        term = bias.detach() * gradient
+    for term in hand.bias_terms(logits, one_hot(recording)):
         if len(term) == BATCH * PATCHES:  # inside patches
             expected[:, 1:] += term.sum((1, 2)).view(BATCH, PATCHES)
         elif term.dim() == 2:  # of the head
@@ -201,7 +164,7 @@ def test_attention_is_read_between_patches(legacy: bool) -> None:
     maps, signals = [], []
     for rule in ("gradient", "deep_taylor"):
         hand = ByHand(twin_of(RULES[rule]))
-        logits = hand.logits(module(legacy), *x1(module(legacy), images()["pixel_values"]))
+        logits = logits_of(hand, module(legacy), *x1(module(legacy), images()["pixel_values"]))
         seed = F.one_hot(torch.ones(BATCH, dtype=torch.long), 3).double()
         signals.append(torch.autograd.grad(logits, hand.maps, seed))
         maps = [a.detach() for a in hand.maps]
@@ -236,7 +199,7 @@ def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("tnt"))
     assert set(lacks) == {"residual", "parts", "positions"}
     assert "what attention alone does to the residual stream cannot be read" in lacks["residual"]
-    assert "to the tokens inside them" in lacks["positions"]
+    assert "also to other tokens of the same places" in lacks["positions"]
     refused = {v.readout for v in variants(wrapped("tnt")) if v.reason}
     assert refused == {"token_tm", "globenc", "alti", "grad_eclip", "pa_lrp"}
     with pytest.raises(ExplainerError, match="before attention is added"):
@@ -291,7 +254,7 @@ def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
     assert torch.equal(output[inner], within[1:2])
     assert output[2] is None
     assert torch.equal(form.given(output), fewer)
-    with pytest.raises(ExplainerError, match="inside them"):
+    with pytest.raises(ExplainerError, match="2 tensors of tokens"):
         form.taken((pair[0],), {})
 
 

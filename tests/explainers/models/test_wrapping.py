@@ -216,10 +216,12 @@ def _timm(name: str, **arguments: Any) -> nn.Module:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: _timm("crossvit_tiny_240", embed_dim=(24, 24), num_heads=(2, 2)), "a way round the blocks"),
+        (lambda: _timm("crossvit_tiny_240", embed_dim=(24, 24), num_heads=(2, 2), crop_scale=True), "does not see the whole image"),
+        # of one block of two branches, one of which is taken for the whole
+        (lambda: _timm("crossvit_tiny_240", embed_dim=(24, 24), num_heads=(2, 2), depth=((1, 1, 0),)), "a way round the blocks"),
         (lambda: _timm("mobilevitv2_050"), "4 groups of 16 tokens"),
     ],
-    ids=["crossvit", "mobilevitv2"],
+    ids=["crop", "one of two branches", "mobilevitv2"],
 )
 def test_models_whose_tokens_have_no_one_order_are_refused_with_the_reason(make: Callable[[], nn.Module], reason: str) -> None:
     """Mobile ViT v2 was explained before, with the patches of its map in another order than those of the image."""

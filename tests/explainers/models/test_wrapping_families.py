@@ -23,6 +23,7 @@ def test_finds_blocks_entry_and_layout(family: Family) -> None:
     assert tuple(names[id(block)] for block in model.blocks) == family.blocks
     assert names[id(model.entry)] == family.entry
     assert (layout.prefix, layout.class_token, layout.grid) == (family.prefix, family.class_token, family.grid)
+    assert layout.coarser == family.coarser
 
 
 def taken(family: Family, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -58,7 +59,7 @@ def test_tokens_reach_the_blocks_as_the_layout_says(family: Family) -> None:
     handle.remove()
     layout = model.layout_of(tensors)
     patches = layout.grid[0] * layout.grid[1] if layout.grid else tensors["input_ids"].shape[1] - layout.prefix
-    assert seen[0].shape == (2, layout.prefix + patches, family.row)
+    assert seen[0].shape == (2, layout.prefix + patches + sum(rows * columns for rows, columns in family.coarser), family.row)
 
 
 def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:

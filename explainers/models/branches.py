@@ -1,0 +1,42 @@
+"""Several sizes of patches of one image: what the larger ones were given, on the grid of the smallest."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.models.base import Layout
+
+Grid = tuple[int, int]
+
+
+def shares(coarse: Grid, fine: Grid) -> Tensor:
+    """(coarse patches, fine patches): which part of each coarse patch's area lies in which fine one, both grids covering the same image.
+    Rows sum to 1.
+    """
+    down, across = (_overlaps(many, few) for many, few in zip(coarse, fine, strict=True))
+    return torch.kron(down, across)
+
+
+def _overlaps(coarse: int, fine: int) -> Tensor:
+    """(coarse, fine): along one side, which part of each of ``coarse`` equal pieces lies in which of ``fine``."""
+    ends, others = (torch.arange(count + 1, dtype=torch.float64) / count for count in (coarse, fine))
+    low = torch.maximum(ends[:-1, None], others[None, :-1])
+    high = torch.minimum(ends[1:, None], others[None, 1:])
+    return (high - low).clamp(min=0) * coarse
+
+
+def on_grid(values: Tensor, layout: Layout) -> Tensor:
+    """Values (B, S) in which each larger patch has given its own to the patches of the grid, in proportion to the area that it shares with
+    them, and is left with 0. Sums stay the same.
+    """
+    if not layout.coarser or layout.grid is None:
+        return values
+    first = layout.prefix
+    end = after = first + layout.grid[0] * layout.grid[1]
+    fine = values[:, first:end].double()
+    for coarse in layout.coarser:
+        count = coarse[0] * coarse[1]
+        fine = fine + values[:, after : after + count].double() @ shares(coarse, layout.grid).to(values.device)
+        after += count
+    return torch.cat([values[:, :first], fine.to(values.dtype), torch.zeros_like(values[:, end:])], 1)
