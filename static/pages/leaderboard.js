@@ -10,8 +10,8 @@ import { Measuring } from "./measure.js";
 const ARROWS = { higher: "↑", lower: "↓" };
 const BETTER = { higher: "higher is better", lower: "lower is better" };
 const BAR = { width: 76, height: 8 };
-const [LETTER, LINE] = [6.7, 11]; // of a name in the plot, in its units
-const PLOT = { width: 460, height: 320, left: 52, bottom: 40, top: 12, right: 14 };
+const [LETTER, LINE, RADIUS] = [6.7, 11, 4.5]; // of names and of points in the plot, in its units
+const PLOT = { widest: 640, height: 320, left: 52, bottom: 40, top: 12, right: 24 };
 
 const state = new URLSearchParams(location.search);
 
@@ -215,24 +215,36 @@ async function showExamples(run, metric, spec) {
   }
 }
 
-/** A point a method. A name that would lie over another one is left out; pointing at its point tells it. */
-function points(run, specs, axes, at) {
-  const taken = [];
-  return specs.map((spec) => {
-    const [x, y] = axes.map(({ name }) => run.results[name][spec].value);
-    const place = { cx: at.x(x), cy: at.y(y), r: 4.5, class: spec === "random" ? "baseline" : "" };
-    const figures = axes.map((metric, i) => `${metric.title} ${shown([x, y][i], metric.unit)}${unitOf(metric)}`);
+/** Whether two boxes {left, right, middle} of lines of text lie over each other. */
+const overlap = (a, b) => a.right > b.left && a.left < b.right && Math.abs(a.middle - b.middle) < LINE;
+
+/**
+ * A point a method, its name to the right of it or to the left. A name that would lie over another one, over a point or
+ * outside of the plot is left out; pointing at its point tells it.
+ */
+function points(run, specs, axes, at, width) {
+  const values = specs.map((spec) => axes.map(({ name }) => run.results[name][spec].value));
+  const taken = values.map(([x, y]) => ({ left: at.x(x) - RADIUS, right: at.x(x) + RADIUS, middle: at.y(y) }));
+  return specs.map((spec, number) => {
+    const { left, right, middle } = taken[number];
+    const place = { cx: (left + right) / 2, cy: middle, r: RADIUS, class: spec === "random" ? "baseline" : "" };
+    const figures = axes.map(
+      (metric, i) => `${metric.title} ${shown(values[number][i], metric.unit)}${unitOf(metric)}`,
+    );
     const dot = svg("circle", place, svg("title", {}, `${spec}: ${figures.join(", ")}`));
-    const [left, right] = [place.cx + 7, place.cx + 7 + LETTER * spec.length];
-    const isFree = taken.every((box) => right < box.left || left > box.right || Math.abs(place.cy - box.middle) > LINE);
-    if (!isFree) return svg("g", {}, dot);
-    taken.push({ left, right, middle: place.cy });
-    return svg("g", {}, dot, svg("text", { x: left, y: place.cy + 4 }, spec));
+    const long = LETTER * spec.length;
+    const name = [
+      { left: right + 3, right: right + 3 + long, middle },
+      { left: left - 3 - long, right: left - 3, middle },
+    ].find((box) => box.left > PLOT.left && box.right < width && !taken.some((other) => overlap(box, other)));
+    if (!name) return svg("g", {}, dot);
+    taken.push(name);
+    return svg("g", {}, dot, svg("text", { x: name.left, y: middle + 4 }, spec));
   });
 }
 
-/** Two metrics against each other, a point a method. */
-function plot(run, axes) {
+/** Two metrics against each other, a point a method, drawn `width` pixels wide. */
+function plot(run, axes, width) {
   const specs = run.methods
     .map((method) => method.spec)
     .filter((spec) => axes.every((axis) => run.results[axis.name][spec].value !== null));
@@ -244,7 +256,7 @@ function plot(run, axes) {
     return [low - margin, high + margin];
   });
   const along = (i, from, to) => (value) => from + ((value - spans[i][0]) / (spans[i][1] - spans[i][0])) * (to - from);
-  const at = { x: along(0, PLOT.left, PLOT.width - PLOT.right), y: along(1, PLOT.height - PLOT.bottom, PLOT.top) };
+  const at = { x: along(0, PLOT.left, width - PLOT.right), y: along(1, PLOT.height - PLOT.bottom, PLOT.top) };
   const ticks = [0, 0.5, 1].flatMap((t) => {
     const [x, y] = spans.map(([low, high]) => low + t * (high - low));
     return [
@@ -254,15 +266,15 @@ function plot(run, axes) {
   });
   const frame = svg("path", {
     class: "axes",
-    d: `M${PLOT.left} ${PLOT.top}V${PLOT.height - PLOT.bottom}H${PLOT.width - PLOT.right}`,
+    d: `M${PLOT.left} ${PLOT.top}V${PLOT.height - PLOT.bottom}H${width - PLOT.right}`,
   });
   const label = `${axes[1].title} against ${axes[0].title}, a point for each of ${count(specs.length, "method")}`;
   return svg(
     "svg",
-    { role: "img", "aria-label": label, viewBox: `0 0 ${PLOT.width + 120} ${PLOT.height}`, class: "plot" },
+    { role: "img", "aria-label": label, viewBox: `0 0 ${width} ${PLOT.height}`, class: "plot" },
     frame,
     ticks,
-    points(run, specs, axes, at),
+    points(run, specs, axes, at, width),
   );
 }
 
@@ -284,6 +296,7 @@ function scatter(run) {
       plot(
         run,
         names.map((name) => run.metrics.find((metric) => metric.name === name)),
+        Math.min(PLOT.widest, drawing.clientWidth || PLOT.widest),
       ),
     );
   const select = (i, label) => {

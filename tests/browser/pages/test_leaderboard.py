@@ -127,6 +127,16 @@ def test_two_metrics_against_each_other(desk: Visit) -> None:
     assert places["rollout"]["y"] < places["random"]["y"]  # and higher
 
 
+def test_on_a_phone_no_point_of_the_plot_is_out_of_sight(browser: Browser, board: str) -> None:
+    for narrow in visit(browser, board, 390):
+        page = narrow.open(FIRST, maps=False)
+        page.locator("#scatter select").last.select_option(label="Segmentation AP")
+        marks = page.locator(".plot circle, .plot text")
+        expect(page.locator(".plot circle")).to_have_count(3)
+        boxes = [mark.bounding_box() for mark in marks.all()]
+        assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility_with_figures(browser: Browser, board: str, scheme: str) -> None:
     for one in visit(browser, board, scheme=scheme):
