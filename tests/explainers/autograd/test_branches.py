@@ -16,12 +16,14 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
+from explainers.inspection import contributions, head_maps
 from explainers.methods.registry import LARGER_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.base import Layout, Model
 from explainers.models.branches import on_grid, shares
 from explainers.models.forms import Form, branched_form
 from explainers.models.removal.patches import patch_removal
+from explainers.session import Session
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.wrapped import inputs, one_hot, trace_of, wrapped
@@ -168,6 +170,15 @@ def test_the_map_is_that_of_the_smaller_patches_with_what_they_share_of_the_larg
         assert [LARGER_PATCHES in each.notes for each in explanation.maps] == [True, True, False, False]
 
 
+def test_what_each_block_adds_is_shared_likewise() -> None:
+    pixels = {name: tensor[:1] for name, tensor in images().items()}
+    parts = contributions(Session(model(), pixels, 1), "fullgrad_plus:libra")
+    (explanation,) = explainers.explain(model(), images(), target=1, methods=["fullgrad_plus:libra"])[:1]
+    assert parts.rest is not None
+    torch.testing.assert_close(sum(parts.blocks.values(), parts.rest), explanation.maps[0].scores, rtol=1e-5, atol=1e-7)
+    assert all(not term[11:].any() for term in parts.blocks.values())
+
+
 def by_pixels(fine: Tensor, coarse: Tensor) -> Tensor:
     """(9,): both painted on 6 x 6 pixels, each patch's score spread over its own, and summed over each of the smaller patches."""
     painted = torch.zeros(6, 6, dtype=torch.float64)
@@ -186,6 +197,11 @@ def test_what_cannot_run_says_why() -> None:
     assert not {"rollout", "transformer_attribution", "legrad", "token_tm", "pa_lrp"} & able
     with pytest.raises(ExplainerError, match="each branch attends to its own"):
         explainers.explain(wrapped("crossvit"), inputs("crossvit"), methods=["rollout"])
+    with pytest.raises(ExplainerError, match="no head"):
+        head_maps(Session(wrapped("crossvit"), inputs("crossvit", 1), 1))
+    first, second = ({"pixel_values": image[None]} for image in inputs("crossvit")["pixel_values"])
+    with pytest.raises(ExplainerError, match="by no linear layer over one vector"):
+        explainers.alike(wrapped("crossvit"), first, second)
 
 
 def test_patches_of_several_sizes_are_painted_not_removed() -> None:

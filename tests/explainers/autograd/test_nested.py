@@ -190,6 +190,24 @@ def test_a_patch_is_propagated_forward_with_the_tokens_inside_it(legacy: bool) -
         torch.testing.assert_close(explanation["decompx:libra"].scores, explanation["input_x_gradient:libra"].scores, rtol=1e-5, atol=1e-7)
 
 
+def test_two_images_are_compared_patch_by_patch() -> None:
+    """The pairs of rows, tokens inside patches included, sum to the cosine where nothing else is added."""
+    first, second = ({"pixel_values": image[None]} for image in images()["pixel_values"])
+    compared = explainers.alike(model(False, biased=False), first, second)
+    assert compared.pairs.shape == (PATCHES, PATCHES)
+    assert float(compared.pairs.sum()) == pytest.approx(compared.cosine, abs=1e-5)
+
+
+def test_where_the_head_pools_the_row_is_chosen() -> None:
+    pooled = TNT(16, 8, 3, 3, "avg", WIDE, NARROW, 2, 2, 2, 2.0).eval()
+    specs = ["rollout?row=mean", "rollout?row=class_token", "fullgrad:libra"]
+    found = explainers.explain(explainers.wrap(pooled), {name: x[:1].float() for name, x in images().items()}, target=1, methods=specs)
+    assert BETWEEN_PATCHES in found["rollout?row=mean"].notes
+    assert float(found["fullgrad:libra"].completeness_error) < 1e-5
+    with pytest.raises(ExplainerError, match="row=mean"):
+        explainers.explain(explainers.wrap(pooled), {name: x[:1].float() for name, x in images().items()}, methods=["rollout"])
+
+
 def test_only_maps_of_attention_say_between_what() -> None:
     maps = explainers.explain(model(False), images(), target=1, methods=["fullgrad:libra", "legrad", "random"])[0].maps
     assert [BETWEEN_PATCHES in one.notes for one in maps] == [False, True, False]
