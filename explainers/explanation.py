@@ -158,7 +158,7 @@ def _predictions(session: Session, requests: list[Request]) -> list[Explanation]
     logits = session.answers.float().cpu()
     probabilities = probabilities_of(logits / model.calibration.temperature, model.output)
     explanations = []
-    for i, (record, notes) in enumerate(zip(session.seen.inputs, session.prepared.notes, strict=True)):
+    for i, (record, notes) in enumerate(zip(session.unpadded_inputs.inputs, session.prepared.notes, strict=True)):
         explanation = Explanation(
             model=model.name,
             weights_digest=model.weights_digest,

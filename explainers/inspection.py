@@ -113,8 +113,8 @@ class HeadMaps:
         """Plain data. ``scores``: of an image those of the patches in raster order, of a text one for each token, four digits each;
         ``outside``: the sum over the tokens that stand for no patch or word. ``token`` counts as ``scores`` do; null where it is not there.
         """
-        kept = self.content if self.grid is not None else torch.ones_like(self.content)
-        place = None if self.token is None or not kept[self.token] else int(kept[: self.token].sum())
+        is_shown = self.content if self.grid is not None else torch.ones_like(self.content)
+        place = None if self.token is None or not is_shown[self.token] else int(is_shown[: self.token].sum())
         return {
             "quantity": self.quantity,
             "signed": QUANTITIES[self.quantity].signed,
@@ -123,16 +123,16 @@ class HeadMaps:
             "token": place,
             "heads": list(self.heads),
             **({} if self.grid is None else {"grid": list(self.grid)}),
-            "blocks": [{"block": block, **self._block_json(rows, kept)} for block, rows in self.blocks.items()],
+            "blocks": [{"block": block, **self._block_json(rows, is_shown)} for block, rows in self.blocks.items()],
         }
 
-    def _block_json(self, rows: Tensor | None, kept: Tensor) -> dict[str, Any]:
+    def _block_json(self, rows: Tensor | None, is_shown: Tensor) -> dict[str, Any]:
         if rows is None:
             return {"heads": None, "mean": None}
-        return {"heads": [self._row_json(row, kept) for row in rows], "mean": self._row_json(rows.mean(0), kept)}
+        return {"heads": [self._row_json(row, is_shown) for row in rows], "mean": self._row_json(rows.mean(0), is_shown)}
 
-    def _row_json(self, row: Tensor, kept: Tensor) -> dict[str, Any]:
-        return {"scores": brief(row[kept]), "outside": brief(row[~self.content].sum()[None])[0]}
+    def _row_json(self, row: Tensor, is_shown: Tensor) -> dict[str, Any]:
+        return {"scores": brief(row[is_shown]), "outside": brief(row[~self.content].sum()[None])[0]}
 
 
 def head_maps(

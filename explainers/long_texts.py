@@ -150,7 +150,7 @@ class _Joining:
         parts = self._waiting.setdefault((attribution.method, attribution.target), [])
         parts.append(attribution)
         if len(parts) == len(self.windows):
-            joined = self._joined(parts)
+            joined = self._averaged_map(parts)
             self.explanation.maps.append(joined)
             if self.observer is not None:
                 self.observer.on_map(self.explanation, joined)
@@ -170,14 +170,14 @@ class _Joining:
             abstention=None,
         )
         whole.targets = [whole.target_info(chosen) for chosen in self.chosen]
-        whole.windows = tuple(self._told(whole, i) for i in range(len(self.windows)))
+        whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
         if model.calibration.lines:
             unknown = model.details.get("unknown_token_id")
             evidence = Evidence(logits, model.calibration.temperature, whole.labels, self.windows.whole, self.windows.ids, unknown)
             whole.abstention = abstention(model.calibration, evidence, "The text")
         return whole
 
-    def _told(self, whole: Explanation, window: int) -> WindowInfo:
+    def _window_info(self, whole: Explanation, window: int) -> WindowInfo:
         """Where a window lies, and what the model says of it alone."""
         first, last = self.windows.content(window)
         tokens, answer = self.windows.whole.tokens, self.answers[window]
@@ -196,7 +196,7 @@ class _Joining:
             f"{len(self.windows)} overlapping windows. The answer is the mean of their logits; where windows overlap, scores are averaged."
         ]
 
-    def _joined(self, parts: list[Attribution]) -> Attribution:
+    def _averaged_map(self, parts: list[Attribution]) -> Attribution:
         first = parts[0]
         return replace(
             first,

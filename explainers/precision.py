@@ -64,8 +64,8 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
         maps: list[Attribution] = []
         if not bool(short.all()) or not has_double(scores.device):
             clear = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
-            kept = replace(estimate.reading, scores=clear)
-            maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, kept), shares, strict=True)]
+            reading = replace(estimate.reading, scores=clear)
+            maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, reading), shares, strict=True)]
         if bool(short.any()) and has_double(scores.device):
             exact = session.trace(target, rule, session.double)
             ours = [_in_double(*each, dtype) for each in zip(read_maps(exact, None), rough, shares, strict=True)]

@@ -47,8 +47,8 @@ class TargetInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        said = {k: v for k, v in self.__dict__.items() if v is not None}
-        return said if self.abstention is None else {**said, "abstention": self.abstention.to_json()}
+        values = {k: v for k, v in self.__dict__.items() if v is not None}
+        return values if self.abstention is None else {**values, "abstention": self.abstention.to_json()}
 
 
 @dataclass(frozen=True)
@@ -273,10 +273,10 @@ class Explanation:
         """What the model says, and all maps side by side: what a notebook shows."""
         from explainers.rendering.notebook import map_html, panel_html
 
-        said = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
+        answers = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
         known = [] if self.abstention is None else [self.abstention.detail]
         maps = (map_html(attribution, attribution.image) for attribution in self.maps)
-        return panel_html(f"{self.model}: {', '.join(said)}", [*known, *self.notes], maps)
+        return panel_html(f"{self.model}: {', '.join(answers)}", [*known, *self.notes], maps)
 
     def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4) -> Figure:
         """The maps side by side as a figure of matplotlib, which can be saved or changed further.

@@ -110,7 +110,7 @@ class Session:
             self.double.forget_signals()
 
     @property
-    def seen(self) -> Prepared:
+    def unpadded_inputs(self) -> Prepared:
         """The inputs as they were read, texts without their padding."""
         return self.prepared if self.model.side == "text" else replace(self.prepared, inputs=tuple(self.samples))
 

@@ -123,10 +123,10 @@ def summarise(
     model, for no inputs, and for a file of another summary.
     """
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
-    kept = {} if rows is None else _kept(Path(rows), settings)
+    stored = {} if rows is None else _stored_rows(Path(rows), settings)
     rows_done: list[Row] = []
     for index, item in enumerate(inputs):
-        row = kept.get(key := _key(item))
+        row = stored.get(key := _key(item))
         if row is None:
             row = _row(model, item, _name(item, index), key, target, method, seed=seed, cancelled=cancelled)
             if rows is not None:
@@ -190,8 +190,8 @@ def _trust(model: Model, result: Explanation, target: Target) -> float:
         output=model.output,
     )
     most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
-    gone = [count / removal.tokens for count in counts]
-    return area(gone, least) - area(gone, most)
+    shares = [count / removal.tokens for count in counts]
+    return area(shares, least) - area(shares, most)
 
 
 def _removal(model: Model, result: Explanation) -> TokenRemoval:
@@ -232,7 +232,7 @@ def _totals(rows: Sequence[Row]) -> list[WordTotal]:
     return sorted(totals, key=lambda word: -word.total)
 
 
-def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
+def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
     """What a file holds of the same summary; it is begun where there is none. A line that was cut off while it was written is dropped."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

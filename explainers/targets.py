@@ -146,10 +146,10 @@ def as_list(target: object) -> list[Target]:
     several: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not several:
         raise ExplainerError("The list of targets is empty: name at least one class, or pass None for the top class.")
-    for given in several:
-        if isinstance(given, bool) or not isinstance(given, int | str | AnyOf | Contrast | Probability | None):
+    for entry in several:
+        if isinstance(entry, bool) or not isinstance(entry, int | str | AnyOf | Contrast | Probability | None):
             raise ExplainerError(
-                f"{given!r} is no target: pass a label, a class index, AnyOf(group), Contrast(a, b), Probability(a), or for CLIP a prompt."
+                f"{entry!r} is no target: pass a label, a class index, AnyOf(group), Contrast(a, b), Probability(a), or for CLIP a prompt."
             )
     return several
 

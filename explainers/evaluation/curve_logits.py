@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.metrics.registry import Curve
-from explainers.metrics.removal_curves import kept
+from explainers.metrics.removal_curves import keep_masks
 from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
 from explainers.models.removal.patches import patch_removal
@@ -28,7 +28,7 @@ def counts_of(curve: Curve, tokens: int, least: int = 0) -> list[int]:
     """How many of the ``tokens`` come first in the curve's order, at each step, so that at least ``least`` are kept."""
     number = math.floor if curve.rounding == "down" else math.ceil
     sign = 1 if curve.rounding == "down" else -1
-    low, high = (least, tokens) if curve.kept else (0, tokens - least)
+    low, high = (least, tokens) if curve.keeps_first else (0, tokens - least)
     return [max(low, min(high, number(fraction * tokens + sign * _ROUNDING))) for fraction in curve.fractions]
 
 
@@ -38,8 +38,8 @@ def keep_of(curve: Curve, scores: Tensor, least: int = 0) -> Tensor:
     """
     values = scores.abs() if curve.order == "smallest" else scores
     order = values.argsort(dim=-1, descending=curve.order == "most", stable=True)
-    stays = kept(order, counts_of(curve, scores.shape[1], least))
-    return ~stays if curve.kept else stays
+    stays = keep_masks(order, counts_of(curve, scores.shape[1], least))
+    return ~stays if curve.keeps_first else stays
 
 
 class CurveLogits:
@@ -123,7 +123,7 @@ class CurveLogits:
         for part in keep.split(self._pictures()):
             self._check()
             shown = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
-            given = {
+            blackened = {
                 name: torch.where(shown, tensor, black)
                 if name == "pixel_values"
                 else tensor.expand(len(part), *tensor.shape[1:])
@@ -132,5 +132,5 @@ class CurveLogits:
                 for name, tensor in self.tensors.items()
             }
             with torch.no_grad(), evaluating(self.model.module):
-                answers.append(self.model.forward(given).float().cpu())
+                answers.append(self.model.forward(blackened).float().cpu())
         return torch.cat(answers)

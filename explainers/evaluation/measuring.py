@@ -78,7 +78,7 @@ class EvaluationSetup:
         """The class that the data set gives an input, of several the first that the model knows; None where it knows none."""
         return next((index for index in map(self.class_of, sample.labels) if index is not None), None)
 
-    def named(self, index: int) -> int | str:
+    def target_of(self, index: int) -> int | str:
         """A class as ``explain`` takes it."""
         return index if self.prompts is None else self.prompts[index]
 
@@ -88,17 +88,17 @@ class EvaluationSetup:
             return self.class_of(label) == target
         return target in self.data.classes_of(label, self.model)
 
-    def tensors(self, given: Any) -> dict[str, Tensor]:
+    def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
-        tensors = self.model.tensors(given)
+        tensors = self.model.tensors(sample_input)
         if self.prompts is not None and self.model.prompt_inputs is not None:
             tensors = {**tensors, **self.model.prompt_inputs(self.prompts).tensors}
         return tensors
 
-    def answers(self, given: Any) -> Tensor:
+    def answers(self, sample_input: Any) -> Tensor:
         """Logits (C,) of one input."""
         with torch.no_grad(), evaluating(self.model.module):
-            return self.model.forward(self.tensors(given))[0].float().cpu()
+            return self.model.forward(self.tensors(sample_input))[0].float().cpu()
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
@@ -121,7 +121,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
         explanation: Explanation = explain(
             setup.model,
             sample.given,
-            [setup.named(explained) for explained in wanted],
+            [setup.target_of(explained) for explained in wanted],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=index,
@@ -186,11 +186,11 @@ class Measured:
         """One row a method."""
         columns: dict[str, list[float | None]] = {}
         for metric in self.setup.metrics:
-            given = self._given(metric)
-            values = None if given is None else metric(**given).double().reshape(len(self.maps), len(metric.columns))
+            arguments = self._arguments_of(metric)
+            values = None if arguments is None else metric(**arguments).double().reshape(len(self.maps), len(metric.columns))
             for i, column in enumerate(metric.columns):
                 columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, i].tolist()]
-        drawn = self._drawn()
+        report_curves = self._report_curves()
         return [
             {
                 "index": self.index,
@@ -198,7 +198,7 @@ class Measured:
                 "target": attribution.target,
                 "method": attribution.method,
                 **{column: column_values[i] for column, column_values in columns.items()},
-                **{f"curve.{name}": curve[i].tolist() for name, curve in drawn.items()},
+                **{f"curve.{name}": curve[i].tolist() for name, curve in report_curves.items()},
                 "scores": self._shown(attribution),
             }
             for i, attribution in enumerate(self.maps)
@@ -212,23 +212,23 @@ class Measured:
             else [word.score for word in attribution.words()]
         )
 
-    def _drawn(self) -> dict[str, Tensor]:
+    def _report_curves(self) -> dict[str, Tensor]:
         """Of the curves that reports draw the probability of the explained class, (M, steps)."""
-        named = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in DRAWN}
-        return {name: self._along[curve][..., self.target] for name, curve in named.items()}
+        curves = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in DRAWN}
+        return {name: self._curve_answers[curve][..., self.target] for name, curve in curves.items()}
 
-    def _given(self, metric: Metric) -> dict[str, Tensor] | None:
+    def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
         """What a metric takes; None where this input lacks it."""
-        given: dict[str, Tensor] = {}
+        arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
-            value = self._along[need] if isinstance(need, Curve) else self._need(need)
+            value = self._curve_answers[need] if isinstance(need, Curve) else self._need(need)
             if value is None:
                 return None
-            given[name] = value
-        return given
+            arguments[name] = value
+        return arguments
 
     @cached_property
-    def _along(self) -> dict[Curve, Tensor]:
+    def _curve_answers(self) -> dict[Curve, Tensor]:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
         first = self.maps[0]
         setup = self.setup
@@ -291,8 +291,8 @@ class Measured:
         return self._ask_again("randomised")
 
     def _ask_again(self, need: str) -> Tensor:
-        named = self.setup.named(self.target)
-        return _ASK_AGAIN[need](self.setup.model, self.explanation.tensors, named, self.setup.plan.methods, self.index)
+        target = self.setup.target_of(self.target)
+        return _ASK_AGAIN[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
     @property
     def _maps(self) -> Tensor | None:
@@ -306,9 +306,9 @@ class Measured:
         masks = [obj.mask for obj in self._objects()]
         if not isinstance(record, ImageInput) or image is None or not masks:
             return None
-        seen = _as_seen(np.logical_or.reduce(masks), record)
-        labelled = _as_seen(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(seen)
-        return (torch.from_numpy(seen)[None], torch.from_numpy(labelled)[None]) if (seen & labelled).any() else None
+        explained = _as_seen(np.logical_or.reduce(masks), record)
+        labelled = _as_seen(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(explained)
+        return (torch.from_numpy(explained)[None], torch.from_numpy(labelled)[None]) if (explained & labelled).any() else None
 
     @cached_property
     def _other_masks(self) -> Tensor | None:
@@ -317,8 +317,8 @@ class Measured:
         if not isinstance(record, ImageInput):
             return None
         masks = [_as_seen(obj.mask, record) for obj in self.sample.objects if obj not in objects]
-        seen = [torch.from_numpy(mask) for mask in masks if mask.any()]
-        return torch.stack(seen)[None] if seen else None
+        others = [torch.from_numpy(mask) for mask in masks if mask.any()]
+        return torch.stack(others)[None] if others else None
 
     def _objects(self) -> list[AnnotatedObject]:
         """The objects of the explained class."""

@@ -111,11 +111,11 @@ class RowFile:
         if self.complete:
             self._check(self.folder / ROWS)
             return []
-        there = [self._part(number) for number in range(self.count)]
-        for path in there:
+        part_paths = [self._part(number) for number in range(self.count)]
+        for path in part_paths:
             if path.is_file():
                 self._check(path)
-        return [number for number, path in enumerate(there) if not path.is_file()]
+        return [number for number, path in enumerate(part_paths) if not path.is_file()]
 
     def _check(self, path: Path) -> None:
         with _reading(path):
@@ -152,5 +152,5 @@ class RowFile:
     def read(self) -> list[dict[str, Any]]:
         """All rows that are there, in the order of the inputs."""
         parts = [self._part(number) for number in range(self.count)]
-        there = [self.folder / ROWS] if self.complete else [path for path in parts if path.is_file()]
-        return [row for path in there for row in self._table(path).to_pylist()]
+        paths = [self.folder / ROWS] if self.complete else [path for path in parts if path.is_file()]
+        return [row for path in paths for row in self._table(path).to_pylist()]

@@ -154,7 +154,7 @@ def digest_of(data: Dataset, indices: Sequence[int]) -> str:
     for index in indices:
         sample = data[index]
         masks = [obj.mask for obj in sample.objects]
-        given = [
+        annotations = [
             sample.name,
             sample.text,
             sample.labels,
@@ -162,7 +162,7 @@ def digest_of(data: Dataset, indices: Sequence[int]) -> str:
             [obj.label for obj in sample.objects],
             sample.labelled is None,
         ]
-        digest.update(repr(given).encode())
+        digest.update(repr(annotations).encode())
         for mask in [*masks, *([] if sample.labelled is None else [sample.labelled])]:
             digest.update(np.packbits(np.asarray(mask, bool)).tobytes())
         if sample.image is not None:

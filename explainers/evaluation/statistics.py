@@ -68,12 +68,12 @@ def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
     """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
-    there: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
-    filled = np.where(there[..., None], values, 0.0)
+    is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
+    filled = np.where(is_measured[..., None], values, 0.0)
 
     def of(weight: Numbers) -> Numbers:
         """The metric (draws, M) of inputs so often drawn."""
-        number = weight @ there
+        number = weight @ is_measured
         sums = np.einsum("ri,imp->rmp", weight, filled, optimize=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             values: Numbers = sums[..., 0] / number if metric.combine is None else metric.combine(sums)
@@ -86,7 +86,7 @@ def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
     if known.any():
         low[known], high[known] = np.nanquantile(drawn[:, known], [tail, 1 - tail], axis=0)
         errors[known] = np.nanstd(drawn[:, known], axis=0)
-    return Estimates(whole, errors, low, high, there.sum(0).astype(np.int64), _apart(drawn, known))
+    return Estimates(whole, errors, low, high, is_measured.sum(0).astype(np.int64), _apart(drawn, known))
 
 
 def _apart(drawn: Numbers, known: NDArray[np.bool_]) -> Numbers:

@@ -231,13 +231,13 @@ def run_deletion(
         raise ExplainerError("there is no random baseline to hold methods against: ask for at least one random order")
     shares = sorted(set(fractions))
     counts = removal_counts(shares, removal.tokens, removal.least)
-    gone = [count / removal.tokens for count in counts]
+    removed_shares = [count / removal.tokens for count in counts]
     removals = [removal_order(scores, order) for order in orders for scores in maps.values()]
     read = output.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
 
     def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> Curve:
         plain = {name: tuple(value.tolist()) for name, value in values.items()}
-        return Curve(method, order, plain, area(gone, values[output.read]))
+        return Curve(method, order, plain, area(removed_shares, values[output.read]))
 
     named = [(spec, order) for order in orders for spec in maps]
     lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))

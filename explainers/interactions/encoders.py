@@ -41,13 +41,13 @@ def _plain(features: Any) -> Tensor:
 
 def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     """The linear layer that gives the logits."""
-    seen: list[tuple[nn.Linear, Tensor]] = []
+    outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
     thread = threading.get_ident()
 
     def note(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         if threading.get_ident() == thread and isinstance(module, nn.Linear) and args[0].dim() == 2:
-            seen.append((module, output))
+            outputs.append((module, output))
 
     handles = [layer.register_forward_hook(note) for layer in layers]
     try:
@@ -56,7 +56,7 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     finally:
         for handle in handles:
             handle.remove()
-    for layer, output in reversed(seen):
+    for layer, output in reversed(outputs):
         if output.shape == logits.shape and bool(torch.equal(output, logits)):
             return layer
     raise ExplainerError(f"{model.name} gives its logits by no linear layer over one vector, so what it compares inputs by is not known.")

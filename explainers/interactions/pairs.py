@@ -125,8 +125,8 @@ def interaction(
     check = checker(cancelled)
     words, picture = encoder(model, "text"), encoder(model, "image")
     read = model.prompt_inputs([prompt])
-    seen = model.seen_from("image").prepare(image)
-    return _interaction(_encoded(words, read), _encoded(picture, seen), rule, steps, check)
+    prepared = model.seen_from("image").prepare(image)
+    return _interaction(_encoded(words, read), _encoded(picture, prepared), rule, steps, check)
 
 
 def alike(

@@ -132,10 +132,10 @@ def _beside_nothing(patches: Tensor) -> Tensor:
     return torch.nn.functional.pad(patches, (0, 0, 1, 0))
 
 
-def _with_others(tokens: Tensor | None, given: Tensor) -> Tensor:
-    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the others as they were ``given``."""
+def _with_others(tokens: Tensor | None, others: Tensor) -> Tensor:
+    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the ``others`` as they were."""
     assert tokens is not None
-    return (tokens if tokens.shape == given.shape else torch.cat([tokens, given[:, 1:]], 1)).detach()
+    return (tokens if tokens.shape == others.shape else torch.cat([tokens, others[:, 1:]], 1)).detach()
 
 
 def with_class_token(attention: Tensor, itself: float) -> Tensor:

@@ -99,8 +99,8 @@ class Method:
         """What its scores promise to add up to under a rule, with these options; None: nothing."""
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
-        given = options or {}
-        broken = any(given.get(name) == value for name, value in self.promise.not_with.items()) or bool(given.get("integrated"))
+        values = options or {}
+        broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
         return None if broken else self.promise.total
 
     def read(self, trace: Trace, **options: Any) -> Reading:
@@ -202,8 +202,8 @@ class Variant:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Variant:
         """The variant of a ``document`` of :meth:`to_json`."""
-        given = {declared.name: document[declared.name] for declared in fields(cls) if declared.name != "source"}
-        return cls(**given, source=Citation.from_json(document))
+        values = {declared.name: document[declared.name] for declared in fields(cls) if declared.name != "source"}
+        return cls(**values, source=Citation.from_json(document))
 
 
 #: Every read-out by its name, in the order of every list.
@@ -326,7 +326,7 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
     ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
     has, where it is known: some options name one of them.
     """
-    readout, rule_name, given = split_spec(spec)
+    readout, rule_name, texts = split_spec(spec)
     if readout not in METHODS:
         near = difflib.get_close_matches(readout, METHODS, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(METHODS)}."
@@ -337,11 +337,11 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
     refusal = None if rule_name is None else method.refusal(RULES[rule_name])
     if refusal is not None:
         raise ExplainerError(refusal)
-    unknown = sorted(set(given) - set(method.options))
+    unknown = sorted(set(texts) - set(method.options))
     if unknown:
         known = ", ".join(method.options) or "none"
         raise ExplainerError(f"{readout} has no option {unknown[0]!r}; its options: {known}.")
-    options = {name: method.options[name].within(blocks).parse(name, text) for name, text in given.items()}
+    options = {name: method.options[name].within(blocks).parse(name, text) for name, text in texts.items()}
     if custom is not None:
         refusal = method.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
         if refusal is not None:

@@ -20,7 +20,7 @@ ALL_TENTHS = (*WITH_NONE, 1.0)
 FEW = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 MOST = Curve(fractions=TENTHS)
-LEFT = Curve(fractions=TENTHS, kept=True)
+LEFT = Curve(fractions=TENTHS, keeps_first=True)
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
@@ -175,7 +175,7 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     "auac",
     title="AUAC",
     family="faithfulness",
-    takes={"inserted": Curve(fractions=ALL_TENTHS, kept=True, rounding="up", how="unknown"), "gold": "gold"},
+    takes={"inserted": Curve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
     direction="higher",
     source=ALI,
     kinds=("text",),
@@ -230,7 +230,7 @@ def comprehensiveness(gone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     "sufficiency",
     title="Sufficiency",
     family="faithfulness",
-    takes={"alone": Curve(fractions=FEW, kept=True, rounding="up"), **_FEW},
+    takes={"alone": Curve(fractions=FEW, keeps_first=True, rounding="up"), **_FEW},
     direction="lower",
     source=ERASER,
     lowest=-1.0,

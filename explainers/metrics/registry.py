@@ -52,18 +52,18 @@ NEEDS: dict[str, str] = {
 class Curve:
     """Answers of the model while tokens are taken away.
 
-    fractions  of the tokens, one step each
-    order      which go first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
-    kept       whether the first ones of the order are all that is kept, in place of all that is gone
-    rounding   how a fraction becomes a number of tokens
-    how        in which way tokens are taken away; None: as the run says
-    pixels     whether single pixels are taken away, by the map enlarged bilinearly, in place of patches
-    of         what is read: probabilities or logits, (B, steps, C)
+    fractions    of the tokens, one step each
+    order        which go first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
+    keeps_first  whether the first ones of the order are all that is kept, in place of all that is gone
+    rounding     how a fraction becomes a number of tokens
+    how          in which way tokens are taken away; None: as the run says
+    pixels       whether single pixels are taken away, by the map enlarged bilinearly, in place of patches
+    of           what is read: probabilities or logits, (B, steps, C)
     """
 
     fractions: tuple[float, ...]
     order: Literal["most", "least", "smallest"] = "most"
-    kept: bool = False
+    keeps_first: bool = False
     rounding: Literal["down", "up"] = "down"
     how: str | None = None
     pixels: bool = False
@@ -74,7 +74,7 @@ class Curve:
         """The curve in words."""
         what = "pixels" if self.pixels else "tokens"
         which = {"most": "most important", "least": "least important", "smallest": "smallest in magnitude"}[self.order]
-        fate = "alone are kept" if self.kept else "are gone"
+        fate = "alone are kept" if self.keeps_first else "are gone"
         steps = f"{len(self.fractions)} steps of {min(self.fractions):.0%} to {max(self.fractions):.0%}"
         return f"(B, {len(self.fractions)}, C): {self.of} when the {which} {what} {fate}, {steps}" + (f", {self.how}" if self.how else "")
 

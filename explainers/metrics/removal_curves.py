@@ -40,7 +40,7 @@ def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> l
     return [min(math.floor(fraction * tokens + 0.5), tokens - least) for fraction in fractions]
 
 
-def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
+def keep_masks(orders: Tensor, counts: Sequence[int]) -> Tensor:
     """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are gone."""
     ranks = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
     return ranks[:, None] >= torch.tensor(counts)[None, :, None]
@@ -48,7 +48,7 @@ def kept(orders: Tensor, counts: Sequence[int]) -> Tensor:
 
 def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
     """Logits (M, steps, C) along each order (M, N). Steps of equal count share their forward passes."""
-    keep, observers = kept(orders, counts), () if before_pass is None else (before_pass,)
+    keep, observers = keep_masks(orders, counts), () if before_pass is None else (before_pass,)
     logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])
     return logits
 

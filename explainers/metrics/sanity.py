@@ -16,7 +16,7 @@ def _alike(first: Tensor, second: Tensor) -> Tensor:
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
 
-def _kept(scores: Tensor, randomised: Tensor) -> Tensor:
+def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
     """How much of its order each map (B, N) keeps once weights are random, 0 to 1; a map that becomes constant keeps nothing."""
     return _alike(scores, randomised).abs().nan_to_num(0.0)
 
@@ -70,7 +70,7 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
     A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
     becomes constant counts as unlike.
     """
-    layers = [_kept(scores, randomised[:, layer]) for layer in range(randomised.shape[1])]
+    layers = [_order_agreement(scores, randomised[:, layer]) for layer in range(randomised.shape[1])]
     return torch.stack(layers).mean(0)
 
 
@@ -87,7 +87,7 @@ def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
     """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends,
     at two maps an input, so that slow methods can be asked too.
     """
-    return _kept(scores, all_random)
+    return _order_agreement(scores, all_random)
 
 
 @metric(

@@ -115,9 +115,9 @@ class TextInput:
         if all(mask):
             return self
         place = list(accumulate(mask, initial=0))
-        kept = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
+        tokens = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
         words = tuple(replace(w, tokens=tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
-        return replace(self, tokens=kept, words=words)
+        return replace(self, tokens=tokens, words=words)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Model:
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = field(default_factory=Calibration)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
-    kept: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
+    cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
@@ -252,16 +252,16 @@ class Model:
         assert self.text_side is not None
         return replace(self.text_side(), calibration=self.calibration)
 
-    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""
-        if key in self.kept:
-            self.kept.move_to_end(key)
+        if key in self.cache:
+            self.cache.move_to_end(key)
         else:
-            self.kept[key] = make()
-            while len(self.kept) > MOST_KEPT:
-                self.kept.popitem(last=False)
-        kept: T = self.kept[key]
-        return kept
+            self.cache[key] = make()
+            while len(self.cache) > MOST_KEPT:
+                self.cache.popitem(last=False)
+        value: T = self.cache[key]
+        return value
 
     def seen_from(self, side: Side | None) -> Model:
         """The same module, whose ``side`` is explained; None is the side it has. Raises ExplainerError where there is no such side."""

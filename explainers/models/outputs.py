@@ -46,13 +46,13 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        given = args[0] if args else kwargs.get("input")
+        x = args[0] if args else kwargs.get("input")
         if func is F.linear:
             named = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
             self.linear = (out, (named["input"], named["weight"], named.get("bias")))
         if func in _SQUASHING:
-            self.kind, self.before, self.after = _SQUASHING[func], given, out
-        elif given is self.after is not None and getattr(func, "__name__", "") in _MOVING:
+            self.kind, self.before, self.after = _SQUASHING[func], x, out
+        elif x is self.after is not None and getattr(func, "__name__", "") in _MOVING:
             self.before, self.after = func(self.before, *args[1:], **kwargs), out
         return out
 

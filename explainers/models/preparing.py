@@ -46,12 +46,12 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
         return _image_tensors(module, inputs)
     if recipe is None:
         raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send pixel_values")
-    made = [recipe.cut_out(source) if isinstance(source, Crop) else recipe(read_image(source)) for source in as_list(inputs)]
-    sizes = {tuple(pixels.shape) for pixels, _ in made}
+    cut = [recipe.cut_out(source) if isinstance(source, Crop) else recipe(read_image(source)) for source in as_list(inputs)]
+    sizes = {tuple(pixels.shape) for pixels, _ in cut}
     if len(sizes) > 1:
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
-    tensors = moved({"pixel_values": torch.stack([pixels for pixels, _ in made])}, module)
-    return Prepared(tensors, tuple(record for _, record in made), (notes,) * len(made))
+    tensors = moved({"pixel_values": torch.stack([pixels for pixels, _ in cut])}, module)
+    return Prepared(tensors, tuple(record for _, record in cut), (notes,) * len(cut))
 
 
 def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared:

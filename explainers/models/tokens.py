@@ -31,8 +31,8 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
     """
     if channels == 2:
         return tokens
-    given: Tensor = tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
-    return given
+    shaped: Tensor = tokens.unflatten(1, map_size(shape, channels)).movedim(-1, channels).clone()
+    return shaped
 
 
 def rows_mix_tokens(value: Tensor, x: Tensor) -> bool:

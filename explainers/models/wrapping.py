@@ -137,8 +137,8 @@ def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
     return {"logit_scale": float(scale.detach().exp()), **({} if bias is None else {"logit_bias": float(bias.detach())})}
 
 
-def _reader(module: nn.Module, given: Any) -> TextReader:
-    tokenizer = lib.tokenizer_of(module, given)
+def _reader(module: nn.Module, passed: Any) -> TextReader:
+    tokenizer = lib.tokenizer_of(module, passed)
     config = lib.text_config(module)
     kinds = getattr(config, "type_vocab_size", None) or 0
     types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
@@ -207,18 +207,18 @@ def _explored(
     return structure, classes
 
 
-def _labels(module: nn.Module, library: lib.Library, classes: int, given: Sequence[str] | None, output: Output) -> list[str]:
+def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:
     if output == "sigmoid" and classes == 1:  # yes, and no
-        if given is not None and len(given) == 2:
-            return naming.distinct([str(label) for label in given])
-        if given is not None and len(given) > 2:
-            raise ExplainerError(f"labels= holds {len(given)} names; a model with one logit has the name of yes, or those of yes and no")
-        yes = _labels(module, library, classes, given, "softmax")[0]
+        if passed is not None and len(passed) == 2:
+            return naming.distinct([str(label) for label in passed])
+        if passed is not None and len(passed) > 2:
+            raise ExplainerError(f"labels= holds {len(passed)} names; a model with one logit has the name of yes, or those of yes and no")
+        yes = _labels(module, library, classes, passed, "softmax")[0]
         return [yes, f"no {yes}"]
-    if given is not None:
-        if len(given) != classes:
-            raise ExplainerError(f"labels= holds {len(given)} names; the model has {classes} classes")
-        return naming.distinct([str(label) for label in given])
+    if passed is not None:
+        if len(passed) != classes:
+            raise ExplainerError(f"labels= holds {len(passed)} names; the model has {classes} classes")
+        return naming.distinct([str(label) for label in passed])
     if library == "timm":
         return naming.timm_labels(getattr(module, "pretrained_cfg", None) or {}, classes)
     return naming.config_labels(getattr(getattr(module, "config", None), "id2label", None), classes)

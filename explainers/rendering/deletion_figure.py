@@ -18,7 +18,7 @@ def deletion_figure(test: Mapping[str, Any]) -> Figure:
     baseline = f"random baseline ({test['random']['seeds']} draws)"
     orders = list(dict.fromkeys(curve["order"] for curve in test["curves"]))
     ranks = {row["method"]: row["rank"] for row in test["ranking"] if "control" not in row}
-    gone = [100 * count / tokens for count in test["counts"]]
+    percentages = [100 * count / tokens for count in test["counts"]]
     figure = Figure(figsize=(5.6 * len(orders), 4.2), layout="constrained")
     for order, axes in zip(orders, figure.subplots(1, len(orders), sharey=True, squeeze=False)[0], strict=True):
         curves = [curve for curve in test["curves"] if curve["order"] == order]
@@ -26,13 +26,13 @@ def deletion_figure(test: Mapping[str, Any]) -> Figure:
             rank = ranks[curve["method"]]
             best = rank <= len(COLOURS)
             axes.plot(
-                gone,
+                percentages,
                 curve[read],
                 color=COLOURS[rank - 1] if best else OTHERS,
                 linewidth=1.8 if best else 1,
                 label=f"{rank}. {curve['method']}" if best else None,
             )
-        axes.plot(gone, test["random"][read], color=BASELINE, linewidth=1.2, linestyle="--", label=baseline)
+        axes.plot(percentages, test["random"][read], color=BASELINE, linewidth=1.2, linestyle="--", label=baseline)
         axes.set_title(TITLES[order], fontsize=10)
         axes.set_xlabel(f"% of {tokens} tokens taken away ({test['how']})")
         axes.margins(x=0.01)

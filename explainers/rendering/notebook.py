@@ -32,8 +32,8 @@ def map_html(drawn: DrawnMap, image: ImageInput | None) -> str:
 
 def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
     """Maps side by side under a heading and some lines, which are text; ``maps`` are HTML of :func:`map_html`."""
-    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return f"<div><h4>{escape(heading)}</h4>{said}<div>{''.join(maps)}</div></div>"
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return f"<div><h4>{escape(heading)}</h4>{paragraphs}<div>{''.join(maps)}</div></div>"
 
 
 def _picture(drawn: DrawnMap, image: ImageInput | None) -> str:

@@ -39,20 +39,20 @@ def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *
 
 def _over_image(record: ImageInput, attribution: DrawnMap, size: int, at: At) -> Image.Image:
     scores, resample = _grid_of(attribution, at)
-    seen = record.pixels
-    if seen is None:
+    picture = record.pixels
+    if picture is None:
         raise ExplainerError("There is no picture to draw on: tensors were explained. Explain an image, or use the scores.")
-    return lay_over(seen, scores, attribution.signed, size, resample)
+    return lay_over(picture, scores, attribution.signed, size, resample)
 
 
 def lay_over(
-    seen: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, resample: Image.Resampling = Image.Resampling.BILINEAR
+    picture: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, resample: Image.Resampling = Image.Resampling.BILINEAR
 ) -> Image.Image:
     """Scores (rows, columns) over a picture in grey, ``size`` pixels along its longer side."""
-    factor = size / max(seen.size)
-    width, height = (max(1, round(side * factor)) for side in seen.size)
+    factor = size / max(picture.size)
+    width, height = (max(1, round(side * factor)) for side in picture.size)
     # enlarged pixels stay squares: what the model could not see is not made up
-    base = _grey(seen.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
+    base = _grey(picture.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
     drawn = np.asarray(Image.fromarray(scores).resize((width, height), resample))
     rgba = colours(normalised(drawn, limits(scores, signed), signed), signed)
     cover = OPACITY * rgba[..., 3:]

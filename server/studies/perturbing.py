@@ -40,7 +40,7 @@ def removal_of(subject: Subject, label: str) -> TokenRemoval:
 
     It takes several forward passes to find out how, so it is made once for the explanations that were asked last.
     """
-    removal: TokenRemoval = subject.model.keep((subject.document["id"], label), lambda: _removal(subject, label))
+    removal: TokenRemoval = subject.model.cached((subject.document["id"], label), lambda: _removal(subject, label))
     return removal
 
 
@@ -108,7 +108,7 @@ def perturbation_curves(
 
     # hundreds of answers of the model, and the same for the same question: a page that is loaded anew asks it too
     key = ("deletion test", subject.document["id"], output.label, tuple(maps), tuple(orders), tuple(shares))
-    outcome: DeletionTest = subject.model.keep(key, test)
+    outcome: DeletionTest = subject.model.cached(key, test)
     subject.notes.extend(outcome.notes)
     return outcome.to_json()
 

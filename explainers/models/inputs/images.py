@@ -137,13 +137,13 @@ class Preprocessing:
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
         top = self._margin(resized_height, height)
-        seen = self._cut(image, (resized_width, resized_height), (left, top, left + width, top + height))
+        picture = self._cut(image, (resized_width, resized_height), (left, top, left + width, top + height))
         x0, x1 = _span(left, width, image.width / resized_width)
         y0, y1 = _span(top, height, image.height / resized_height)
         # copied because the picture's buffer is read-only
-        pixels = torch.from_numpy(np.array(seen, dtype=np.float32)).permute(2, 0, 1) * self.scale
+        pixels = torch.from_numpy(np.array(picture, dtype=np.float32)).permute(2, 0, 1) * self.scale
         mean, std = (torch.tensor(values).reshape(-1, 1, 1) for values in (self.mean, self.std))
-        record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), seen)
+        record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), picture)
         return ((pixels - mean) / std).contiguous(), record
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:

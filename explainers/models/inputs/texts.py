@@ -190,9 +190,9 @@ class TextReader:
         if whole is None:
             return ()
         read = {word.start for word in words}
-        seen = [word.start in read for word in whole]
-        left_out = seen.count(False)
-        place = "last" if seen[0] and not seen[-1] else "first" if seen[-1] and not seen[0] else "middle"
+        is_read = [word.start in read for word in whole]
+        left_out = is_read.count(False)
+        place = "last" if is_read[0] and not is_read[-1] else "first" if is_read[-1] and not is_read[0] else "middle"
         plural = "word was" if left_out == 1 else "words were"
         return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(whole)}.",)
 
@@ -200,11 +200,11 @@ class TextReader:
         """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""
         ids = tensors["input_ids"]
         mask = tensors.get("attention_mask", torch.ones_like(ids))
-        return tuple(self._record(row.tolist(), seen.bool().tolist()) for row, seen in zip(ids.cpu(), mask.cpu(), strict=True))
+        return tuple(self._record(row.tolist(), attended.bool().tolist()) for row, attended in zip(ids.cpu(), mask.cpu(), strict=True))
 
-    def _record(self, ids: list[int], seen: list[bool]) -> TextInput:
+    def _record(self, ids: list[int], attended: list[bool]) -> TextInput:
         known = self.special if self.tokenizer is None else special_ids(self.tokenizer)
-        special = [i in known or not s for i, s in zip(ids, seen, strict=True)]
+        special = [i in known or not s for i, s in zip(ids, attended, strict=True)]
         if self.tokenizer is None:
             return TextInput(None, tuple(Token(str(i), 0, 0, s) for i, s in zip(ids, special, strict=True)), ())
         runs = [list(run) for is_special, run in groupby(range(len(ids)), special.__getitem__) if not is_special]
@@ -213,11 +213,11 @@ class TextReader:
         texts, places, numbers = [], list[tuple[int, int]]([(0, 0)] * len(ids)), list[int | None]([None] * len(ids))
         for part in range(1 + pair):
             members = [i for i, p in enumerate(parts) if p == part]
-            said = self._decoded([ids[i] for i in members])
-            if said is None:
+            decoded = self._decoded([ids[i] for i in members])
+            if decoded is None:
                 pieces = self.tokenizer.convert_ids_to_tokens(ids)
                 return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
-            text, encoding = said
+            text, encoding = decoded
             texts.append(text)
             for i, span, number in zip(members, encoding["offset_mapping"], encoding.word_ids(), strict=True):
                 places[i], numbers[i] = tuple(span), number

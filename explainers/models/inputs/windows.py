@@ -64,7 +64,7 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
 
 def _part(whole: TextInput, indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
     """The record of one row: some tokens of the whole text, with padding where ``mask`` is False."""
-    real = [i for i, seen in enumerate(mask) if seen]
+    real = [i for i, attended in enumerate(mask) if attended]
     where = dict(zip(indices, real, strict=True))
     tokens = [Token("", 0, 0, True)] * len(mask)
     for index, row in where.items():

@@ -67,43 +67,43 @@ def _defaults() -> dict[str, Any]:
     return {"mean": OPENAI_DATASET_MEAN, "std": OPENAI_DATASET_STD}
 
 
-def tokenizer(module: Any, given: Any) -> Any:
-    """A tokenizer that knows character offsets, with the ids of open_clip's: of ``given``, else of its own, where the vocabulary fits.
+def tokenizer(module: Any, passed: Any) -> Any:
+    """A tokenizer that knows character offsets, with the ids of open_clip's: of ``passed``, else of its own, where the vocabulary fits.
 
     None where the model's vocabulary is another one.
     """
-    if given is None:
+    if passed is None:
         import open_clip
 
-        given = open_clip.SimpleTokenizer(context_length=module.context_length)
-        if given.vocab_size != _vocabulary(module):
+        passed = open_clip.SimpleTokenizer(context_length=module.context_length)
+        if passed.vocab_size != _vocabulary(module):
             return None
-    inner = getattr(given, "tokenizer", None)  # open_clip's own wrapper around one of transformers
+    inner = getattr(passed, "tokenizer", None)  # open_clip's own wrapper around one of transformers
     if inner is not None:
-        return _cleaning(given, inner) if getattr(inner, "is_fast", False) else inner
-    if not hasattr(given, "bpe_ranks"):
-        return given
+        return _cleaning(passed, inner) if getattr(inner, "is_fast", False) else inner
+    if not hasattr(passed, "bpe_ranks"):
+        return passed
     import transformers
 
     start, end = "<start_of_text>", "<end_of_text>"
     return transformers.CLIPTokenizer(
-        vocab=dict(given.encoder),
-        merges=[tuple(pair) for pair in given.bpe_ranks],  # type: ignore[misc]
+        vocab=dict(passed.encoder),
+        merges=[tuple(pair) for pair in passed.bpe_ranks],  # type: ignore[misc]
         unk_token=end,
         bos_token=start,
         eos_token=end,
         pad_token=end,
-        model_max_length=given.context_length,
+        model_max_length=passed.context_length,
     )
 
 
-def _cleaning(given: Any, inner: Any) -> Any:
+def _cleaning(tokenizer: Any, inner: Any) -> Any:
     """A copy of ``inner``, one of transformers' tokenizers, that cleans texts as open_clip's wrapper around it does, and keeps offsets."""
     from tokenizers import Regex, normalizers
 
-    if getattr(given, "tokenizer_mode", "") or getattr(given, "strip_sep_token", False):
+    if getattr(tokenizer, "tokenizer_mode", "") or getattr(tokenizer, "strip_sep_token", False):
         raise ExplainerError("this tokenizer of open_clip places special tokens in its own way; pass tokenizer= one of transformers'")
-    cleaned = given.clean_fn("A_b, C")
+    cleaned = tokenizer.clean_fn("A_b, C")
     steps: list[Any] = []
     if cleaned == "a b c":
         steps = [normalizers.Replace("_", " "), normalizers.Replace(Regex(f"[{re.escape(string.punctuation)}]"), "")]
@@ -111,7 +111,7 @@ def _cleaning(given: Any, inner: Any) -> Any:
         steps.append(normalizers.Lowercase())
     steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     inner = copy.deepcopy(inner)
-    inner.model_max_length = given.context_length
+    inner.model_max_length = tokenizer.context_length
     backend = inner.backend_tokenizer
     backend.normalizer = normalizers.Sequence([*steps, *([backend.normalizer] if backend.normalizer else [])])
     return inner

@@ -113,8 +113,8 @@ def logits_of(output: Any) -> Tensor:
             break
     if isinstance(output, Tensor) and output.dim() == 2:
         return output
-    given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-    raise ExplainerError(f"the model gives no logits (batch, classes) but {given}; use a model with a classification head")
+    kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+    raise ExplainerError(f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head")
 
 
 def vision_config(module: nn.Module) -> Any:
@@ -152,12 +152,12 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
     return dict(resolve_model_data_config(module))  # type: ignore[no-untyped-call]
 
 
-def preprocessing_of(module: nn.Module, library: Library, given: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
-    """How images are prepared (None: unknown), and a note where that is a guess. ``given``: a Preprocessing, an image processor, None."""
-    if isinstance(given, Preprocessing):
-        return given, ()
-    if given is not None:
-        return processor_preprocessing(given), ()
+def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    """How images are prepared (None: unknown), and a note where that is a guess. ``passed``: a Preprocessing, an image processor, None."""
+    if isinstance(passed, Preprocessing):
+        return passed, ()
+    if passed is not None:
+        return processor_preprocessing(passed), ()
     size = image_size(module, library)
     if library == "open_clip":
         recipe, sure = openclip.preprocessing(module)
@@ -208,13 +208,13 @@ def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
     return replace(recipe, resize=resize, crop=size)
 
 
-def tokenizer_of(module: nn.Module, given: Any) -> Any:
-    """``given``, or the tokenizer that was saved with a transformers model; None if there is none."""
+def tokenizer_of(module: nn.Module, passed: Any) -> Any:
+    """``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
     if openclip.encodes(module):
-        given = openclip.tokenizer(module, given)
-    tokenizer = given if given is not None else _saved_with(module, "AutoTokenizer")
+        passed = openclip.tokenizer(module, passed)
+    tokenizer = passed if passed is not None else _saved_with(module, "AutoTokenizer")
     if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
-        if given is None:
+        if passed is None:
             return None
         raise ExplainerError("the tokenizer does not know character offsets; pass tokenizer= a fast one (AutoTokenizer gives it)")
     return tokenizer

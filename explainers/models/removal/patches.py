@@ -55,8 +55,8 @@ def patch_removal(
 
     def drop(keep: Tensor) -> Tensor:
         """Logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
-        kept = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
-        index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept], dim=1)
+        kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
+        index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places], dim=1)
         return ask(len(keep), _picker(model, index, prefix, count))
 
     def backwards() -> Tensor:
@@ -139,8 +139,8 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[
 
     def with_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         streams = {id(x) for x in model.form.streams(args, kwargs)}
-        given = [value if id(value) in streams else positions(value) for value in args]
-        return tuple(given), {name: value if id(value) in streams else positions(value) for name, value in kwargs.items()}
+        positional = [value if id(value) in streams else positions(value) for value in args]
+        return tuple(positional), {name: value if id(value) in streams else positions(value) for name, value in kwargs.items()}
 
     return [(model.entry, _first_time(model, pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
 

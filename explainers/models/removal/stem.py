@@ -15,7 +15,7 @@ class Stem(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._given: list[tuple[Any, Tensor]] = []
+        self._results: list[tuple[Any, Tensor]] = []
         self._next = 0
         self._is_known, self._is_before = False, True
 
@@ -24,12 +24,12 @@ class Stem(TorchFunctionMode):
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._is_before and self._is_known and self._next < len(self._given) and self._given[self._next][0] is func:
+        if self._is_before and self._is_known and self._next < len(self._results) and self._results[self._next][0] is func:
             self._next += 1
-            return self._given[self._next - 1][1]
+            return self._results[self._next - 1][1]
         out = func(*args, **(kwargs or {}))
         if self._is_before and not self._is_known and isinstance(out, Tensor):
-            self._given.append((func, out))
+            self._results.append((func, out))
         return out
 
     def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

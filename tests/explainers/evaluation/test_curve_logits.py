@@ -29,11 +29,11 @@ def kept(curve: Curve, least: int = 0) -> list[list[int]]:
 def test_what_is_kept_at_each_step() -> None:
     halves = (0.5, 1.0)
     assert kept(Curve(fractions=halves)) == [[1, 1, 0, 0], [0, 0, 0, 0]]
-    assert kept(Curve(fractions=halves, kept=True)) == [[0, 0, 1, 1], [1, 1, 1, 1]]
+    assert kept(Curve(fractions=halves, keeps_first=True)) == [[0, 0, 1, 1], [1, 1, 1, 1]]
     assert kept(Curve(fractions=halves, order="least")) == [[0, 0, 1, 1], [0, 0, 0, 0]]
     assert kept(Curve(fractions=halves, order="smallest")) == [[0, 1, 1, 0], [0, 0, 0, 0]]
     assert kept(Curve(fractions=(1.0,)), least=1) == [[0, 1, 0, 0]]
-    assert kept(Curve(fractions=(0.1,), kept=True), least=1) == [[0, 0, 1, 0]]
+    assert kept(Curve(fractions=(0.1,), keeps_first=True), least=1) == [[0, 0, 1, 0]]
 
 
 def test_fractions_become_numbers_of_tokens() -> None:
@@ -62,7 +62,7 @@ def answers_of(model: explainers.Model, how: str | None) -> tuple[CurveLogits, T
 @pytest.mark.parametrize("how", [None, "zeroed", "black"])
 def test_methods_and_curves_share_their_answers(model: explainers.Model, how: str | None) -> None:
     asked, scores = answers_of(model, how)
-    curves = [Curve(fractions=(0.0, 0.5)), Curve(fractions=(0.5,), kept=True), Curve(fractions=(0.25,), pixels=True)]
+    curves = [Curve(fractions=(0.0, 0.5)), Curve(fractions=(0.5,), keeps_first=True), Curve(fractions=(0.25,), pixels=True)]
     together = asked.along(curves, scores)
     with torch.no_grad():
         whole = model.forward(asked.tensors)[0]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from explainers import ExplainerError
-from explainers.metrics.removal_curves import area, curves, kept, random_orders, removal_counts, removal_order
+from explainers.metrics.removal_curves import area, curves, keep_masks, random_orders, removal_counts, removal_order
 from explainers.models.removal.token_removal import TokenRemoval
 
 
@@ -27,7 +27,7 @@ def test_counts_are_rounded_a_half_up_and_leave_the_least() -> None:
 
 def test_what_is_kept() -> None:
     orders = torch.tensor([[2, 0, 1], [0, 1, 2]])
-    assert kept(orders, [0, 1, 3]).int().tolist() == [[[1, 1, 1], [1, 1, 0], [0, 0, 0]], [[1, 1, 1], [0, 1, 1], [0, 0, 0]]]
+    assert keep_masks(orders, [0, 1, 3]).int().tolist() == [[[1, 1, 1], [1, 1, 0], [0, 0, 0]], [[1, 1, 1], [0, 1, 1], [0, 0, 0]]]
 
 
 def test_random_orders_are_orders_and_the_same_every_time() -> None:
