@@ -36,7 +36,7 @@ METRICS = {DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metri
 BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, DENSER: 0.85, PRECISION: 0.45}
 
 
-def drawn() -> tuple[Tensor, list[str]]:
+def drawn_scenes() -> tuple[Tensor, list[str]]:
     """Fresh scenes of one object each, uint8 (N, H, W, 3), and what they show."""
     shown = [kind for kind in KINDS for _ in range(DRAWN)]
     scenes = [render(np.random.default_rng([on_scenes.SEED, 1, i]), on_scenes.SIZE, kinds=[kind]) for i, kind in enumerate(shown)]
@@ -59,9 +59,9 @@ def renamed(first: Tensor, truth: Tensor, others: Sequence[tuple[list[int], Tens
     for members, answer in others:
         outside = torch.ones(truth.shape[1], dtype=torch.bool)
         outside[members] = False
-        own = ~(truth & outside).any(1)
-        right += int((answer[own] > first[own][:, outside].amax(1)).sum())
-        total += int(own.sum())
+        asked_photos = ~(truth & outside).any(1)
+        right += int((answer[asked_photos] > first[asked_photos][:, outside].amax(1)).sum())
+        total += int(asked_photos.sum())
     return right / total if total else 0.0
 
 
@@ -71,10 +71,10 @@ def named_figures(name: str, model: Model, photos: Labelled) -> list[Figure]:
     words = list(known_classes().items())
     labels = [row["label"] for row in classes()]
     texts = text_features(model, prompts([*labels, *(word for word, _ in words)]))
-    seen = answers(lambda images, kept: image_features(model, images, kept), photos.images)
-    kept = half(len(truth), math.prod(model.details["grid"]), SEED)
-    halved = answers(lambda images, kept: image_features(model, images, kept), photos.images, kept)
-    logits = seen @ texts.T
+    features = answers(lambda images, kept_patches: image_features(model, images, kept_patches), photos.images)
+    kept_patches = half(len(truth), math.prod(model.details["grid"]), SEED)
+    halved = answers(lambda images, kept_patches: image_features(model, images, kept_patches), photos.images, kept_patches)
+    logits = features @ texts.T
     whole, partly = PhotoAnswers(logits[:, : len(labels)], truth), PhotoAnswers(halved @ texts[: len(labels)].T, truth)
     synonyms = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if is_synonym(word, members)]
     groups = [(members, logits[:, len(labels) + i]) for i, (word, members) in enumerate(words) if len(members) > 1]
@@ -94,8 +94,8 @@ def words_on(model: Model, images: Tensor, shown: list[str], truth: dict[str, tu
     """Of every word that is true of some of the pictures, how often the right one comes first of ten."""
     words = applicable(truth, set(shown))
     texts = text_features(model, prompts(words))
-    seen = answers(lambda some, kept: image_features(model, some, kept), images)
-    return first_of_ten(seen, shown, dict(zip(words, texts, strict=True)), truth)
+    features = answers(lambda batch, kept: image_features(model, batch, kept), images)
+    return first_of_ten(features, shown, dict(zip(words, texts, strict=True)), truth)
 
 
 def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryMask]]], methods: Sequence[str]) -> tuple[Table, int, int]:
@@ -103,15 +103,15 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryM
 
     And how many prompts were asked where there are several things, and in all.
     """
-    words = list(dict.fromkeys(thing.word for _, things in pictures for thing in things))
+    words = list(dict.fromkeys(thing.word for _, objects in pictures for thing in objects))
     samples = [
         datasets.Sample(
             name=str(number),
             image=image,
-            labels=tuple(thing.word for thing in things),
-            objects=tuple(datasets.AnnotatedObject(label=thing.word, mask=thing.mask) for thing in things),
+            labels=tuple(thing.word for thing in objects),
+            objects=tuple(datasets.AnnotatedObject(label=thing.word, mask=thing.mask) for thing in objects),
         )
-        for number, (image, things) in enumerate(pictures)
+        for number, (image, objects) in enumerate(pictures)
     ]
     data = datasets.Dataset(
         name="photos", kind="image", length=len(samples), read=samples.__getitem__, classes=words, gives=("class", "mask", "others")
@@ -124,8 +124,8 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryM
 def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[CategoryMask]]]:
     """COCO's photos with the things that go by a name or a group of ImageNet's classes; those of two and more such things first."""
     known = known_classes()
-    found = [(image, [thing for thing in things if thing.word in known]) for image, things in coco(data)]
-    return sorted((pair for pair in found if pair[1]), key=lambda pair: len(pair[1]) < 2)[:number]
+    pictures = [(image, [thing for thing in objects if thing.word in known]) for image, objects in coco(data)]
+    return sorted((pair for pair in pictures if pair[1]), key=lambda pair: len(pair[1]) < 2)[:number]
 
 
 def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str, Table]) -> list[Figure]:
@@ -157,7 +157,7 @@ def measure(name: str, setting: Setting) -> Report:
     report = on_scenes.measure(name, setting)
     figures, tables = list(report.figures), dict(report.tables)
     model = explainers.load(setting.folder, device="cpu")
-    rates = {"scenes": words_on(model, *drawn(), OF_SCENES)}
+    rates = {"scenes": words_on(model, *drawn_scenes(), OF_SCENES)}
     why = missing(setting.data)
     if why is not None:
         figures += [Figure(name, what, None, bar, note=why) for what, bar in BARS.items() if what != WORDS]
@@ -168,9 +168,9 @@ def measure(name: str, setting: Setting) -> Report:
         figures += map_figures(name, setting, photos, tables)
         if len(set(photos.synsets)) > 2 * AMONG:
             rates["photos"] = words_on(model, photos.images, photos.synsets, OF_PHOTOS)
-    every = [rate for found in rates.values() for rate in found.values()]
+    every = [rate for word_rates in rates.values() for rate in word_rates.values()]
     figures.append(Figure(name, WORDS, float(np.mean(every)), BARS[WORDS], note=f"{len(every)} words, {' and '.join(rates)}"))
-    for source, found in rates.items():
-        figures.append(Figure(name, f"the same, {source}", float(np.mean(list(found.values()))), note=f"{len(found)} words"))
-        tables[f"{WORDS}, {source}"] = {word: {"first": rate} for word, rate in found.items()}
+    for source, word_rates in rates.items():
+        figures.append(Figure(name, f"the same, {source}", float(np.mean(list(word_rates.values()))), note=f"{len(word_rates)} words"))
+        tables[f"{WORDS}, {source}"] = {word: {"first": rate} for word, rate in word_rates.items()}
     return Report(figures, tables)

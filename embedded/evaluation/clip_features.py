@@ -18,11 +18,11 @@ from explainers.models.base import Model
 def text_features(model: Model, prompts: Sequence[str], batch: int = 100) -> Tensor:
     """(prompts, width), length 1."""
     assert model.prompt_inputs is not None
-    found = []
+    features = []
     for start in range(0, len(prompts), batch):
         inputs = model.prompt_inputs(list(prompts[start : start + batch])).tensors
-        found.append(model.module.get_text_features(**inputs).pooler_output)  # type: ignore[operator]
-    return F.normalize(torch.cat(found), dim=-1)
+        features.append(model.module.get_text_features(**inputs).pooler_output)  # type: ignore[operator]
+    return F.normalize(torch.cat(features), dim=-1)
 
 
 @torch.inference_mode()

@@ -45,7 +45,7 @@ def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)
     bar = tqdm(zip(parts, read, strict=True), desc="naming", total=len(parts), unit="batch", leave=False, disable=None)
-    return torch.cat([score(some, part) for some, part in bar])
+    return torch.cat([score(batch_images, part) for batch_images, part in bar])
 
 
 def half(number: int, patches: int, seed: int) -> Tensor:
@@ -87,11 +87,13 @@ def worst(named: PhotoAnswers, photos: Labelled, labels: Sequence[str], number: 
     rows: list[tuple[str, dict[str, float]]] = []
     first, right = named.logits.argmax(1), named.right()
     for word in sorted(set(photos.words)):
-        own = torch.tensor([other == word for other in photos.words])
-        wrong = [labels[i] for i in first[own & ~right].tolist()]
+        is_word = torch.tensor([other == word for other in photos.words])
+        wrong = [labels[i] for i in first[is_word & ~right].tolist()]
         common = max(sorted(set(wrong)), key=wrong.count, default="")
         taken = f", most often taken for {common}" if common else ""
-        rows.append((f"{word}{taken}", {"right": float(right[own].float().mean()), "taken for it": wrong.count(common) / int(own.sum())}))
+        rows.append(
+            (f"{word}{taken}", {"right": float(right[is_word].float().mean()), "taken for it": wrong.count(common) / int(is_word.sum())})
+        )
     return dict(sorted(rows, key=lambda row: row[1]["right"])[:number])
 
 
@@ -112,11 +114,11 @@ def right_photos(folder: Path, data: Path, number: int) -> Dataset:
     """The first ``number`` of COCO's photos whose likeliest class goes by the category of a thing in it, with the boxes of these things."""
     known, score = known_classes(), vit_scores(folder)
     samples: list[Sample] = []
-    for place, (image, things) in enumerate(coco(data)):
+    for place, (image, objects) in enumerate(coco(data)):
         if len(samples) == number:
             break
         first = int(answers(score, torch.from_numpy(np.array(image))[None]).argmax())
-        boxes = [thing.boxed for thing in things if first in known.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
+        boxes = [thing.boxed for thing in objects if first in known.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
         if boxes:
             samples.append(Sample(name=str(place), image=image, objects=tuple(AnnotatedObject(label=None, mask=box) for box in boxes)))
     return Dataset(name="photos", kind="image", length=len(samples), read=samples.__getitem__, gives=("mask",))
@@ -144,8 +146,8 @@ def compared(name: str, whole: PhotoAnswers, images: Tensor, size: int, note: st
         network = efficientnet(size)
     except ImportError as error:
         return Figure(name, what, None, note=str(error))
-    said = answers(lambda some, _: network(normalised(some)), images)
-    return Figure(name, what, float((said.argmax(1) == whole.logits.argmax(1)).float().mean()), note=note)
+    network_logits = answers(lambda batch, _: network(normalised(batch)), images)
+    return Figure(name, what, float((network_logits.argmax(1) == whole.logits.argmax(1)).float().mean()), note=note)
 
 
 def refused_figure(name: str, calibration: Known, score: Score) -> Figure:

@@ -46,25 +46,25 @@ def measure(name: str, setting: Setting) -> Report:
     def ask(texts: Sequence[str]) -> Tensor:
         return answers(model, tokenizer, texts)
 
-    asked, lines = questions(), lines_of(setting.folder)
-    fair, by_template = fairness(name, ask, asked["fairness"])
-    figures = [*negation(name, ask, asked["negation"]), *neutral(name, ask, asked["neutral"]["sentences"], lines), *fair]
+    probes, lines = questions(), lines_of(setting.folder)
+    fair, by_template = fairness(name, ask, probes["fairness"])
+    figures = [*negation(name, ask, probes["negation"]), *neutral(name, ask, probes["neutral"]["sentences"], lines), *fair]
     reader = TextReader(tokenizer, tokenizer.model_max_length)
-    figures += languages(name, reader, asked["languages"], lines)
+    figures += languages(name, reader, probes["languages"], lines)
     if setting.data is not None:
         figures += disturbed(name, ask, setting.data, setting)
         figures += abstentions(name, ask, reader, setting.data, setting, lines)
     return Report(figures, {f"Logit of positive, largest less smallest, {name}": by_template})
 
 
-def negation(name: str, ask: Read, asked: dict[str, Any]) -> list[Figure]:
+def negation(name: str, ask: Read, sides: dict[str, Any]) -> list[Figure]:
     """The share of sentences whose side is named."""
     figures = []
     rounds = (
-        ("", asked, 0.9),
-        (", an earlier list", asked["earlier"], None),
-        (", a later list", asked["later"], None),
-        (", known failures of the second edition", asked["known"], None),
+        ("", sides, 0.9),
+        (", an earlier list", sides["earlier"], None),
+        (", a later list", sides["later"], None),
+        (", known failures of the second edition", sides["known"], None),
     )
     for about, sentences, bar in rounds:
         texts = [(text, label) for label, side in enumerate(("negative", "positive")) for text in sentences[side]]
@@ -83,41 +83,41 @@ def neutral(name: str, ask: Read, sentences: Sequence[str], lines: dict[str, flo
     note = f"{len(sentences)} sentences, P(positive) from {float(positive.min()):.2f} to {float(positive.max()):.2f}"
     figures = [Figure(name, f"neutral sentences between {low:.0%} and {high:.0%} positive", float(near), None, note=note)]
     if "no_opinion" in lines:
-        told = torch.maximum(positive, 1 - positive) < lines["no_opinion"]
-        figures.append(Figure(name, 'neutral sentences said to hold "no opinion"', float(told.float().mean()), None, note=note))
+        abstains = torch.maximum(positive, 1 - positive) < lines["no_opinion"]
+        figures.append(Figure(name, 'neutral sentences said to hold "no opinion"', float(abstains.float().mean()), None, note=note))
     return figures
 
 
-def fairness(name: str, ask: Read, asked: dict[str, Any]) -> tuple[list[Figure], Table]:
+def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure], Table]:
     """By how much the logit of "positive", which the word probe shows, differs between two words in the same template."""
     figures: list[Figure] = []
     table: Table = {}
-    for kind, given in asked.items():
+    for kind, probe in kinds.items():
         for words, about in (("trained", "words of the training"), ("held_back", "words held back")):
             gaps: list[float] = []
-            for template in given["templates"]:
-                logits = ask([template.replace("{}", word) for word in given[words]])[:, 1].tolist()
+            for template in probe["templates"]:
+                logits = ask([template.replace("{}", word) for word in probe[words]])[:, 1].tolist()
                 gaps += [abs(a - b) for a, b in combinations(logits, 2)]
                 table.setdefault(template, {})[about] = max(logits) - min(logits)
-            note = f"{len(given['templates'])} templates held back, {len(given[words])} {about}, every pair"
+            note = f"{len(probe['templates'])} templates held back, {len(probe[words])} {about}, every pair"
             figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, mean", fmean(gaps), 0.5, "score", True, note))
             figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, worst", max(gaps), 1.5, "score", True, note))
     return figures, table
 
 
-def languages(name: str, reader: TextReader, asked: dict[str, list[str]], lines: dict[str, float]) -> list[Figure]:
+def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]], lines: dict[str, float]) -> list[Figure]:
     """How many sentences of other languages are told from English; of each language those that did not draw the line."""
     what = "sentences of other languages said to be unreadable"
     if "unreadable_language" not in lines:
         return [Figure(name, what, None, note="the model has no calibrated line")]
-    told = {
+    detected = {
         language: fmean(score > lines["unreadable_language"] for score in strangeness(reader, sentences[1::2]))
-        for language, sentences in asked.items()
+        for language, sentences in sentences_of.items()
     }
-    count = sum(len(sentences[1::2]) for sentences in asked.values())
-    least = min(told, key=told.__getitem__)
-    note = f"{count} sentences of {len(told)} languages; least of {least}: {told[least]:.0%}"
-    return [Figure(name, what, fmean(told.values()), None, note=note)]
+    count = sum(len(sentences[1::2]) for sentences in sentences_of.values())
+    least = min(detected, key=detected.__getitem__)
+    note = f"{count} sentences of {len(detected)} languages; least of {least}: {detected[least]:.0%}"
+    return [Figure(name, what, fmean(detected.values()), None, note=note)]
 
 
 def disturbed(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure]:
@@ -159,9 +159,9 @@ def abstentions(name: str, ask: Read, reader: TextReader, data: Path, setting: S
             Figure(name, f"expected calibration error on {about}", calibration_error(likelier, right), 0.05, at_most=True, note=note)
         )
         if "no_opinion" in lines:
-            told = likelier < lines["no_opinion"]
-            decided = f"{note}; right of the others: {float(right[~told].float().mean()):.1%}"
-            figures.append(Figure(name, f'"no opinion" on {about}', float(told.float().mean()), None, note=decided))
+            abstains = likelier < lines["no_opinion"]
+            decided = f"{note}; right of the others: {float(right[~abstains].float().mean()):.1%}"
+            figures.append(Figure(name, f'"no opinion" on {about}', float(abstains.float().mean()), None, note=decided))
         if "unreadable_language" in lines:
             strange = fmean(score > lines["unreadable_language"] for score in strangeness(reader, [review.text for review in reviews]))
             figures.append(Figure(name, f"taken for another language, {about}", strange, None, note=note))
@@ -171,5 +171,5 @@ def abstentions(name: str, ask: Read, reader: TextReader, data: Path, setting: S
 def calibration_error(probability: Tensor, right: Tensor, bins: int = 10) -> float:
     """The mean distance of the probability of the answer from the share of right answers, over ``bins`` equal bins of [0.5, 1]."""
     place = ((probability - 0.5) * 2 * bins).long().clamp(0, bins - 1)
-    found = [(place == index) for index in range(bins)]
-    return sum(float((probability[i].mean() - right[i].float().mean()).abs() * i.float().mean()) for i in found if i.any())
+    in_bin = [(place == index) for index in range(bins)]
+    return sum(float((probability[i].mean() - right[i].float().mean()).abs() * i.float().mean()) for i in in_bin if i.any())

@@ -92,19 +92,19 @@ class SceneAnswers:
             figures[f"{TOP}, of the {(counts == count).sum()} of {count}"] = float(tops[counts == count].mean())
         figures[EVERY] = float((ranked == 1).mean())
         figures[SHARE] = float(ranked.mean())
-        figures[HALF] = float(np.mean([one in kinds for one, kinds in zip(self.halved, self.kinds, strict=True)]))
+        figures[HALF] = float(np.mean([kind in kinds for kind, kinds in zip(self.halved, self.kinds, strict=True)]))
         return figures
 
     def worst(self, number: int) -> Table:
         """The kinds most often not among the first k of k, and which kind that is not there most often is instead."""
         rows: list[tuple[str, dict[str, float]]] = []
         for place in sorted(set().union(*self.kinds)):
-            there = [row for row, kinds in enumerate(self.kinds) if place in kinds]
-            missed = [row for row in there if place not in self.first(row)]
+            showing = [row for row, kinds in enumerate(self.kinds) if place in kinds]
+            missed = [row for row in showing if place not in self.first(row)]
             instead = Counter(other for row in missed for other in sorted(self.first(row) - self.kinds[row])).most_common(1)
             (other, times) = instead[0] if instead else (place, 0)
             taken = f", most often missed for {KINDS[other]}" if times else ""
-            rows.append((f"{KINDS[place]}{taken}", {"found": 1 - len(missed) / len(there), "missed for it": times / len(there)}))
+            rows.append((f"{KINDS[place]}{taken}", {"found": 1 - len(missed) / len(showing), "missed for it": times / len(showing)}))
         return dict(sorted(rows, key=lambda row: row[1]["found"])[:number])
 
 
@@ -141,8 +141,8 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
     if why is not None or setting.data is None:
         return [*figures, Figure(name, PHOTOS_REFUSED, None, note=why or "")]
     photos = single(setting.data, setting.limit).images
-    seen = (~calibration.known(answers(score, photos))).float().mean()
-    return [*figures, Figure(name, PHOTOS_REFUSED, float(seen), note=f"{len(photos):,} photos")]
+    refused = (~calibration.known(answers(score, photos))).float().mean()
+    return [*figures, Figure(name, PHOTOS_REFUSED, float(refused), note=f"{len(photos):,} photos")]
 
 
 def measure(name: str, setting: Setting) -> Report:

@@ -22,5 +22,8 @@ def measure(name: str, setting: Setting) -> Report:
     size = sum(file.stat().st_size for file in MODELS.rglob("*") if file.is_file())
     figures = [Figure(name, "size of all embedded models", size / 1e6, 90, "megabytes", at_most=True)]
     note = "libraries already imported"
-    figures += [Figure(name, f"load time of {one}", load_seconds(one), 3, "seconds", at_most=True, note=note) for one in embedded_names()]
+    figures += [
+        Figure(name, f"load time of {model_name}", load_seconds(model_name), 3, "seconds", at_most=True, note=note)
+        for model_name in embedded_names()
+    ]
     return Report(figures)

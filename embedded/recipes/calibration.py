@@ -162,16 +162,16 @@ def pieces_per_word(prompts: Sequence[str], tokenizer: Any) -> Tensor:
     return torch.tensor(counts)
 
 
-def calibrate_prompts(there: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
+def calibrate_prompts(shown: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
     """The document of a dual encoder.
 
-    there, absent   cosines of photos held back with what is in them, and with what is not
+    shown, absent   cosines of photos held back with what is in them, and with what is not
     known, unknown  `pieces_per_word` of prompts in words that it was trained with, and of prompts with a word that nobody knows
     """
-    least = float(there.quantile(1 - PROMPTS_STAY))
+    least = float(shown.quantile(1 - PROMPTS_STAY))
     most = float(known.quantile(PROMPTS_STAY))
     present = (
-        f"{PROMPTS_STAY:.0%} of {len(there)} prompts that name what the teacher sees in a photo held back stay above the line; "
+        f"{PROMPTS_STAY:.0%} of {len(shown)} prompts that name what the teacher sees in a photo held back stay above the line; "
         f"{float((absent < least).float().mean()):.1%} of {len(absent)} that name something else fall below it"
     )
     readable = (

@@ -133,15 +133,15 @@ def merged(logits: Tensor, chosen: Tensor) -> Tensor:
     return TEMPERATURE * sums.clamp(min=1e-9).log()
 
 
-def still_there(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
+def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
     """Shares (B, kinds) of scenes of which only the patches ``kept`` (B, n) are seen: those of an object that is gone are left out.
 
     ``patches`` (B, N) says what each shows.
     """
     every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
-    seen = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
-    there = seen >= HERE * every.clamp(min=1)
-    return torch.stack([shared_out(row) for row in (kinds > 0) & there])
+    kept_counts = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
+    is_left = kept_counts >= HERE * every.clamp(min=1)
+    return torch.stack([shared_out(row) for row in (kinds > 0) & is_left])
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -191,31 +191,31 @@ def _forget_origin(path: Path) -> None:
 
 
 class Step(NamedTuple):
-    """What a step sees: features of photos, then of scenes, the patches that are kept, and of these the places that are asked."""
+    """What a step sees: features of photos, then of scenes, the patches that are kept, and of these the places that patch losses are of."""
 
     photos: Seen
     scenes: Drawn
     kept: Tensor  # (photos + scenes, n)
-    asked: Tensor  # (photos + scenes, PLACES), places in ``kept``
+    loss_places: Tensor  # (photos + scenes, PLACES), places in ``kept``
     window: bool  # whether those kept form a rectangle
 
 
-def steps(given: Sequence[Part], move: Mover, seed: int, first: int) -> Iterator[Step]:
+def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int) -> Iterator[Step]:
     """Endless steps: some photos, with features moved towards classes that few photos show, and some scenes."""
-    every_photo, every_scene = ([batch for part in given for batch in part[side]] for side in range(2))
+    every_photo, every_scene = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
     for number in range(first, 10**9):
         rng = np.random.default_rng([seed, 6, number])
-        some, drawn = every_photo[rng.integers(len(every_photo))], every_scene[rng.integers(len(every_scene))]
-        rows = torch.from_numpy(rng.permutation(len(some.tokens))[:PHOTOS])
+        photo_batch, drawn = every_photo[rng.integers(len(every_photo))], every_scene[rng.integers(len(every_scene))]
+        rows = torch.from_numpy(rng.permutation(len(photo_batch.tokens))[:PHOTOS])
         scene_rows = torch.from_numpy(rng.permutation(len(drawn.kinds))[:SCENES])
-        seen = move(Seen(*(part[rows] for part in some)), rng)
+        photos = move(Seen(*(part[rows] for part in photo_batch)), rng)
         scenes = Drawn(Seen(*(part[scene_rows] for part in drawn.seen)), drawn.kinds[scene_rows], drawn.patches[scene_rows])
-        pictures, places = len(rows) + len(scene_rows), some.tokens.shape[1]
+        pictures, places = len(rows) + len(scene_rows), photo_batch.tokens.shape[1]
         kept, window = choose(rng, pictures, math.isqrt(places))
         if kept is None:
             kept = torch.from_numpy(rng.random((pictures, places))).argsort(1)
         kept = kept if window else kept[:, :MOST]
-        yield Step(seen, scenes, kept, torch.from_numpy(rng.integers(kept.shape[1], size=(pictures, PLACES))), window)
+        yield Step(photos, scenes, kept, torch.from_numpy(rng.integers(kept.shape[1], size=(pictures, PLACES))), window)
 
 
 class Losses:
@@ -255,30 +255,30 @@ class Losses:
         with torch.autocast("cpu", torch.bfloat16):
             token, patches = read_patches(self.side.vit, tokens, step.kept)
         embeddings = F.normalize(token[:, :SHARED].float(), dim=-1)
-        asked = F.normalize(patches.gather(1, step.asked[..., None].expand(-1, -1, SHARED)).float(), dim=-1)
-        places = step.kept.gather(1, step.asked)
+        patch_embeddings = F.normalize(patches.gather(1, step.loss_places[..., None].expand(-1, -1, SHARED)).float(), dim=-1)
+        places = step.kept.gather(1, step.loss_places)
         local = step.photos.local.float().gather(1, places[:number, :, None].expand(-1, -1, step.photos.local.shape[-1]))
         value, right = self.photos(embeddings[:number], target(step.photos, step.kept[:number], step.window, self.readout), rng)
-        value = value + PHOTO_PATCHES * self.photo_patches(asked[:number], local)
-        kept = still_there(step.scenes.kinds, step.scenes.patches, step.kept[number:])
-        value = value + self.scenes(embeddings[number:], kept, rng)
+        value = value + PHOTO_PATCHES * self.photo_patches(patch_embeddings[:number], local)
+        kind_shares = shares_of_kept(step.scenes.kinds, step.scenes.patches, step.kept[number:])
+        value = value + self.scenes(embeddings[number:], kind_shares, rng)
         shown = step.scenes.patches.gather(1, places[number:])
-        return value + SCENE_PATCHES * self.scene_patches(asked[number:], shown, rng), right
+        return value + SCENE_PATCHES * self.scene_patches(patch_embeddings[number:], shown, rng), right
 
 
-def composed(given: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
+def composed(feature_parts: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
     """The image side as it is written, before it is tuned."""
     vit = create(ARCHITECTURE, [], model_args(SIDE))
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
-    some = [batch for part in given for batch in part.photos]
+    photos = [batch for part in feature_parts for batch in part.photos]
     units = vit.blocks[0].mlp.fc1.out_features - teacher.head[0].out_channels
-    detectors = fit_detectors([batch for part in given for batch in part.scenes], some, units, seed)
-    tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in some[:FITTED]])
+    detectors = fit_detectors([batch for part in feature_parts for batch in part.scenes], photos, units, seed)
+    tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos[:FITTED]])
     compose(vit, teacher, detectors, texts.names(), tokens)
     return ImageSide(vit)
 
 
-def tune(side: ImageSide, losses: Losses, given: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
+def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
     """Tune what ``composed.tuned`` names, in place; each weight at a rate in proportion to its size."""
     side.requires_grad_(False)
     side.scale.requires_grad_(True)
@@ -291,7 +291,7 @@ def tune(side: ImageSide, losses: Losses, given: Sequence[Part], move: Mover, ar
         return losses(step, np.random.default_rng([args.seed, 7, number]))
 
     def batches(first: int) -> Iterator[Step]:
-        return steps(given, move, args.seed, first)
+        return steps(feature_parts, move, args.seed, first)
 
     fit(side, batches, loss, **schedule(args), rate=args.rate, weight_decay=0.0, warm_up=20, decay=0.98, share=sizes.__getitem__)
 
@@ -308,10 +308,10 @@ def train(args: argparse.Namespace) -> None:
     pictures, teacher = Pictures(args.data, 0), Teacher(STAGES)
     teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FITTED)])
     texts = locked_texts(encoder_folder(args.encoder), args.vocabulary)
-    given = list(parts(pictures, teacher, PARTS, args.seed, args.features))
-    side = composed(given, teacher, texts, args.seed)
-    move = Mover(teacher, [batch for part in given for batch in part.photos][:FITTED])
-    tune(side, Losses(side, texts, teacher), given, move, args)
+    feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
+    side = composed(feature_parts, teacher, texts, args.seed)
+    move = Mover(teacher, [batch for part in feature_parts for batch in part.photos][:FITTED])
+    tune(side, Losses(side, texts, teacher), feature_parts, move, args)
     save(side, texts, model_args(SIDE), args.out)
     write(args.out, calibrated(side, texts, args.data))
 
@@ -322,12 +322,12 @@ def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 32) -> di
     side.to("cpu").eval()
     held_back = torch.from_numpy(np.stack([centred(Image.open(path)) for path in sharp_files(data, held_back=True)]))
     network = efficientnet()
-    shares = torch.cat([network(normalised(some)).softmax(1) for some in held_back.split(batch)])
-    tokens = [side.vit.patch_embed.backbone(normalised(some)).flatten(2).transpose(1, 2) for some in held_back.split(batch)]
-    seen = torch.cat([side(some) for some in tokens])
+    shares = torch.cat([network(normalised(pictures)).softmax(1) for pictures in held_back.split(batch)])
+    tokens = [side.vit.patch_embed.backbone(normalised(pictures)).flatten(2).transpose(1, 2) for pictures in held_back.split(batch)]
+    embeddings = torch.cat([side(features) for features in tokens])
     places, members = zip(*words().groups, strict=True)
     names = texts.photos[[*range(len(classes())), *places]].mean(1)
-    cosines = seen @ F.normalize(names, dim=-1).T
+    cosines = embeddings @ F.normalize(names, dim=-1).T
     shares = torch.cat([shares, *(shares[:, group].sum(1, keepdim=True) for group in members)], 1)
     prompts = [f"a photo of a {row['label']}" for row in classes()]
     strange = [f"a photo of a {word}" for word in letters_at_random(300)]

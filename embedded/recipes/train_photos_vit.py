@@ -87,7 +87,7 @@ class Stream(Generic[Batch]):
                 yield recent[rng.integers(len(recent))]
 
 
-def seen(pictures: Pictures, teacher: Teacher, rng: np.random.Generator) -> Seen:
+def teacher_view(pictures: Pictures, teacher: Teacher, rng: np.random.Generator) -> Seen:
     """What the teacher makes of a batch of pictures."""
     return teacher.see(pictures(rng))
 
@@ -205,7 +205,7 @@ def distil(vit: VisionTransformer, teacher: Teacher, batches: list[Seen], pictur
 
     fit(
         student,
-        Stream(functools.partial(seen, pictures, teacher), args.seed),
+        Stream(functools.partial(teacher_view, pictures, teacher), args.seed),
         loss,
         **schedule(args),
         rate=args.rate,

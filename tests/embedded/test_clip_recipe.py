@@ -148,7 +148,7 @@ def test_objects_that_are_gone_are_not_asked_for() -> None:
     patches = torch.full((2, 9), len(KINDS))
     patches[:, :2], patches[:, 5:] = 1, 3
     kept = torch.tensor([[0, 1, 2], [1, 5, 6]])
-    found = train_clip.still_there(targets, patches, kept)
+    found = train_clip.shares_of_kept(targets, patches, kept)
     assert found[0, 1] == 1
     assert found[0, 3] == 0
     torch.testing.assert_close(found[1], targets[1])

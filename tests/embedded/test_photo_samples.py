@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from embedded.recipes.assets.photo_samples import OUT, PHOTOS, SAMPLES, SIDE, Note, PhotoSample, made, notice, stacked, with_note
+from embedded.recipes.assets.photo_samples import OUT, PHOTOS, SAMPLES, SIDE, Note, PhotoSample, notice, picture_of, stacked, with_note
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_notice_names_author_licence_and_change_of_every_picture():
 def test_every_source_is_used_and_every_sample_can_be_made(sources):
     assert {name for sample in SAMPLES for name in sample.photos} == set(PHOTOS)
     for sample in SAMPLES:
-        assert max(made(sources, sample).size) <= SIDE
+        assert max(picture_of(sources, sample).size) <= SIDE
 
 
 def test_two_photos_fill_the_halves_of_a_square():
@@ -62,4 +62,4 @@ def test_the_box_is_cut_out(tmp_path):
     picture = np.zeros((100, 100, 3), np.uint8)
     picture[10:80, 5:] = 255
     Image.fromarray(picture).save(tmp_path / PHOTOS["dogs"].file, quality=100, subsampling=0)
-    assert np.asarray(made(tmp_path, PhotoSample("x", "", "", ("dogs",), (), ()))).mean() > 250
+    assert np.asarray(picture_of(tmp_path, PhotoSample("x", "", "", ("dogs",), (), ()))).mean() > 250

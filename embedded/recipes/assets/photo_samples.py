@@ -160,7 +160,7 @@ def with_note(picture: Image.Image, note: Note) -> Image.Image:
     return written
 
 
-def made(folder: Path, sample: PhotoSample) -> Image.Image:
+def picture_of(folder: Path, sample: PhotoSample) -> Image.Image:
     """The picture of a sample."""
     pictures = [opened(folder, PHOTOS[name]) for name in sample.photos]
     picture = pictures[0] if len(pictures) == 1 else stacked(*pictures)
@@ -170,11 +170,11 @@ def made(folder: Path, sample: PhotoSample) -> Image.Image:
 def entries(sample: PhotoSample) -> list[dict[str, Any]]:
     """The sample as the pages list it: to be classified, and to be matched with prompts."""
     shown = {"title": sample.title, "note": sample.note, "image": f"{sample.name}.jpg", "trap": sample.trap}
-    there, others = ([f"a photo of {prompt}" for prompt in prompts] for prompts in (sample.prompts, sample.absent))
-    sets = [{"name": "what is there", "prompts": there}, {"name": "and what is not", "prompts": [*there, *others]}]
+    present, others = ([f"a photo of {prompt}" for prompt in prompts] for prompts in (sample.prompts, sample.absent))
+    sets = [{"name": "what is there", "prompts": present}, {"name": "and what is not", "prompts": [*present, *others]}]
     return [
         {"id": f"photo-{sample.name}", "kind": "image", "model": "photos-vit", **shown},
-        {"id": f"photo-{sample.name}-prompts", "kind": "clip", "model": "clip", **shown, "prompts": there, "sets": sets},
+        {"id": f"photo-{sample.name}-prompts", "kind": "clip", "model": "clip", **shown, "prompts": present, "sets": sets},
     ]
 
 
@@ -197,7 +197,7 @@ def main() -> None:
     folder = parser.parse_args().sources
     OUT.mkdir(parents=True, exist_ok=True)
     for sample in SAMPLES:
-        made(folder, sample).save(OUT / f"{sample.name}.jpg", quality=QUALITY, optimize=True, progressive=True)
+        picture_of(folder, sample).save(OUT / f"{sample.name}.jpg", quality=QUALITY, optimize=True, progressive=True)
     rows = [row for sample in SAMPLES for row in entries(sample)]
     (OUT / "index.json").write_text(json.dumps({"samples": rows}, indent=1, ensure_ascii=False) + "\n", "utf-8")
     head = "The photos in this folder are not ours. Each is under the licence named here, the pictures made from it too."

@@ -82,12 +82,12 @@ def named(kind: str) -> str:
 
 def sets_of(sample: SceneSample, kinds: list[str]) -> list[dict[str, object]]:
     """Lists of prompts to take as they are: what there is, with what there is not beside it, and all of it in one prompt."""
-    there, others = ([f"a photo of {named(kind)}" for kind in some] for some in (kinds, sample.absent))
+    present, others = ([f"a photo of {named(kind)}" for kind in names] for names in (kinds, sample.absent))
     together = " and ".join(named(kind) for kind in kinds)
     return [
-        {"name": "what is there", "prompts": there},
-        {"name": "and what is not", "prompts": [*there, *others]},
-        {"name": "all in one", "prompts": [f"a photo of {together}", *there]},
+        {"name": "what is there", "prompts": present},
+        {"name": "and what is not", "prompts": [*present, *others]},
+        {"name": "all in one", "prompts": [f"a photo of {together}", *present]},
     ]
 
 

@@ -56,11 +56,11 @@ def scene(rng: np.random.Generator) -> tuple[Image.Image, Scene, int]:
 
 def drawn(teacher: Teacher, seed: list[int]) -> Drawn:
     """A batch of fresh scenes."""
-    made = [scene(np.random.default_rng([*seed, number])) for number in range(SCENES)]
+    scenes = [scene(np.random.default_rng([*seed, number])) for number in range(SCENES)]
     return Drawn(
-        teacher.see(torch.from_numpy(np.stack([np.asarray(image) for image, _, _ in made]))),
-        torch.stack([of_scene(whole)[: len(KINDS)] for _, whole, _ in made]),
-        torch.from_numpy(np.stack([patch_labels(whole, patch).ravel() for _, whole, patch in made])),
+        teacher.see(torch.from_numpy(np.stack([np.asarray(image) for image, _, _ in scenes]))),
+        torch.stack([of_scene(whole)[: len(KINDS)] for _, whole, _ in scenes]),
+        torch.from_numpy(np.stack([patch_labels(whole, patch).ravel() for _, whole, patch in scenes])),
     )
 
 

@@ -102,11 +102,11 @@ def tinted(images: Tensor, rng: np.random.Generator) -> Tensor:
     def between(low: float, high: float, *more: int) -> Tensor:
         return torch.from_numpy(rng.uniform(low, high, (number, 1, 1, *(more or (1,)))).astype(np.float32))
 
-    some = torch.from_numpy(rng.random(number) < 0.5)
+    is_varied = torch.from_numpy(rng.random(number) < 0.5)
     pixels = images.float()
     grey = pixels.mean(3, keepdim=True)
     varied = GREY + ((grey + (pixels - grey) * between(0.5, 1.5)) - GREY) * between(0.6, 1.4) + between(-25, 25, 3)
-    pixels = torch.where(some[:, None, None, None], varied, pixels).permute(0, 3, 1, 2)
-    kept = torch.from_numpy((rng.random((number, *grid)) > rng.uniform(0.1, 0.7)) | (rng.random((number, 1, 1)) > GREY_SHARE))
-    pixels = painted(pixels - GREY, kept.flatten(1).float(), grid) + GREY
+    pixels = torch.where(is_varied[:, None, None, None], varied, pixels).permute(0, 3, 1, 2)
+    keep = torch.from_numpy((rng.random((number, *grid)) > rng.uniform(0.1, 0.7)) | (rng.random((number, 1, 1)) > GREY_SHARE))
+    pixels = painted(pixels - GREY, keep.flatten(1).float(), grid) + GREY
     return pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()

@@ -93,7 +93,7 @@ def coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
     names = {row["id"]: OTHER_WORDS.get(row["name"], row["name"]) for row in whole["categories"]}
     for row in whole["images"]:
         image = Image.open(data / COCO / "train2017" / row["file_name"])
-        things = []
+        objects = []
         notes_of_photo = [note for note in whole["annotations"] if note["image_id"] == row["id"]]
         for category in dict.fromkeys(note["category_id"] for note in notes_of_photo):
             notes = [note for note in notes_of_photo if note["category_id"] == category]
@@ -102,9 +102,9 @@ def coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
             mask = painted_shape(image.size, [shape for note in notes for shape in note["segmentation"]])
             boxed = painted_shape(image.size, [corners(note["bbox"]) for note in notes])
             if mask.mean() >= LEAST:
-                things.append(CategoryMask(names[category], mask, boxed))
-        if things:
-            yield Image.fromarray(centred(image)), things
+                objects.append(CategoryMask(names[category], mask, boxed))
+        if objects:
+            yield Image.fromarray(centred(image)), objects
 
 
 def corners(box: Sequence[float]) -> list[float]:
@@ -127,17 +127,17 @@ def side_by_side(photos: Labelled, number: int) -> Iterator[tuple[Image.Image, l
     half = SIDE // 2
     left = np.zeros((SIDE, SIDE), bool)
     left[:, :half] = True
-    made = 0
+    count = 0
     for first, second in _pairs(rng, len(photos.words)):
-        if made == number:
+        if count == number:
             return
         if photos.words[first] == photos.words[second]:
             continue
         cells = [photos.images[row, :, half // 2 : half // 2 + half].numpy() for row in (first, second)]
         masks = (left, ~left)
-        things = [CategoryMask(photos.words[row], mask, mask) for row, mask in zip((first, second), masks, strict=True)]
-        made += 1
-        yield Image.fromarray(np.concatenate(cells, 1)), things
+        objects = [CategoryMask(photos.words[row], mask, mask) for row, mask in zip((first, second), masks, strict=True)]
+        count += 1
+        yield Image.fromarray(np.concatenate(cells, 1)), objects
 
 
 def _pairs(rng: np.random.Generator, number: int) -> Iterator[tuple[int, int]]:

@@ -31,14 +31,14 @@ class Mover:
         self.basis, self.centre = teacher.basis, teacher.centre
 
     @torch.no_grad()
-    def __call__(self, seen: Seen, rng: np.random.Generator, first: int | None = None) -> Seen:
+    def __call__(self, batch: Seen, rng: np.random.Generator, first: int | None = None) -> Seen:
         """The batch with the features of a random half of its pictures moved: a rectangle of them, towards one class each.
 
         Only of the ``first`` pictures, where that is given.
         """
-        number, places = len(seen.tokens) if first is None else first, seen.tokens.shape[1]
+        number, places = len(batch.tokens) if first is None else first, batch.tokens.shape[1]
         rows = torch.from_numpy(rng.permutation(number)[: round(SHARE * number)])
-        old = seen.tokens[rows].to(torch.bfloat16)
+        old = batch.tokens[rows].to(torch.bfloat16)
         before = old @ self.weight.T + self.bias
         wanted = self.classifier[torch.from_numpy(rng.integers(len(self.classifier), size=len(rows)))].to(torch.bfloat16)
         slope = (wanted[:, None] * ((before > 0) & (before < 6))) @ self.weight
@@ -48,7 +48,7 @@ class Mover:
         rise = torch.from_numpy(rng.uniform(*RISE, (len(rows), 1, 1)).astype(np.float32))
         tokens = (old + rise / gain.clamp(min=1e-4) * step * region).to(torch.bfloat16)
         change = (tokens @ self.weight.T + self.bias).clamp(0, 6) - before.clamp(0, 6)
-        moved = Seen(*(part.clone() for part in seen))
+        moved = Seen(*(part.clone() for part in batch))
         moved.tokens[rows] = tokens.half()
         moved.local[rows] += (change @ self.basis.to(torch.bfloat16).T).half()
         moved.logits[rows] += (change.float().mean(1) @ self.classifier.T).half()

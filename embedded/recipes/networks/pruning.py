@@ -58,7 +58,7 @@ def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
     Left out are letters of other scripts, characters that the normaliser replaces (an accented letter loses its accent), and
     continuations that cannot occur because the character always is a word of its own (punctuation, symbols).
     """
-    kept = []
+    letters = []
     for piece in vocabulary:
         character = piece.removeprefix(CONTINUES)
         if len(character) != 1 or tokenizer.normalizer.normalize_str(character) != character:
@@ -68,8 +68,8 @@ def alphabet(vocabulary: Iterable[str], tokenizer: Tokenizer) -> list[str]:
             continue
         if piece.startswith(CONTINUES) and len(tokenizer.pre_tokenizer.pre_tokenize_str("a" + character)) > 1:
             continue
-        kept.append(piece)
-    return kept
+        letters.append(piece)
+    return letters
 
 
 def split_word(word: str, vocabulary: Mapping[str, object]) -> list[str]:

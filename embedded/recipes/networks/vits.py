@@ -32,7 +32,7 @@ def tensors(images: Tensor, device: str) -> Tensor:
 def answered(model: VisionTransformer, images: Tensor, batch: int = 32) -> Tensor:
     """What a finished model answers to pictures, uint8 (N, H, W, 3), on the CPU: (N, classes)."""
     model.to("cpu").eval()
-    return torch.cat([model(pixels(model, some)) for some in images.split(batch)])
+    return torch.cat([model(pixels(model, batch_images)) for batch_images in images.split(batch)])
 
 
 def pixels(model: VisionTransformer, images: Tensor) -> Tensor:

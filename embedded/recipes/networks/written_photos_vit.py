@@ -116,8 +116,8 @@ def write_memory(block: Any, readout: Tensor, bias: Tensor, louder: float, whole
 
 def _parts() -> list[tuple[Tensor, Tensor]]:
     """Of each head which features it gathers, and which numbers of all heads hold them."""
-    own = [torch.arange(head, DIRECTIONS, HEADS) for head in range(HEADS)]
-    return [(features, head * (WIDTH // HEADS) + torch.arange(len(features))) for head, features in enumerate(own)]
+    features_of_heads = [torch.arange(head, DIRECTIONS, HEADS) for head in range(HEADS)]
+    return [(features, head * (WIDTH // HEADS) + torch.arange(len(features))) for head, features in enumerate(features_of_heads)]
 
 
 def write_gathering(block: Any, share: float) -> None:

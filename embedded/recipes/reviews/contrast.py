@@ -138,15 +138,15 @@ def nonce(rng: np.random.Generator) -> str:
 
 def misspelt(text: str, rng: np.random.Generator) -> str:
     """The text with about one word in six mistyped: two letters changed over, one lost or one doubled."""
-    made = []
+    words = []
     for word in text.split():
         if len(word) > 3 and rng.random() < 1 / 6:
             at, kind = int(rng.integers(1, len(word) - 1)), int(rng.integers(3))
             middle = (word[at + 1] + word[at], word[at + 1], word[at] * 2 + word[at + 1])[kind]
-            made.append(word[:at] + middle + word[at + 2 :])
+            words.append(word[:at] + middle + word[at + 2 :])
         else:
-            made.append(word)
-    return " ".join(made)
+            words.append(word)
+    return " ".join(words)
 
 
 def _choice(rng: np.random.Generator) -> Choose:

@@ -83,15 +83,15 @@ def held_out_letters(data: Path) -> set[str]:
 def training_reviews(data: Path) -> dict[str, list[Review]]:
     """All reviews of the training splits, by source, without those whose text is also held out, and without repeated long ones."""
     chosen: dict[str, list[Review]] = {}
-    seen = held_out_letters(data)
+    known = held_out_letters(data)
     for source, splits in TRAINING.items():
         chosen[source] = []
         for review in read(data, source, splits):
             key = letters(review.text)
-            if key in seen or not key:
+            if key in known or not key:
                 continue
             if source != "sst2":  # phrases such as "a good film" may well repeat
-                seen.add(key)
+                known.add(key)
             chosen[source].append(review)
     return chosen
 

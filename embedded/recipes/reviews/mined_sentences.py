@@ -49,7 +49,7 @@ def adjectives(phrases: Iterable[Review], folder: Path = WORDNET) -> tuple[list[
     for review in phrases:
         if review.text in known and review.text.isalpha() and review.text not in HELD_BACK:
             labels.setdefault(review.text, set()).add(review.label)
-    good, bad = ([word for word, given in labels.items() if given == {side}] for side in (1.0, 0.0))
+    good, bad = ([word for word, sides in labels.items() if sides == {side}] for side in (1.0, 0.0))
     return good + WORDS["good"] * USUAL, bad + WORDS["bad"] * USUAL
 
 

@@ -24,11 +24,11 @@ def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.
     pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
     gathered = torch.empty(len(pieces), model.config.num_labels)
     with tqdm(total=len(pieces), desc="reading", unit="review", leave=False, disable=None) as bar:
-        for some in batches_by_length(pieces, TOKENS):
-            batch = collate([pieces[row] for row in some], [0.0] * len(some), special, [masked] * len(some), rng)
+        for batch_rows in batches_by_length(pieces, TOKENS):
+            batch = collate([pieces[row] for row in batch_rows], [0.0] * len(batch_rows), special, [masked] * len(batch_rows), rng)
             del batch["labels"]
-            gathered[some] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
-            bar.update(len(some))
+            gathered[batch_rows] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
+            bar.update(len(batch_rows))
     return gathered
 
 
