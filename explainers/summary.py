@@ -36,13 +36,13 @@ class Row:
     """One input: what the model says of the target, and the map. ``problem`` says why there is none."""
 
     name: str
-    key: str
+    key: str = field(repr=False)
     label: str = ""
     value: float = 0.0
     trust: float = 0.0
-    scores: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list, repr=False)  # hundreds of numbers: who prints a row wants to read it
     grid: tuple[int, int] | None = None
-    words: list[tuple[str, float]] = field(default_factory=list)
+    words: list[tuple[str, float]] = field(default_factory=list, repr=False)
     problem: str | None = None
 
 

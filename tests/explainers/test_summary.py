@@ -83,6 +83,7 @@ def test_trust_is_the_symmetric_relevance_gain(reader: Model) -> None:
     ranked = sorted(found.rows, key=lambda row: row.trust)
     assert found.least_trusted(2) == ranked[:2]
     assert found.most_trusted(2) == ranked[:1:-1][:2]
+    assert all(len(repr(row)) < 200 for row in ranked)  # it is read when printed
 
 
 def test_the_mean_map_weighs_every_picture_alike(looker: Model, tmp_path: Path) -> None:
