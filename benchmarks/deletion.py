@@ -38,8 +38,8 @@ def apart(model: explainers.Model, removal: TokenRemoval, tensors: dict[str, Ten
 
         def drop(module: torch.nn.Module, args: tuple[Tensor, ...], index: Tensor = index) -> tuple[Tensor, ...] | None:
             nonlocal first
-            given, first = first, False
-            return (args[0][:, index], *args[1:]) if given else None
+            is_first, first = first, False
+            return (args[0][:, index], *args[1:]) if is_first else None
 
         handle = model.entry.register_forward_pre_hook(drop)
         start = time.perf_counter()

@@ -68,10 +68,10 @@ def pictures() -> Iterator[bytes]:
         yield buffer.getvalue()
 
 
-def seconds(act: Callable[..., object], *given: object) -> float:
+def seconds(act: Callable[..., object], *arguments: object) -> float:
     """How long ``act(*given)`` takes."""
     start = time.perf_counter()
-    act(*given)
+    act(*arguments)
     return time.perf_counter() - start
 
 

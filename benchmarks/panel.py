@@ -36,18 +36,18 @@ CAT = str(Path(__file__).parent.parent / "embedded" / "samples" / "photos" / "ca
 
 def plain(model: explainers.Model, tensors: dict[str, Tensor]) -> None:
     """One forward pass and one backward pass to x^1."""
-    kept: list[Tensor] = []
+    inputs: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        kept.append(args[0].detach().requires_grad_())
-        return (kept[0], *args[1:])
+        inputs.append(args[0].detach().requires_grad_())
+        return (inputs[0], *args[1:])
 
     handle = model.entry.register_forward_pre_hook(keep)
     try:
         logits = model.forward(tensors)
     finally:
         handle.remove()
-    torch.autograd.grad(logits.amax(-1).sum(), kept[0])
+    torch.autograd.grad(logits.amax(-1).sum(), inputs[0])
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -68,28 +68,28 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--image", metavar="FILE", default=CAT, help="a picture, or noise (default: a sample photo)")
     parser.add_argument("--double", action="store_true", help="maps of relevance in float64")
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    if given.model:
-        model = explainers.load(given.model, device=given.device)
+    if args.model:
+        model = explainers.load(args.model, device=args.device)
     else:
-        model = explainers.wrap(timm.create_model("vit_base_patch16_224").eval(), device=given.device)
+        model = explainers.wrap(timm.create_model("vit_base_patch16_224").eval(), device=args.device)
     model.module.requires_grad_(False)
     height, width = model.details["input"]
-    tensors = {"pixel_values": torch.randn(1, 3, height, width, device=given.device)}
-    if given.image != "noise":
-        picture = Image.open(given.image).convert("RGB").resize((width, height))
-        tensors["pixel_values"] = to_tensor(picture)[None].to(given.device) * 2 - 1
-    precision: Any = "double" if given.double else "auto"
-    asked = {"transformer_attribution": ["transformer_attribution"], "default panel": explainers.default_methods(model)}
+    tensors = {"pixel_values": torch.randn(1, 3, height, width, device=args.device)}
+    if args.image != "noise":
+        picture = Image.open(args.image).convert("RGB").resize((width, height))
+        tensors["pixel_values"] = to_tensor(picture)[None].to(args.device) * 2 - 1
+    precision: Any = "double" if args.double else "auto"
+    method_sets = {"transformer_attribution": ["transformer_attribution"], "default panel": explainers.default_methods(model)}
     load = f"load before it {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
-    print(f"{given.model or 'ViT-B/16 with random weights'}, {Path(given.image).name}, {given.device}, {given.runs} runs, {load}")
-    print(f"panel: {', '.join(asked['default panel'])}")
+    print(f"{args.model or 'ViT-B/16 with random weights'}, {Path(args.image).name}, {args.device}, {args.runs} runs, {load}")
+    print(f"panel: {', '.join(method_sets['default panel'])}")
     plain(model, tensors)
-    for name, methods in asked.items():
+    for name, methods in method_sets.items():
         ratios, times = [], []
-        for run in range(given.runs + 1):
+        for run in range(args.runs + 1):
             before = seconds(lambda: plain(model, tensors))
             took = seconds(lambda methods=methods: explainers.explain(model, tensors, methods=methods, precision=precision))  # type: ignore[misc]
             after = seconds(lambda: plain(model, tensors))
@@ -97,8 +97,11 @@ def main() -> None:
                 ratios.append(2 * took / (before + after))
                 times.append((took, (before + after) / 2))
         took, base = (statistics.median(column) for column in zip(*times, strict=True))
-        found = explainers.explain(model, tensors, methods=methods, precision=precision)
-        used = ", ".join(sorted({one.precision.dtype for one in found.maps if one.precision is not None})) or "none"
+        explanation = explainers.explain(model, tensors, methods=methods, precision=precision)
+        used = (
+            ", ".join(sorted({attribution.precision.dtype for attribution in explanation.maps if attribution.precision is not None}))
+            or "none"
+        )
         print(
             f"{name:24} {took:6.2f} s, a plain pass {base:5.2f} s: {statistics.median(ratios):4.2f} plain passes"
             f" (of {len(ratios)} runs {min(ratios):.2f} to {max(ratios):.2f}; at most {BARS[name]}); relevance in {used}"

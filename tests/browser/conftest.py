@@ -25,8 +25,8 @@ WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 SHIFTS = """
 window.shifts = [];
 new PerformanceObserver((list) => {
-  for (const one of list.getEntries()) {
-    if (!one.hadRecentInput) window.shifts.push([one.value, one.sources.map((source) => source.node?.className ?? "")]);
+  for (const entry of list.getEntries()) {
+    if (!entry.hadRecentInput) window.shifts.push([entry.value, entry.sources.map((source) => source.node?.className ?? "")]);
   }
 }).observe({ type: "layout-shift", buffered: true });
 """
@@ -77,8 +77,8 @@ def browser(browsers: Callable[[str], Browser]) -> Browser:
 @pytest.fixture(scope="package")
 def scripts(browser: Browser, address: str) -> Iterator[Page]:
     """A page to ask the pages' scripts on what they compute: ``script("core/stats.js")``. Tests share it, so they change nothing of it."""
-    for one in visit(browser, address):
-        yield one.open("/history", maps=False)
+    for visitor in visit(browser, address):
+        yield visitor.open("/history", maps=False)
 
 
 @dataclass
@@ -175,12 +175,12 @@ def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "ligh
         context.add_init_script(VISITED)
     context.set_default_timeout(2 * PATIENCE)
     page = context.new_page()
-    one = Visit(page, address)
-    page.on("console", lambda message: one.complaints.append(message.text) if message.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: one.complaints.append(str(error)))
-    yield one
+    visitor = Visit(page, address)
+    page.on("console", lambda message: visitor.complaints.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
+    yield visitor
     context.close()
-    assert not one.complaints, one.complaints
+    assert not visitor.complaints, visitor.complaints
 
 
 def typeface_of(request: pytest.FixtureRequest) -> str:

@@ -29,43 +29,44 @@ COLOURS = """
 """
 
 
-def colours(desk: Visit, one: dict[str, Any]) -> NDArray[np.float64]:
+def colours(desk: Visit, attribution: dict[str, Any]) -> NDArray[np.float64]:
     """(patches, 3)."""
-    return np.array(desk.page.evaluate(COLOURS, [one["method"], *one["grid"]]))
+    return np.array(desk.page.evaluate(COLOURS, [attribution["method"], *attribution["grid"]]))
 
 
 def shown_class(desk: Visit, document: dict[str, Any], label: str) -> str:
     """A class as the list of classes shows it: with its everyday group beside it."""
     classes = desk.get(model_path(document["model"])).get("classes", [])
-    group = next((one["group"] for one in classes if one["label"] == label), label)
+    group = next((entry["group"] for entry in classes if entry["label"] == label), label)
     return label if group == label else f"{label} {group}"
 
 
 def check_plates(desk: Visit, document: dict[str, Any]) -> None:
     """Every plate is there, in the fixed order, and its label says what the API says."""
     listed = desk.get(f"/api/methods?model={document['model']}")
-    classic = {pair["spec"]: one["classic"] for one in listed["methods"] for pair in one["pairs"]}
-    ranks = {} if listed["standing"] is None else {spec: one["rank"] for spec, one in listed["standing"]["ranks"].items()}
+    classic = {pair["spec"]: method["classic"] for method in listed["methods"] for pair in method["pairs"]}
+    ranks = {} if listed["standing"] is None else {spec: ranked["rank"] for spec, ranked in listed["standing"]["ranks"].items()}
     declared = list(classic)
     specs = sorted(
-        (one["method"] for one in document["maps"]), key=lambda spec: (classic[spec], ranks.get(spec, 999), declared.index(spec))
+        (attribution["method"] for attribution in document["maps"]),
+        key=lambda spec: (classic[spec], ranks.get(spec, 999), declared.index(spec)),
     )
     assert desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)") == specs
-    for one in document["maps"]:
-        plate = desk.plate(one["method"])
-        expect(plate.locator("h2")).to_have_text(one["title"])
+    for attribution in document["maps"]:
+        plate = desk.plate(attribution["method"])
+        expect(plate.locator("h2")).to_have_text(attribution["title"])
         label = plate.locator(".facts").inner_text()
-        assert shown_range(one) in label
-        assert ("yes" if one["class_specific"] else "no") in plate.locator(".facts div", has_text="class-specific").inner_text()
-        error = one.get("completeness_error")
+        assert shown_range(attribution) in label
+        assert ("yes" if attribution["class_specific"] else "no") in plate.locator(".facts div", has_text="class-specific").inner_text()
+        error = attribution.get("completeness_error")
         assert (shown(error, 2) if error is not None else "–") in plate.locator(".facts div", has_text="unexplained remainder").inner_text()
         said = plate.locator(".note").inner_text()
-        assert ("same map for every class" in said.lower()) == (not one["class_specific"])
-        check_scale(plate, one)
+        assert ("same map for every class" in said.lower()) == (not attribution["class_specific"])
+        check_scale(plate, attribution)
 
 
-def check_scale(plate: Any, one: dict[str, Any]) -> None:
+def check_scale(plate: Any, attribution: dict[str, Any]) -> None:
     """The values under the colour bar."""
-    ends = colour_ends(one["scores"], one["signed"])
+    ends = colour_ends(attribution["scores"], attribution["signed"])
     words = plate.locator(".ends").inner_text().split()
     assert [words[0], words[-1]] == [shown(end, 2) for end in ends]

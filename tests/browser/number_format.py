@@ -32,8 +32,8 @@ def shown_score(value: float, signed: bool) -> str:
     return ("+" if signed and value > 0 else "") + shown(value)
 
 
-def shown_range(one: dict[str, Any]) -> str:
-    low, high = one["range"]
+def shown_range(attribution: dict[str, Any]) -> str:
+    low, high = attribution["range"]
     return f"{shown(low, 2)} … {shown(high, 2)}"
 
 

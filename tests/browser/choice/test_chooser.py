@@ -49,8 +49,8 @@ class Stage:
 @pytest.fixture
 def stage(browser: Browser, fake_site: tuple[str, FakeEngine]) -> Iterator[Stage]:
     address, engine = fake_site
-    for one in visit(browser, address):
-        yield Stage(one, engine)
+    for visitor in visit(browser, address):
+        yield Stage(visitor, engine)
     engine.notes.clear()
 
 
@@ -67,7 +67,7 @@ def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit
     desk.plate("rollout").get_by_role("button", name="options").click()
     field = desk.page.get_by_role("spinbutton", name="start_layer")
     expect(field).to_be_focused()
-    option = next(one for one in desk.get(f"/api/methods?model={model}")["methods"] if one["name"] == "rollout")["options"][0]
+    option = next(method for method in desk.get(f"/api/methods?model={model}")["methods"] if method["name"] == "rollout")["options"][0]
     assert [field.get_attribute("min"), field.get_attribute("max")] == [str(option["minimum"]), str(option["maximum"])]
     help_text = desk.page.locator("#options-rollout-start_layer-help")
     expect(help_text).to_contain_text(option["help"][1:])
@@ -169,13 +169,13 @@ def test_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
 def test_every_pair_has_a_square_and_what_is_refused_says_why(stage: Stage) -> None:
     stage.open("image")
     page = stage.visit.page
-    found = stage.visit.get("/api/methods?model=scenes-vit")["methods"]
+    all_methods = stage.visit.get("/api/methods?model=scenes-vit")["methods"]
     methods(page)
     squares = page.locator(".chooser .cells label").evaluate_all(
-        """(all) => all.map((one) => [one.closest(".readout").dataset.readout, one.dataset.spec, one.classList.contains("no"),
-                                      one.querySelector("input").getAttribute("aria-label")])"""
+        """(nodes) => nodes.map((node) => [node.closest(".readout").dataset.readout, node.dataset.spec, node.classList.contains("no"),
+                                      node.querySelector("input").getAttribute("aria-label")])"""
     )
-    listed = {(one["name"], pair["spec"]): pair["reason"] for one in found for pair in one["pairs"]}
+    listed = {(method["name"], pair["spec"]): pair["reason"] for method in all_methods for pair in method["pairs"]}
     assert {(readout, spec) for readout, spec, *_ in squares} == set(listed)
     assert len(squares) == len(listed)
     for readout, spec, refused, said in squares:
@@ -201,7 +201,7 @@ def test_every_pair_has_a_square_and_what_is_refused_says_why(stage: Stage) -> N
 def test_what_is_wrong_with_a_map_stands_on_its_plate(stage: Stage, kind: str) -> None:
     stage.engine.notes["fullgrad_plus:libra"] = (LOST,)
     document = stage.open(kind)
-    assert {tuple(one["notes"]) for one in document["maps"] if one["method"] == "fullgrad_plus:libra"} == {(LOST,)}
+    assert {tuple(attribution["notes"]) for attribution in document["maps"] if attribution["method"] == "fullgrad_plus:libra"} == {(LOST,)}
     page = stage.visit.page
     warning = page.locator(".note .warning")
     expect(warning).to_have_count(1)
@@ -210,7 +210,7 @@ def test_what_is_wrong_with_a_map_stands_on_its_plate(stage: Stage, kind: str) -
     expect(warning.locator(".sign")).to_have_text("!")
     place = page.locator(".matrix .line", has_text="FullGrad+") if kind == "prompt" else stage.visit.plate("fullgrad_plus:libra")
     expect(place.locator(".warning")).to_have_count(1)
-    box, whole = warning.bounding_box(), warning.evaluate("(one) => [one.scrollWidth, one.scrollHeight]")
+    box, whole = warning.bounding_box(), warning.evaluate("(node) => [node.scrollWidth, node.scrollHeight]")
     assert box is not None
     assert whole[0] <= box["width"] + 1  # all of it is there to be read
     assert whole[1] <= box["height"] + 1
@@ -223,7 +223,7 @@ def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str
     ask, found = page.get_by_text("Why not another class?"), page.locator("#against-list li")
     ask.click()
     expect(page.locator(".why")).to_contain_text(f"What speaks for “{target}” rather than for:")
-    others = [one["label"] for one in stage.visit.document()["top"] if one["label"] != target]
+    others = [answer["label"] for answer in stage.visit.document()["top"] if answer["label"] != target]
     expect(found.nth(len(others) - 1)).to_be_visible()
     shown = found.all_inner_texts()
     assert [text.startswith(label) for text, label in zip(shown, others, strict=False)] == [True] * len(others)  # the runners-up first
@@ -232,7 +232,7 @@ def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str
     expect(ask).to_be_focused()
     stage.visit.next_maps(before)
     document = stage.visit.document()
-    assert [(one["of"], one["against"]) for one in document["targets"]] == [(target, other)]
+    assert [(target["of"], target["against"]) for target in document["targets"]] == [(target, other)]
     expect(stage.visit.page.locator("#answer")).to_have_text(f"{target} rather than {other}")
     ask.click()
     found.filter(has_text="no other class").click()

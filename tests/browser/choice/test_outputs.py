@@ -61,14 +61,14 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
     says = page.locator("#classes .classes li .num")
     overview = page.locator("#overview")
     if output == "sigmoid":
-        assert sum(one["probability"] for one in document["top"]) > 1.2  # no shares of one whole
-        expect(says).to_have_text([percent(one["probability"]) for one in document["top"]])
+        assert sum(answer["probability"] for answer in document["top"]) > 1.2  # no shares of one whole
+        expect(says).to_have_text([percent(answer["probability"]) for answer in document["top"]])
         expect(page.locator("#classes")).to_contain_text("Each label has a probability of its own.")
-        present = [one for one in document["top"] if one["probability"] >= 0.5]
-        for one in present:
-            expect(overview).to_contain_text(f"“{one['label']}” ({percent(one['probability'])})")
+        present = [answer for answer in document["top"] if answer["probability"] >= 0.5]
+        for answer_row in present:
+            expect(overview).to_contain_text(f"“{answer_row['label']}” ({percent(answer_row['probability'])})")
     else:
-        expect(says).to_have_text([shown(one["logit"]) for one in document["top"]])
+        expect(says).to_have_text([shown(answer["logit"]) for answer in document["top"]])
         expect(page.locator("#classes")).to_contain_text("The model gives values, each in its own unit.")
         target = document["targets"][0]
         expect(overview).to_contain_text(f"The model's value for “{target['label']}” is {shown(target['logit'])}.")
@@ -82,7 +82,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
     assert answer["read"] == read
     axis = "probability" if output == "sigmoid" else answer["target"]
     expect(page.locator(".panels .axis").first).to_have_text(axis)
-    curve = next(one for one in answer["curves"] if one["method"] == "rollout" and one["order"] == "most")
+    curve = next(curve for curve in answer["curves"] if curve["method"] == "rollout" and curve["order"] == "most")
     told = (percent if output == "sigmoid" else shown)(curve[read][answer["counts"].index(6)])
     lines = desk.plate("rollout").locator(".after")
     expect(lines.locator("dt").first).to_have_text("says then" if output == "sigmoid" else "value then")

@@ -51,7 +51,7 @@ def test_the_plate_says_whose_row_was_read(desk: Visit) -> None:
     page = desk.open(f"/image?{asked}", maps=False)
     page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(1)})
     desk.next_maps(None)
-    maps = {one["method"]: one for one in desk.document()["maps"]}
+    maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}
     assert maps[CLASS_TOKEN]["scores"] != maps[MEAN]["scores"]
     for spec, said in ((CLASS_TOKEN, "Read at the classification token, which the head"), (MEAN, "Read as the mean over all tokens")):
         assert any(note.startswith(said) for note in maps[spec]["notes"])
@@ -60,7 +60,7 @@ def test_the_plate_says_whose_row_was_read(desk: Visit) -> None:
 
 
 def test_the_options_offer_the_row_of_a_method_that_cannot_run_without(desk: Visit) -> None:
-    listed = {pair["spec"]: pair["remedies"] for one in desk.get("/api/methods?model=scenes-vit")["methods"] for pair in one["pairs"]}
+    listed = {pair["spec"]: pair["remedies"] for method in desk.get("/api/methods?model=scenes-vit")["methods"] for pair in method["pairs"]}
     assert listed["rollout"] == ["row=class_token", "row=mean"]
     assert listed["fullgrad_plus"] == listed["generic_attention:lrp"] == []
     page = desk.open("/image?methods=fullgrad_plus:libra", maps=False)

@@ -110,11 +110,11 @@ def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> No
     found = ask(desk)
     rows = page.locator(".ranks tbody tr")
     expect(rows).to_have_count(len(found["ranking"]))
-    for row, one in zip(rows.all(), found["ranking"], strict=True):
+    for row, ranked in zip(rows.all(), found["ranking"], strict=True):
         cells = row.locator("td").all_inner_texts()
-        assert cells[1:] == [percent(one["most"]), percent(one["least"]), shown(one["gap"], 2)]
-        assert cells[0] == ("–" if "control" in one else str(one["rank"]))
-    high = max(max(one["probability"]) for one in [*found["curves"], found["random"]])
+        assert cells[1:] == [percent(ranked["most"]), percent(ranked["least"]), shown(ranked["gap"], 2)]
+        assert cells[0] == ("–" if "control" in ranked else str(ranked["rank"]))
+    high = max(max(curve["probability"]) for curve in [*found["curves"], found["random"]])
     end = 1 if high > 0.5 else math.ceil(20 * high) / 20  # of the axis
     for order in ("most", "least"):
         panel = page.locator(f'.panels svg[data-order="{order}"]')
@@ -152,7 +152,7 @@ def test_the_page_says_what_the_curves_wait_for(desk: Visit) -> None:
 
 def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
     page = desk.open("/prompt?methods=rollout&methods=fullgrad_plus:libra")
-    targets = [one["label"] for one in desk.document()["targets"]]
+    targets = [target["label"] for target in desk.document()["targets"]]
     use(page, 15)
     for target in targets:
         check_after(desk, ask(desk, target=target), "most", 0.15)
@@ -247,9 +247,9 @@ def test_words_are_clicked_away_and_written_anew(desk: Visit) -> None:
     def check(edited: int, **body: Any) -> None:
         expect(edits).to_have_attribute("data-edited", str(edited), timeout=240_000)
         found = ask(desk, **body)
-        for one in found["top"]:
-            row = edits.locator("tbody tr").filter(has_text=one["label"])
-            expect(row.locator("td").nth(1)).to_have_text(percent(one["probability"]))
+        for answer in found["top"]:
+            row = edits.locator("tbody tr").filter(has_text=answer["label"])
+            expect(row.locator("td").nth(1)).to_have_text(percent(answer["probability"]))
 
     dull, loved = words.index("dull"), words.index("loved")
     buttons.nth(dull).click()

@@ -57,13 +57,13 @@ BOXES = """async (svg) => {
   const nodes = [...document.querySelectorAll("svg text")];
   const texts = nodes.map((node) => [node, node.getBoundingClientRect()]).filter(([, box]) => box.width);
   const pair = (a, b) => `${a.textContent} | ${b.textContent}`;
-  const cut = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 0.5
-    && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 0.35 * Math.min(one.height, other.height);
+  const cut = (box, other) => Math.min(box.right, other.right) - Math.max(box.left, other.left) > 0.5
+    && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 0.35 * Math.min(box.height, other.height);
   return {
     texts: texts.length,
     outside: texts.filter(([, { left, right, top, bottom }]) => left < 0 || right > width || top < 0 || bottom > height)
       .map(([node]) => node.textContent),
-    over: texts.flatMap(([a, one], i) => texts.slice(i + 1).filter(([, other]) => cut(one, other)).map(([b]) => pair(a, b))),
+    over: texts.flatMap(([a, box], i) => texts.slice(i + 1).filter(([, other]) => cut(box, other)).map(([b]) => pair(a, b))),
   };
 }"""
 
@@ -83,18 +83,18 @@ def check_texts(desk: Visit, file: Path) -> None:
 def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
     desk.open("/image?grid=patches&opacity=100")
     document = desk.document()
-    for one in (next(m for m in document["maps"] if m["signed"] == signed) for signed in (True, False)):
-        file = take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)
+    for attribution in (next(m for m in document["maps"] if m["signed"] == signed) for signed in (True, False)):
+        file = take(desk, desk.plate(attribution["method"]).locator(".menu"), "SVG", tmp_path)
         root = ET.parse(file).getroot()
         cells = [node for node in root.iter(f"{SVG}rect") if node.get("class") == "patch"]
-        ends = limits(one["scores"], one["signed"])
-        expected = colours(normalised(one["scores"], ends, one["signed"]), one["signed"])
-        assert len(cells) == len(one["scores"])
+        ends = limits(attribution["scores"], attribution["signed"])
+        expected = colours(normalised(attribution["scores"], ends, attribution["signed"]), attribution["signed"])
+        assert len(cells) == len(attribution["scores"])
         drawn = [[int(part) for part in re.findall(r"\d+", cell.get("fill", ""))] for cell in cells]
         np.testing.assert_allclose([float(cell.get("fill-opacity", "")) for cell in cells], expected[:, 3], atol=0.006)
         np.testing.assert_allclose(drawn, expected[:, :3], atol=1)
         words = said(root)
-        for fact in (one["title"], document["model"], document["targets"][0]["label"], document["weights_digest"][:12]):
+        for fact in (attribution["title"], document["model"], document["targets"][0]["label"], document["weights_digest"][:12]):
             assert fact in words
         assert [shown(end, 2) for end in ends] == [line for line in words.splitlines() if line in {shown(end, 2) for end in ends}]
         assert percent(document["targets"][0]["probability"]) in words
@@ -109,7 +109,7 @@ def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
     check_texts(desk, file)
     root = ET.parse(file).getroot()
     words = said(root)
-    assert all(one["title"].split(" · ")[0] in words for one in document["maps"])
+    assert all(attribution["title"].split(" · ")[0] in words for attribution in document["maps"])
     assert "As the model saw it" in words
     assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
     with Image.open(take(desk, menu, "PNG of the whole figure", tmp_path)) as picture:
@@ -122,15 +122,15 @@ def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
 def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
     desk.open("/text")
     document = desk.document()
-    one = next(m for m in document["maps"] if m["signed"])
-    root = ET.parse(take(desk, desk.plate(one["method"]).locator(".menu"), "SVG", tmp_path)).getroot()
+    attribution = next(m for m in document["maps"] if m["signed"])
+    root = ET.parse(take(desk, desk.plate(attribution["method"]).locator(".menu"), "SVG", tmp_path)).getroot()
     written = [node.text or "" for node in root.iter(f"{SVG}text")]
     start = next(i for i, text in enumerate(written) if document["input"]["text"].startswith(text) and i > 2)
     assert "".join("".join(written[start:]).split()).startswith("".join(document["input"]["text"].split()))
     assert [node for node in root.iter(f"{SVG}rect") if node.get("fill-opacity")]
     assert {"against", "for"} <= set(written)
     figure = ET.parse(take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)).getroot()
-    signed = [one["signed"] for one in document["maps"]]
+    signed = [attribution["signed"] for attribution in document["maps"]]
     words = said(figure).splitlines()
     assert [words.count(word) for word in ("against", "weak")] == [sum(signed), len(signed) - sum(signed)]
     take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
@@ -185,7 +185,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     assert len({(node.get("stroke"), node.get("stroke-dasharray")) for node in lines}) == 3  # each method has a line of its own
     for order, half in (("most", lines[:3]), ("least", lines[3:])):
         for node in half:
-            curve = next(one for one in found["curves"] if (one["method"], one["order"]) == (node.get("data-spec"), order))
+            curve = next(curve for curve in found["curves"] if (curve["method"], curve["order"]) == (node.get("data-spec"), order))
             points = np.array([pair.split(",") for pair in node.get("points", "").split()], dtype=float)
             np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(found["counts"]) / tokens, atol=0.01)
             np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"])), atol=0.01)
@@ -216,10 +216,10 @@ def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
 def test_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
     desk.open("/image")
     document = desk.document()
-    one = document["maps"][-1]
-    numbers = np.load(take(desk, desk.plate(one["method"]).locator(".menu"), ".npy", tmp_path))
-    np.testing.assert_array_equal(numbers.ravel(), np.array(one["scores"], dtype=np.float32))
-    assert json.loads(take(desk, desk.plate(one["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
+    attribution = document["maps"][-1]
+    numbers = np.load(take(desk, desk.plate(attribution["method"]).locator(".menu"), ".npy", tmp_path))
+    np.testing.assert_array_equal(numbers.ravel(), np.array(attribution["scores"], dtype=np.float32))
+    assert json.loads(take(desk, desk.plate(attribution["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
     with zipfile.ZipFile(take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)) as archive:
         assert json.loads(archive.read("explanation.json")) == document
 
@@ -236,7 +236,7 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
         expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
         lines = desk.page.evaluate("() => navigator.clipboard.readText()")
         assert lines == desk.get(f"/api/explanations/{documents[name]['id']}/code")["python"]
-        ending = f"\nimport json\njson.dump([one.to_json() for one in result.maps], open('{name}.json', 'w'))\n"
+        ending = f"\nimport json\njson.dump([attribution.to_json() for attribution in result.maps], open('{name}.json', 'w'))\n"
         (tmp_path / f"copied_{name}.py").write_text(lines + ending, "utf-8")
     command = [sys.executable, "-c", "import runpy\nfor name in ('image', 'text'): runpy.run_path(f'copied_{name}.py')"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -244,9 +244,9 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
     assert run.returncode == 0, run.stderr
     for name, document in documents.items():
         repeated = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
-        assert [one["method"] for one in repeated] == [one["method"] for one in document["maps"]]
-        for one, other in zip(repeated, document["maps"], strict=True):
-            np.testing.assert_allclose(one["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
+        assert [attribution["method"] for attribution in repeated] == [attribution["method"] for attribution in document["maps"]]
+        for attribution, other in zip(repeated, document["maps"], strict=True):
+            np.testing.assert_allclose(attribution["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
 
 
 def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:

@@ -136,15 +136,15 @@ def ninths(weights: Any) -> Any:
     return sums.ravel() / sums.sum()
 
 
-def check_picture(text: str, one: dict[str, Any]) -> None:
-    scores = np.array(one["scores"]).reshape(one["grid"])
+def check_picture(text: str, attribution: dict[str, Any]) -> None:
+    scores = np.array(attribution["scores"]).reshape(attribution["grid"])
     best = int(np.abs(scores).argmax())
-    where = f"row {best // one['grid'][1] + 1}, column {best % one['grid'][1] + 1}, "
-    assert f"The strongest patch is {where}{shown_score(float(scores.flat[best]), one['signed'])}." in text
+    where = f"row {best // attribution['grid'][1] + 1}, column {best % attribution['grid'][1] + 1}, "
+    assert f"The strongest patch is {where}{shown_score(float(scores.flat[best]), attribution['signed'])}." in text
     weights = scores.clip(0)
     shares = ninths(weights)
     share = percent(float(shares.max()))
-    what = f"evidence for {one['target']}" if one["signed"] else "strength"
+    what = f"evidence for {attribution['target']}" if attribution["signed"] else "strength"
     if shares.max() < 0.2:
         assert text.startswith(f"The {what} is spread: no ninth of the picture has more than {share} of it")
     else:
@@ -154,7 +154,7 @@ def check_picture(text: str, one: dict[str, Any]) -> None:
     against = -scores.clip(None, 0)
     part = against.sum() / np.abs(scores).sum()
     said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it, most of that ([a-z ]+)\.", text)
-    assert bool(said) == bool(one["signed"] and part >= 0.1)
+    assert bool(said) == bool(attribution["signed"] and part >= 0.1)
     if said:
         assert abs(float(said[1]) - 100 * part) <= 0.05 + 1e-6
         assert said[2] == NINTHS[int(ninths(against).argmax())]
@@ -166,11 +166,11 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
     told = page.locator(".plate .told")
     expect(told.first).to_be_hidden()
     kinds = set()
-    for one in document["maps"]:
-        plate = desk.plate(one["method"])
+    for attribution in document["maps"]:
+        plate = desk.plate(attribution["method"])
         node = plate.locator(".told")
-        check_picture(node.text_content() or "", one)
-        kinds.add(one["signed"])
+        check_picture(node.text_content() or "", attribution)
+        kinds.add(attribution["signed"])
         assert plate.locator(".face").get_attribute("aria-describedby") == node.get_attribute("id")
     assert kinds == {True, False}
     with view(page):
@@ -184,15 +184,19 @@ def test_each_text_is_told_in_words(desk: Visit) -> None:
     page = desk.open("/text?words=shown")
     document = desk.document()
     words = document["input"]["words"]
-    for one in document["maps"]:
-        values = word_scores(document, one)
+    for attribution in document["maps"]:
+        values = word_scores(document, attribution)
 
-        def named(sign: int, one: dict[str, Any] = one, values: Any = values) -> str:
+        def named(sign: int, attribution: dict[str, Any] = attribution, values: Any = values) -> str:
             order = [i for i in np.argsort(-sign * values, kind="stable") if sign * values[i] > 0][:3]
-            return ", ".join(f"“{words[i]['text']}” {shown_score(float(values[i]), one['signed'])}" for i in order) or "nothing"
+            return ", ".join(f"“{words[i]['text']}” {shown_score(float(values[i]), attribution['signed'])}" for i in order) or "nothing"
 
-        expected = f"Strongest for {one['target']}: {named(1)}. Against: {named(-1)}." if one["signed"] else f"Strongest: {named(1)}."
-        expect(desk.plate(one["method"]).locator(".told")).to_have_text(expected)
+        expected = (
+            f"Strongest for {attribution['target']}: {named(1)}. Against: {named(-1)}."
+            if attribution["signed"]
+            else f"Strongest: {named(1)}."
+        )
+        expect(desk.plate(attribution["method"]).locator(".told")).to_have_text(expected)
     expect(page.locator(".told").first).to_be_visible()
 
 

@@ -109,4 +109,4 @@ def test_all_quick_methods_fit_where_nothing_was_set() -> None:
     from explainers import variants
     from server.settings import Settings
 
-    assert sum(not one.slow for one in variants()) <= Settings().max_methods
+    assert sum(not variant.slow for variant in variants()) <= Settings().max_methods

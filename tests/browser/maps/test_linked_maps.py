@@ -51,7 +51,7 @@ def hover(desk: Visit, row: int, column: int, grid: tuple[int, int]) -> None:
 
 def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
     """A signed map and an unsigned one."""
-    return [next(one for one in document["maps"] if one["signed"] == signed) for signed in (True, False)]
+    return [next(attribution for attribution in document["maps"] if attribution["signed"] == signed) for signed in (True, False)]
 
 
 def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit) -> None:
@@ -63,8 +63,8 @@ def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit)
     high, wide = seen.shape[0] // rows, seen.shape[1] // columns
     for row, column in ((5, 3), (0, columns - 1)):
         hover(desk, row, column, (rows, columns))
-        for one in document["maps"]:
-            expect(desk.plate(one["method"]).locator(".rank")).to_have_text(rank(one["scores"], row * columns + column))
+        for attribution in document["maps"]:
+            expect(desk.plate(attribution["method"]).locator(".rank")).to_have_text(rank(attribution["scores"], row * columns + column))
         lens = desk.page.locator(".lens")
         expect(lens).to_be_visible()
         expect(lens).to_contain_text(f"{wide}\u2009×\u2009{high} pixels")
@@ -92,19 +92,19 @@ def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Vis
     Image.fromarray(values).save(buffer, "PNG")
     desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": buffer.getvalue()})
     desk.next_maps(before)
-    one = desk.document()
+    document = desk.document()
     tensor = load(HTTP.get(f"{desk.address}/api/explanations/{desk.id}/tensors.safetensors").content)["pixel_values"][0]
     seen = fetched(desk, "input.png")
-    assert list(seen.shape[1::-1]) == one["input"]["seen"] == list(tensor.shape[:0:-1])
+    assert list(seen.shape[1::-1]) == document["input"]["seen"] == list(tensor.shape[:0:-1])
     # the same up to a factor and an offset for each channel: the normalisation
     for channel in range(3):
         assert np.corrcoef(seen[..., channel].ravel(), tensor[channel].numpy().ravel())[0, 1] > 1 - 1e-6
     picture = desk.page.locator("#picture img")
     assert picture.evaluate("(image) => getComputedStyle(image).imageRendering") == "pixelated"
-    assert picture.evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == one["input"]["seen"]
+    assert picture.evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == document["input"]["seen"]
     drawn = canvas(desk, ".face canvas")
     grey = 46 + 0.74 * (seen[..., :3] @ np.array([0.2126, 0.7152, 0.0722]))
-    sides = zip(drawn.shape[1::-1], one["input"]["seen"], strict=True)
+    sides = zip(drawn.shape[1::-1], document["input"]["seen"], strict=True)
     across, down = (((np.arange(size) + 0.5) / size * side).astype(int) for size, side in sides)
     np.testing.assert_allclose(drawn[..., 0], grey[np.ix_(down, across)], atol=1.5)
 
@@ -117,10 +117,10 @@ def test_the_lens_shows_the_original_where_that_is_on_show(desk: Visit) -> None:
     Image.fromarray(values).resize((1000, 900), Image.Resampling.NEAREST).save(buffer, "PNG")
     desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": buffer.getvalue()})
     desk.next_maps(before)
-    one = desk.document()
-    crop, (rows, columns) = one["input"]["crop"], one["maps"][0]["grid"]
+    document = desk.document()
+    crop, (rows, columns) = document["input"]["crop"], document["maps"][0]["grid"]
     hover(desk, rows // 2, columns // 2, (rows, columns))
-    wide, high = one["input"]["seen"][0] // columns, one["input"]["seen"][1] // rows
+    wide, high = document["input"]["seen"][0] // columns, document["input"]["seen"][1] // rows
     expect(desk.page.locator(".lens")).to_contain_text(f"{wide}\u2009×\u2009{high} pixels")
     desk.page.get_by_label("original").check(force=True)
     hover(desk, rows // 2, columns // 2, (rows, columns))
@@ -138,11 +138,11 @@ def test_words_are_ranked(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()
     desk.page.locator(".reading [data-w]").nth(4).hover()
-    for one in document["maps"]:
-        expect(desk.plate(one["method"]).locator(".rank")).to_have_text(rank(word_scores(document, one), 4))
+    for attribution in document["maps"]:
+        expect(desk.plate(attribution["method"]).locator(".rank")).to_have_text(rank(word_scores(document, attribution), 4))
     with view(desk.page):
         desk.page.get_by_label("For, against").select_option("orange-purple")
-    signed = next(one for one in document["maps"] if one["signed"])
+    signed = next(attribution for attribution in document["maps"] if attribution["signed"])
     strongest = int(np.argmax(word_scores(document, signed)))
     colour = (
         desk.plate(signed["method"])
@@ -155,31 +155,31 @@ def test_words_are_ranked(desk: Visit) -> None:
 
 def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
     desk.open("/image")
-    for one in desk.document()["maps"]:
-        theirs = fetched(desk, f"maps/{quote(one['method'], safe='')}.png")
-        difference = np.abs(face(desk, one["method"]) - theirs)
-        assert difference.mean() < 2, one["method"]
-        assert np.quantile(difference, 0.99) < 16, one["method"]
+    for attribution in desk.document()["maps"]:
+        theirs = fetched(desk, f"maps/{quote(attribution['method'], safe='')}.png")
+        difference = np.abs(face(desk, attribution["method"]) - theirs)
+        assert difference.mean() < 2, attribution["method"]
+        assert np.quantile(difference, 0.99) < 16, attribution["method"]
 
 
 @pytest.mark.parametrize(("choice", "twin"), [("patches", Image.Resampling.NEAREST), ("bicubic", Image.Resampling.BICUBIC)])
 def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
     desk.open(f"/image?opacity=0&grid={choice}")
-    for one in one_of_each(desk.document()):
-        base = face(desk, one["method"])
+    for attribution in one_of_each(desk.document()):
+        base = face(desk, attribution["method"])
         with view(desk.page):
             desk.page.get_by_role("slider", name="Opacity").fill("100")
-        shown = face(desk, one["method"])
+        shown = face(desk, attribution["method"])
         with view(desk.page):
             desk.page.get_by_role("slider", name="Opacity").fill("0")
-        scores = np.float32(one["scores"]).reshape(one["grid"])
+        scores = np.float32(attribution["scores"]).reshape(attribution["grid"])
         fine = np.asarray(Image.fromarray(scores).resize(base.shape[1::-1], twin))
-        rgba = colours(normalised(fine, limits(scores, one["signed"]), one["signed"]), one["signed"])
+        rgba = colours(normalised(fine, limits(scores, attribution["signed"]), attribution["signed"]), attribution["signed"])
         expected = base * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
         inner = (slice(40, -40), slice(40, -40))  # the outermost patches end differently in the twin
         difference = np.abs(shown - expected)[inner]
-        assert difference.mean() < 2.5, one["method"]
-        assert np.quantile(difference, 0.98) < 20, one["method"]
+        assert difference.mean() < 2.5, attribution["method"]
+        assert np.quantile(difference, 0.98) < 20, attribution["method"]
 
 
 def lightness(colour: Any) -> NDArray[np.float64]:
@@ -200,30 +200,29 @@ def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
         np.testing.assert_allclose(stops, 255 * colormaps[name](np.linspace(*ends, len(stops)))[:, :3], atol=0.51)
         assert (np.diff(lightness(stops)) > 2).all(), name
     np.testing.assert_array_equal(declared["SEQUENCES"]["magma"], STRENGTH)
-    assert declared["DIVERGING"]["red-blue"] == {"for": [list(one) for one in FOR], "against": [list(one) for one in AGAINST]}
+    assert declared["DIVERGING"]["red-blue"] == {"for": [list(rgb) for rgb in FOR], "against": [list(rgb) for rgb in AGAINST]}
     for both in declared["DIVERGING"].values():
         np.testing.assert_allclose(lightness(both["for"]), lightness(both["against"]), atol=9)
         assert (np.diff(lightness(both["for"])) < 0).all()
     document = desk.document()
     signed, unsigned = one_of_each(document)
-    for one, field, names in ((signed, "For, against", declared["DIVERGING"]), (unsigned, "Strength", declared["SEQUENCES"])):
-        rows, columns = one["grid"]
-        best = int(np.argmax(one["scores"]))
-        assert one["scores"][best] >= limits(one["scores"], one["signed"])[1]  # so it gets the full colour
+    for attribution, field, names in ((signed, "For, against", declared["DIVERGING"]), (unsigned, "Strength", declared["SEQUENCES"])):
+        rows, columns = attribution["grid"]
+        best = int(np.argmax(attribution["scores"]))
+        assert attribution["scores"][best] >= limits(attribution["scores"], attribution["signed"])[1]  # so it gets the full colour
         for name, stops in names.items():
             with view(desk.page):
                 desk.page.get_by_label(field).select_option(name)
-            shown = face(desk, one["method"])
+            shown = face(desk, attribution["method"])
             middle = shown[int((best // columns + 0.5) * len(shown) / rows), int((best % columns + 0.5) * shown.shape[1] / columns)]
-            np.testing.assert_allclose(middle, (stops["for"] if one["signed"] else stops)[-1], atol=2)
-            bar = desk.plate(one["method"]).locator(".ramp").evaluate("(node) => getComputedStyle(node).backgroundImage")
-            assert "rgb({}, {}, {})".format(*(stops["for"] if one["signed"] else stops)[-1]) in bar
+            np.testing.assert_allclose(middle, (stops["for"] if attribution["signed"] else stops)[-1], atol=2)
+            bar = desk.plate(attribution["method"]).locator(".ramp").evaluate("(node) => getComputedStyle(node).backgroundImage")
+            assert "rgb({}, {}, {})".format(*(stops["for"] if attribution["signed"] else stops)[-1]) in bar
 
 
 CONTROLS = "#controls :is(input, select), #picture input"
-READ = (
-    """(all) => all.map((one) => [one.name || one.ariaLabel, one.value, ["radio", "checkbox"].includes(one.type) ? one.checked : null])"""
-)
+READ = """(nodes) => nodes.map(({ name, ariaLabel, value, type, checked }) =>
+  [name || ariaLabel, value, ["radio", "checkbox"].includes(type) ? checked : null])"""
 
 
 def change_every_control(desk: Visit) -> None:
@@ -236,24 +235,24 @@ def change_every_control(desk: Visit) -> None:
 def change(controls: Locator) -> None:
     seen = set()
     for i in range(controls.count()):
-        one = controls.nth(i)
-        kind, name, on = one.evaluate("(node) => [node.type, node.name, node.checked]")
+        control = controls.nth(i)
+        kind, name, on = control.evaluate("(node) => [node.type, node.name, node.checked]")
         if kind == "radio" and not on and name not in seen:
-            one.check()
+            control.check()
             seen.add(name)
         elif kind == "checkbox":
-            one.click()
+            control.click()
         elif kind == "range":
-            one.fill("65")
+            control.fill("65")
         elif kind == "select-one":
-            one.select_option(index=1 - one.evaluate("(node) => node.selectedIndex"))
+            control.select_option(index=1 - control.evaluate("(node) => node.selectedIndex"))
 
 
 def drawn(desk: Visit) -> list[str]:
     """Every map as it is drawn: the pixels, or the words with their colours."""
     read = """(all) => {
       const colour = (word) => [word.className, word.style.cssText, getComputedStyle(word).borderBottomColor].join();
-      return all.map((one) => (one.matches(".reading") ? [...one.querySelectorAll("[data-w]")].map(colour).join() : one.toDataURL()));
+      return all.map((node) => (node.matches(".reading") ? [...node.querySelectorAll("[data-w]")].map(colour).join() : node.toDataURL()));
     }"""
     shown: list[str] = desk.page.locator("#plates :is(.face canvas, .reading)").evaluate_all(read)
     return shown
@@ -273,7 +272,7 @@ def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, p
     assert changed == {name for name, *_ in begun}
     assert len(changed) > 4
     painted, marked = drawn(desk), desk.page.locator(".chip").all_inner_texts()
-    assert all(one != other for one, other in zip(plain, painted, strict=True))
+    assert all(before != after for before, after in zip(plain, painted, strict=True))
     for other in visit(browser, address):
         other.open(url.removeprefix(address))
         assert other.page.locator(CONTROLS).evaluate_all(READ) == chosen

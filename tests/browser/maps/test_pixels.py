@@ -33,19 +33,19 @@ HUES = """
 def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
     page = desk.open(PAGE)
     plate = desk.plate(FINE)
-    one = next(one for one in desk.document()["maps"] if one["method"] == FINE)
+    attribution = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == FINE)
     path = f"/api/explanations/{desk.id}/maps/{quote(FINE, safe='')}.npy"
     pixels = np.load(io.BytesIO(HTTP.get(desk.address + path, params={"at": "pixels"}).content))
     expect(desk.plate(COARSE).locator(".level")).to_be_hidden()
     switch = plate.get_by_role("group", name="resolution")
     expect(switch.get_by_role("button", name="patches")).to_have_attribute("aria-pressed", "true")
-    assert plate.locator(".ends").inner_text().split()[-1] == shown(colour_ends(one["scores"], True)[1], 2)
+    assert plate.locator(".ends").inner_text().split()[-1] == shown(colour_ends(attribution["scores"], True)[1], 2)
 
     switch.get_by_role("button", name="pixels").click()
     assert desk.query["level"] == ["pixels"]
     end = colour_ends(pixels, True)[1]
     expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
-    hues = np.array(plate.locator("canvas").first.evaluate(HUES, one["pixels"])).reshape(pixels.shape)
+    hues = np.array(plate.locator("canvas").first.evaluate(HUES, attribution["pixels"])).reshape(pixels.shape)
     strong = np.abs(pixels) > 0.3 * end
     assert strong.sum() > 50
     assert (np.sign(hues)[strong] == np.sign(pixels)[strong]).all()
@@ -54,7 +54,7 @@ def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
     desk.maps()
     expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
     plate.get_by_role("button", name="patches").click()
-    expect(plate.locator(".ends span").last).to_have_text(shown(colour_ends(one["scores"], True)[1], 2))
+    expect(plate.locator(".ends span").last).to_have_text(shown(colour_ends(attribution["scores"], True)[1], 2))
     assert "level" not in desk.query
 
 

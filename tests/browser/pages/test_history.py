@@ -36,7 +36,7 @@ def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
     for _ in range(2):
         desk.open("/history", maps=False)
         expect(desk.page.locator(".record")).to_have_count(2)
-        listed = desk.page.locator(".record").evaluate_all("(all) => all.map((one) => one.dataset.id)")
+        listed = desk.page.locator(".record").evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)")
         assert listed == [second["id"], text["id"]]
         answers.clear()  # it left the list for good
 
@@ -46,13 +46,13 @@ def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
     expect(desk.page.locator("#status")).to_contain_text("Nothing is here yet")
     second, first, text = fill(desk)
     records = desk.page.locator(".record")
-    assert records.evaluate_all("(all) => all.map((one) => one.dataset.id)") == [second["id"], first["id"], text["id"]]
+    assert records.evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)") == [second["id"], first["id"], text["id"]]
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
-    for i, one in enumerate((second, first, text)):
-        expect(records.nth(i)).to_contain_text(one["targets"][0]["label"])
-        expect(records.nth(i)).to_contain_text(percent(one["targets"][0]["probability"]))
-        expect(records.nth(i)).to_contain_text(titles[one["model"]])
-        assert records.nth(i).locator("time").get_attribute("datetime") == one["created"]
+    for i, document in enumerate((second, first, text)):
+        expect(records.nth(i)).to_contain_text(document["targets"][0]["label"])
+        expect(records.nth(i)).to_contain_text(percent(document["targets"][0]["probability"]))
+        expect(records.nth(i)).to_contain_text(titles[document["model"]])
+        assert records.nth(i).locator("time").get_attribute("datetime") == document["created"]
     expect(records.nth(2).locator(".excerpt")).to_contain_text(text["input"]["text"][:40])
     drawn = "(image) => image.decode().then(() => Math.max(image.naturalWidth, image.naturalHeight))"
     assert records.nth(0).locator("img").evaluate(drawn) == 160

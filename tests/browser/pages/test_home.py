@@ -33,7 +33,7 @@ def test_the_picture_and_the_findings_are_there_before_any_map(desk: Visit) -> N
     desk.page.route("**/api/explanations", lambda route: held.append(route))
     with desk.page.expect_request("**/api/explanations"):
         page = desk.open("/", maps=False)
-    sample = next(one for one in desk.get("/api/samples")["samples"] if one["kind"] == "image")
+    sample = next(sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "image")
     picture = page.locator("#stage").get_by_role("img", name=sample["title"])
     expect(picture).to_be_visible()
     page.wait_for_function("() => { const img = document.querySelector('#stage img'); return img.complete && img.naturalWidth > 0; }")
@@ -57,7 +57,7 @@ def test_a_picture_leads_to_its_maps(desk: Visit) -> None:
     desk.maps()
     document = desk.document()
     assert (document["input"]["width"], document["input"]["height"]) == (320, 240)
-    photos = next(one["name"] for one in desk.get("/api/models")["models"] if one["photos"])
+    photos = next(model["name"] for model in desk.get("/api/models")["models"] if model["photos"])
     assert document["model"] == photos
     expect(desk.page.locator("#answer")).to_have_text(document["targets"][0]["label"])
 
@@ -84,7 +84,7 @@ def test_a_picture_is_dropped_and_pasted(desk: Visit) -> None:
                                             : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
               document.body.dispatchEvent(made);
             }""",
-            [event, next(one["image"] for one in desk.get("/api/samples")["samples"] if "image" in one)],
+            [event, next(sample["image"] for sample in desk.get("/api/samples")["samples"] if "image" in sample)],
         )
         desk.page.wait_for_url("**/image?id=*")
         desk.maps()
@@ -96,7 +96,7 @@ def test_a_prompt_leads_to_where_it_was_found(desk: Visit) -> None:
     desk.page.get_by_role("button", name="Look for it").click()
     desk.page.wait_for_url("**/prompt?id=*")
     desk.maps()
-    assert [one["prompt"] for one in desk.document()["targets"]] == ["a photo of a boat"]
+    assert [target["prompt"] for target in desk.document()["targets"]] == ["a photo of a boat"]
 
 
 def test_a_sentence_leads_to_its_words(desk: Visit) -> None:
@@ -143,7 +143,7 @@ def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None
     methods = {"raw_attention", "fullgrad_plus:libra"} if number != 1 else {"fullgrad_plus:libra", "random"}
     assert set(document["methods"]) == methods
     if number == 0:
-        first, second = (one["scores"] for one in document["maps"] if one["method"] == "raw_attention")
+        first, second = (attribution["scores"] for attribution in document["maps"] if attribution["method"] == "raw_attention")
         assert first == second
         expect(desk.page.locator(".badge.same")).to_have_count(1)
     if number == 1:

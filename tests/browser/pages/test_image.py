@@ -19,15 +19,17 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     document = desk.document()
     assert document["state"] == "done"
     assert document["model"] == "photos-vit"  # the page begins with a photo
-    default = [one["spec"] for one in desk.get("/api/methods?model=photos-vit")["variants"] if one["default"] and not one["reason"]]
-    assert {one["method"] for one in document["maps"]} == set(default)
+    default = [
+        variant["spec"] for variant in desk.get("/api/methods?model=photos-vit")["variants"] if variant["default"] and not variant["reason"]
+    ]
+    assert {attribution["method"] for attribution in document["maps"]} == set(default)
     assert len(default) > 8
     expect(desk.page.locator("#answer")).to_have_text(document["targets"][0]["label"])
     rows = desk.page.locator("#classes li button")
     expect(rows).to_have_count(5)
-    for row, one in zip(rows.all(), document["top"], strict=False):
-        expect(row.locator("span").first).to_have_text(shown_class(desk, document, one["label"]))
-        expect(row.locator(".num")).to_have_text(percent(one["probability"]))
+    for row, answer in zip(rows.all(), document["top"], strict=False):
+        expect(row.locator("span").first).to_have_text(shown_class(desk, document, answer["label"]))
+        expect(row.locator(".num")).to_have_text(percent(answer["probability"]))
     expect(desk.page.locator("#classes [aria-pressed=true]")).to_contain_text(document["targets"][0]["label"])
     check_plates(desk, document)
     moved, what = desk.shift()
@@ -38,7 +40,7 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
 def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit, arrives: bool) -> None:
     """That is what somebody sees who has just started the server. Where the model fails, another one answers, and the page says why."""
     models = desk.get("/api/models")
-    photos = next(one for one in models["models"] if one["photos"])
+    photos = next(model for model in models["models"] if model["photos"])
     photos["state"] = "loading"
     problem = {"title": "No room", "detail": "There is no memory left.", "send": "Close something."}
 
@@ -66,16 +68,16 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     check_plates(desk, second)
 
     classes = desk.get(model_path(second["model"]))["classes"]
-    asked_or_top = {one["label"] for one in (*second["top"], *second["targets"])}
-    rare = next(one["label"] for one in reversed(classes) if one["label"] not in asked_or_top)
+    asked_or_top = {answer["label"] for answer in (*second["top"], *second["targets"])}
+    rare = next(entry["label"] for entry in reversed(classes) if entry["label"] not in asked_or_top)
     typed = rare[:-1].lower()
     field = desk.page.get_by_role("combobox", name="Another class")
     field.press_sequentially(typed)
     found = desk.page.locator("#other-class-list [role=option]")
     expect(found.first).to_be_visible()
     options = found.evaluate_all("(all) => all.map((option) => option.dataset.label)")
-    groups = {group for one in classes for group in one.get("groups", [])}
-    matching = {one["label"] for one in classes if any(typed in name.lower() for name in (one["label"], *one.get("synonyms", [])))}
+    groups = {group for entry in classes for group in entry.get("groups", [])}
+    matching = {entry["label"] for entry in classes if any(typed in name.lower() for name in (entry["label"], *entry.get("synonyms", [])))}
     assert not any(typed in group for group in groups)  # else groups would be found too: test_groups
     assert set(options) == matching
     assert rare in matching
@@ -99,17 +101,17 @@ def test_methods_are_chosen(desk: Visit) -> None:
     desk.open("/image")
     before = desk.id
     variants = desk.get("/api/methods?model=scenes-vit")["variants"]
-    extra = next(one["spec"] for one in variants if not one["default"] and not one["slow"] and not one["reason"])
+    extra = next(variant["spec"] for variant in variants if not variant["default"] and not variant["slow"] and not variant["reason"])
     methods(desk.page)
     boxes = desk.page.locator(".chooser .cells input")
-    checked = boxes.evaluate_all("(all) => all.filter((one) => one.checked).map((one) => one.value)")
+    checked = boxes.evaluate_all("(nodes) => nodes.filter((node) => node.checked).map((node) => node.value)")
     for spec in checked[1:]:
         desk.page.locator(f'.chooser input[value="{spec}"]').uncheck()
     desk.page.locator(f'.chooser input[value="{extra}"]').check()
     desk.page.get_by_role("button", name="Show 2 methods").click()
     desk.next_maps(before)
     document = desk.document()
-    assert {one["method"] for one in document["maps"]} == {checked[0], extra}
+    assert {attribution["method"] for attribution in document["maps"]} == {checked[0], extra}
     check_plates(desk, document)
     able = len({checked[0], extra} - {"random"})  # a map drawn at random is counted apart
     expect(desk.page.locator("#choose-methods")).to_contain_text(f"Methods {able}")

@@ -87,7 +87,9 @@ def test_a_figure_opens_its_examples(desk: Visit) -> None:
     expect(figures.first).to_contain_text("best: 90.0 %")
     expect(figures.last).to_contain_text("worst: 10.0 %")
     expect(figures.last).to_contain_text("zebra · scene 5")
-    page.wait_for_function("() => [...document.querySelectorAll('#examples img')].every((one) => one.complete && one.naturalWidth === 160)")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#examples img')].every((image) => image.complete && image.naturalWidth === 160)"
+    )
     page.reload()
     cases(page)
     page.get_by_role("button", name="Close").click()
@@ -104,13 +106,13 @@ def test_a_run_that_keeps_its_inputs_to_itself_opens_no_examples(desk: Visit) ->
 
 def test_another_run_is_shown_with_its_words(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
-    title = next(one["title"] for one in desk.get("/api/models")["models"] if one["name"] == "reviews-bert")
+    title = next(model["title"] for model in desk.get("/api/models")["models"] if model["name"] == "reviews-bert")
     page.locator("#run").select_option(label=f"{title} on Scenes, 7 inputs (second)")
     expect(page.locator("#figures tbody tr")).to_have_count(3)
     page.locator('#figures tr[data-spec="random"] td[data-metric=mif] button').click()
     words = cases(page).first.locator(".words span")
     expect(words).to_have_text(["A", "lovely", "film"])
-    assert [one.get_attribute("class") for one in words.all()] == ["for s0", "for s4", "against s2"]
+    assert [word.get_attribute("class") for word in words.all()] == ["for s0", "for s4", "against s2"]
     assert desk.query["run"] == ["second"]
 
 
@@ -139,16 +141,16 @@ def test_on_a_phone_no_point_of_the_plot_is_out_of_sight(browser: Browser, board
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility_with_figures(browser: Browser, board: str, scheme: str) -> None:
-    for one in visit(browser, board, scheme=scheme):
-        page = one.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
+    for visitor in visit(browser, board, scheme=scheme):
+        page = visitor.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
         found = Axe().run(page).response["violations"]
         assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
 
 
 def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
-    for one in visit(browser, board, 390):
-        page = one.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
+    for visitor in visit(browser, board, 390):
+        page = visitor.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
         page.goto(f"{board}/leaderboard?run=reviews-bert-on-sst-2")  # a run that ships, with more columns than a phone has room for
@@ -179,8 +181,8 @@ def test_the_figures_come_before_the_command(desk: Visit) -> None:
 
 def test_every_page_leads_to_it_in_one_line_of_the_menu(browser: Browser, board: str) -> None:
     for width in (1440, 390):
-        for one in visit(browser, board, width):
-            page = one.open("/methods", maps=False)
+        for visitor in visit(browser, board, width):
+            page = visitor.open("/methods", maps=False)
             tops = page.locator(".top nav a").evaluate_all("(links) => links.map((link) => link.getBoundingClientRect().top)")
             assert len(set(tops)) == 1
             page.get_by_role("navigation", name="Pages").get_by_role("link", name="Leaderboard").click()

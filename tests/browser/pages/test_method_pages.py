@@ -21,10 +21,10 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
         page.get_by_label("Rule", exact=True).select_option(label=rule)
         spec = "fullgrad" if rule == "gradient" else "fullgrad:libra"
         expect(page.locator(f'{DONE}[data-spec="{spec}"] [data-drawn=true]')).to_be_visible(timeout=60_000)
-        one = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
-        assert one["model"] == "scenes-vit"
-        assert [found["method"] for found in one["maps"]] == [spec]
-        assert shown_range(one["maps"][0]) in page.locator(".facts").inner_text()
+        document = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
+        assert document["model"] == "scenes-vit"
+        assert [found["method"] for found in document["maps"]] == [spec]
+        assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     page.get_by_label("Input", exact=True).select_option(label="a review")
     expect(page.locator(f"{DONE} .reading")).to_be_visible(timeout=60_000)
     link.click()
@@ -37,20 +37,22 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
 
 def test_formulas_are_drawn_by_the_browser(desk: Visit) -> None:
     page = desk.open("/methods/token_tm", maps=False)
-    boxes = page.locator(".formula math").evaluate_all("(all) => all.map((one) => [one.namespaceURI, one.getBoundingClientRect().height])")
+    boxes = page.locator(".formula math").evaluate_all(
+        "(nodes) => nodes.map((node) => [node.namespaceURI, node.getBoundingClientRect().height])"
+    )
     assert len(boxes) == 3
     for name, height in boxes:
         assert name.endswith("MathML")
         assert height > 15
-    fraction = "(all) => all.map((one) => [...one.children].map((part) => part.getBoundingClientRect().top))"
+    fraction = "(nodes) => nodes.map((node) => [...node.children].map((part) => part.getBoundingClientRect().top))"
     above, below = page.locator(".formula mfrac").evaluate_all(fraction)[0]
     assert above < below
 
 
 def test_nothing_is_cut_and_no_spec_is_broken(browser: Browser, address: str) -> None:
     for width in (1440, 390):
-        for one in visit(browser, address, width):
-            page = one.open("/methods/token_tm", maps=False)
+        for visitor in visit(browser, address, width):
+            page = visitor.open("/methods/token_tm", maps=False)
             expect(page.locator("#figures tr").nth(1)).to_be_visible()
             lines = page.locator("td code").evaluate_all("(all) => all.map((code) => [code.textContent, code.getClientRects().length])")
             assert ["token_tm:libra", 1] in lines
@@ -68,8 +70,8 @@ def test_nothing_is_cut_and_no_spec_is_broken(browser: Browser, address: str) ->
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1440)])
 def test_accessibility(browser: Browser, address: str, scheme: str, width: int) -> None:
-    for one in visit(browser, address, width, scheme):
-        page = one.open("/methods/generic_attention", maps=False)
+    for visitor in visit(browser, address, width, scheme):
+        page = visitor.open("/methods/generic_attention", maps=False)
         expect(page.locator(DONE)).to_be_visible(timeout=60_000)
         found = Axe().run(page).response["violations"]
         assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
@@ -88,7 +90,7 @@ def test_a_slow_method_waits_to_be_asked(desk: Visit) -> None:
 def listed(desk: Visit, **states: str) -> None:
     """Let the page find only these models, in these states."""
     models = desk.get("/api/models")
-    models["models"] = [one | {"state": states[one["name"]]} for one in models["models"] if one["name"] in states]
+    models["models"] = [model | {"state": states[model["name"]]} for model in models["models"] if model["name"] in states]
     desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
 
 
@@ -96,9 +98,9 @@ def test_another_model_takes_the_place_of_one_that_is_not_loaded(desk: Visit) ->
     listed(desk, **{"scenes-vit": "failed", "photos-vit": "loaded"})
     page = desk.open("/methods/rollout", maps=False)
     expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
-    one = desk.get("/api/explanations/" + (page.locator("#try a").get_attribute("href") or "").split("id=")[1])
-    assert one["model"] == "photos-vit"
-    assert shown_range(one["maps"][0]) in page.locator(".facts").inner_text()
+    document = desk.get("/api/explanations/" + (page.locator("#try a").get_attribute("href") or "").split("id=")[1])
+    assert document["model"] == "photos-vit"
+    assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     expect(page.locator("#against li")).to_have_text(
         [re.compile("^Not on a picture and a prompt: No model"), re.compile("^Not on a review: No model")]
     )

@@ -22,23 +22,23 @@ def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
     listed = desk.get("/api/methods")
     rows = desk.page.locator("#methods tbody tr")
     expect(rows).to_have_count(len(listed["variants"]))
-    assert rows.evaluate_all("(rows) => rows.map((row) => row.dataset.spec)") == [one["spec"] for one in listed["variants"]]
-    for one in listed["variants"]:
-        row = desk.page.locator(f'#methods tr[data-spec="{one["spec"]}"]')
-        expect(row).to_contain_text(one["by"])
-        expect(row.locator("td code")).to_have_text(one["spec"])
-    for one in listed["methods"]:
-        head = desk.page.locator("#methods th", has_text=one["description"])
-        expect(head).to_contain_text(one["title"])
-        expect(head).to_contain_text("for and against" if one["signed"] else "strength only")
-        expect(head).to_contain_text("specific to the class" if one["class_specific"] else "the same map for every class")
-        for option in one["options"]:
+    assert rows.evaluate_all("(rows) => rows.map((row) => row.dataset.spec)") == [variant["spec"] for variant in listed["variants"]]
+    for variant in listed["variants"]:
+        row = desk.page.locator(f'#methods tr[data-spec="{variant["spec"]}"]')
+        expect(row).to_contain_text(variant["by"])
+        expect(row.locator("td code")).to_have_text(variant["spec"])
+    for method in listed["methods"]:
+        head = desk.page.locator("#methods th", has_text=method["description"])
+        expect(head).to_contain_text(method["title"])
+        expect(head).to_contain_text("for and against" if method["signed"] else "strength only")
+        expect(head).to_contain_text("specific to the class" if method["class_specific"] else "the same map for every class")
+        for option in method["options"]:
             expect(head.locator("dd", has_text=f"{option['help']} ({option['allowed']})")).to_have_count(1)
-        why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in one["pairs"] if pair["reason"] and one["rules"]}
+        why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in method["pairs"] if pair["reason"] and method["rules"]}
         expect(head.locator(".refused")).to_have_count(len(why))
         for reason in why:
             expect(head).to_contain_text(reason)
-    named = {one["title"] for one in listed["variants"]} & {"AttnLRP", "Conservative LRP"}
+    named = {variant["title"] for variant in listed["variants"]} & {"AttnLRP", "Conservative LRP"}
     assert named
     for name in named:
         expect(desk.page.locator("#methods td", has_text=name).first).to_be_visible()
@@ -55,10 +55,10 @@ def test_the_models_and_their_cards(desk: Visit) -> None:
     desk.open("/models", maps=False)
     models = desk.get("/api/models")["models"]
     expect(desk.page.locator(".card")).to_have_count(len(models))
-    for one in models:
-        card = desk.page.locator(f'.card[data-name="{one["name"]}"]')
-        expect(card).to_contain_text(one["description"])
-        expect(card.get_by_role("link", name="Open")).to_have_count(1 if one["state"] == "loaded" else 0)
+    for model in models:
+        card = desk.page.locator(f'.card[data-name="{model["name"]}"]')
+        expect(card).to_contain_text(model["description"])
+        expect(card.get_by_role("link", name="Open")).to_have_count(1 if model["state"] == "loaded" else 0)
     card = desk.page.locator(".card[data-name=scenes-vit]")
     card.get_by_text("Model card").click()
     written = desk.get(model_path("scenes-vit"))["card"]
@@ -107,7 +107,7 @@ def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
 def test_the_leaderboard_shows_what_ships_and_no_more(desk: Visit) -> None:
     desk.open("/leaderboard", maps=False)
     runs = desk.get("/api/leaderboard")["runs"]
-    assert all(one["shipped"] for one in runs)
+    assert all(run["shipped"] for run in runs)
     if runs:
         desk.page.locator("#figures tbody tr").first.wait_for()
         expect(desk.page.locator("#figures tbody tr")).to_have_count(len(runs[0]["methods"]))

@@ -15,23 +15,23 @@ from tests.browser.typefaces import TYPEFACES
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""
-    prompts = [one["label"] for one in document["targets"]]
+    prompts = [target["label"] for target in document["targets"]]
     difference = [f"{prompts[0]} \u2212 {prompts[1]}"] if len(prompts) > 1 else []
     expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, *difference])
     fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == prompts
-    for i, one in enumerate(document["targets"]):
+    for i, target in enumerate(document["targets"]):
         said = desk.page.locator("#prompts .likeness").nth(i)
-        expect(said).to_contain_text(f"share {percent(one['probability'])}" if len(prompts) > 1 else "shares need two prompts")
+        expect(said).to_contain_text(f"share {percent(target['probability'])}" if len(prompts) > 1 else "shares need two prompts")
         scale = desk.get(f"/api/models/{document['model']}")["details"].get("logit_scale")
-        expect(said).to_contain_text(f"cosine {shown(one['logit'] / scale)}" if scale else f"logit {shown(one['logit'])}")
-    specs = list(dict.fromkeys(one["method"] for one in document["maps"]))
+        expect(said).to_contain_text(f"cosine {shown(target['logit'] / scale)}" if scale else f"logit {shown(target['logit'])}")
+    specs = list(dict.fromkeys(attribution["method"] for attribution in document["maps"]))
     assert len(document["maps"]) == len(specs) * len(prompts)
     expect(desk.page.locator(".matrix .line:not(.head)")).to_have_count(len(specs))
-    for one in document["maps"]:
-        plate = desk.plate(one["method"]).nth(prompts.index(one["target"]))
-        expect(plate.locator(".caption")).to_have_text(one["target"])
-        assert shown_range(one) in plate.locator(".facts:not(.after)").inner_text()
+    for attribution in document["maps"]:
+        plate = desk.plate(attribution["method"]).nth(prompts.index(attribution["target"]))
+        expect(plate.locator(".caption")).to_have_text(attribution["target"])
+        assert shown_range(attribution) in plate.locator(".facts:not(.after)").inner_text()
 
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
@@ -40,7 +40,7 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     document = desk.document()
     assert document["model"] == "clip"
     assert len(document["targets"]) > 1
-    assert sum(one["probability"] for one in document["targets"]) == pytest.approx(1, abs=1e-4)
+    assert sum(target["probability"] for target in document["targets"]) == pytest.approx(1, abs=1e-4)
     check_matrix(desk, document)
     moved, what = desk.shift()
     assert moved < 0.01, what
@@ -55,14 +55,14 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     desk.page.get_by_role("button", name="Look for these").click()
     desk.next_maps(first["id"])
     second = desk.document()
-    assert [one["label"] for one in second["targets"]] == [*(one["label"] for one in first["targets"]), "a photo of a spoon"]
+    assert [target["label"] for target in second["targets"]] == [*(target["label"] for target in first["targets"]), "a photo of a spoon"]
     check_matrix(desk, second)
     for _ in second["targets"][1:]:
         desk.page.get_by_role("button", name="Remove this prompt").first.click()
     desk.page.get_by_role("textbox", name="Prompt").press("Enter")
     desk.next_maps(second["id"])
     third = desk.document()
-    assert [one["label"] for one in third["targets"]] == ["a photo of a spoon"]
+    assert [target["label"] for target in third["targets"]] == ["a photo of a spoon"]
     check_matrix(desk, third)
     expect(desk.page.locator("main")).not_to_contain_text(percent(1))  # a share of one prompt says nothing
     # there is no spoon in the picture, and the model has a line for that
@@ -91,12 +91,14 @@ def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
     patch = int(desk.query["focus"][0])
     first = desk.page.locator(".plate").first
     method, prompt = first.get_attribute("data-spec"), first.locator(".caption").inner_text()
-    scores = next(one["scores"] for one in document["maps"] if (one["method"], one["target"]) == (method, prompt))
+    scores = next(
+        attribution["scores"] for attribution in document["maps"] if (attribution["method"], attribution["target"]) == (method, prompt)
+    )
     assert patch == int(np.argmax(np.abs(scores)))
-    prompts = [one["label"] for one in document["targets"]]
-    for one in document["maps"]:
-        value = desk.plate(one["method"]).nth(prompts.index(one["target"])).locator(".value")
-        expect(value).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+    prompts = [target["label"] for target in document["targets"]]
+    for attribution in document["maps"]:
+        value = desk.plate(attribution["method"]).nth(prompts.index(attribution["target"])).locator(".value")
+        expect(value).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
 
 
 def test_no_prompt_says_what_to_send(desk: Visit) -> None:

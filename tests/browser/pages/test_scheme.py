@@ -22,8 +22,8 @@ def paper(page: Page) -> str:
 @pytest.mark.parametrize("system", ["light", "dark"])
 def test_a_choice_holds_on_every_page_and_after_a_reload(browser: Browser, address: str, system: str) -> None:
     other = {"light": "dark", "dark": "light"}[system]
-    for one in visit(browser, address, scheme=system):
-        page = one.open("/leaderboard", maps=False)
+    for visitor in visit(browser, address, scheme=system):
+        page = visitor.open("/leaderboard", maps=False)
         switch = page.get_by_label("Light or dark")
         expect(switch).to_have_value("system")
         assert paper(page) == PAPER[system]
@@ -31,7 +31,7 @@ def test_a_choice_holds_on_every_page_and_after_a_reload(browser: Browser, addre
         assert paper(page) == PAPER[other]
         page.add_init_script(FIRST_FRAME)
         for path in ("/leaderboard", "/methods"):
-            one.open(path, maps=False)
+            visitor.open(path, maps=False)
             expect(page.get_by_label("Light or dark")).to_have_value(other)
             assert paper(page) == PAPER[other]
             page.wait_for_function("() => window.firstPaper")

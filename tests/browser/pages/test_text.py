@@ -26,43 +26,43 @@ UNITS_ON_SHOW = """
 """
 
 
-def word_scores(document: dict[str, Any], one: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    scores = np.array(one["scores"])
-    merge = np.sum if one["signed"] else np.max
+def word_scores(document: dict[str, Any], attribution: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    scores = np.array(attribution["scores"])
+    merge = np.sum if attribution["signed"] else np.max
     return np.array([merge(scores[word["tokens"]]) for word in document["input"]["words"]])
 
 
 def check_words(desk: Visit, document: dict[str, Any]) -> None:
     words = [word["text"] for word in document["input"]["words"]]
-    for one in document["maps"]:
-        plate = desk.plate(one["method"])
+    for attribution in document["maps"]:
+        plate = desk.plate(attribution["method"])
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
         shown = plate.evaluate(UNITS_ON_SHOW)
         assert [unit["text"] for unit in shown] == words
-        scores = word_scores(document, one)
-        low, high = colour_ends(scores, one["signed"])
-        start = 0.0 if one["signed"] else low
-        place = np.clip((scores - start) / (high - start), -1, 1).clip(None if one["signed"] else 0) if high > low else 0 * scores
+        scores = word_scores(document, attribution)
+        low, high = colour_ends(scores, attribution["signed"])
+        start = 0.0 if attribution["signed"] else low
+        place = np.clip((scores - start) / (high - start), -1, 1).clip(None if attribution["signed"] else 0) if high > low else 0 * scores
         np.testing.assert_allclose([unit["depth"] for unit in shown], np.abs(place), atol=0.002)
         for unit, at in zip(shown, place, strict=True):
-            assert unit["kind"] == ("" if at == 0 else "mag" if not one["signed"] else "pro" if at > 0 else "con")
+            assert unit["kind"] == ("" if at == 0 else "mag" if not attribution["signed"] else "pro" if at > 0 else "con")
             assert abs(unit["line"] - 4 * abs(at)) <= 0.51  # the underline is as thick as the score is large
-            if unit["line"] > 0 and one["signed"]:
+            if unit["line"] > 0 and attribution["signed"]:
                 red, _, blue = unit["colour"][:3]
                 assert (red > blue) == (at > 0)
                 assert unit["style"] == ("solid" if at > 0 else "dotted")
-        assert shown_range(one) in plate.locator(".facts").inner_text()
+        assert shown_range(attribution) in plate.locator(".facts").inner_text()
 
 
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()
     assert document["model"] == "reviews-bert"
-    sample = next(one for one in desk.get("/api/samples")["samples"] if one["kind"] == "text")
+    sample = next(sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "text")
     assert document["input"]["text"] == sample["text"]
     rows = desk.page.locator("#classes li button")
-    for i, one in enumerate(document["top"]):
-        expect(rows.nth(i)).to_have_text(f"{one['label']}{percent(one['probability'])}")
+    for i, answer in enumerate(document["top"]):
+        expect(rows.nth(i)).to_have_text(f"{answer['label']}{percent(answer['probability'])}")
     check_words(desk, document)
     moved, what = desk.shift()
     assert moved < 0.01, what
@@ -106,8 +106,8 @@ def test_a_word_is_looked_at_in_every_plate(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()
     words = document["input"]["words"]
-    one = next(m for m in document["maps"] if m["signed"])
-    plate = desk.plate(one["method"])
+    attribution = next(m for m in document["maps"] if m["signed"])
+    plate = desk.plate(attribution["method"])
 
     def values(at: int) -> None:
         for other in document["maps"]:
@@ -121,7 +121,7 @@ def test_a_word_is_looked_at_in_every_plate(desk: Visit) -> None:
     expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
     reading = plate.locator(".reading")
     reading.focus()
-    order = np.argsort(-np.abs(word_scores(document, one)), kind="stable")
+    order = np.argsort(-np.abs(word_scores(document, attribution)), kind="stable")
     reading.press("Home")
     values(int(order[0]))
     reading.press("ArrowDown")
@@ -140,9 +140,9 @@ def test_the_grain_of_the_text(desk: Visit) -> None:
     desk.page.keyboard.press("Control+Enter")
     desk.next_maps(before)
     document = desk.document()
-    one = next(m for m in document["maps"] if m["signed"])
-    plate = desk.plate(one["method"])
-    scores = np.array(one["scores"])
+    attribution = next(m for m in document["maps"] if m["signed"])
+    plate = desk.plate(attribution["method"])
+    scores = np.array(attribution["scores"])
 
     def check(texts: list[str], expected: list[float]) -> None:
         shown = plate.evaluate(UNITS_ON_SHOW)
@@ -185,7 +185,7 @@ def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
     assert limit - 8 <= len(document["input"]["tokens"]) <= limit
     expect(desk.page.locator("#notes li")).to_have_text(document["notes"])
     assert "the middle" in document["notes"][0]
-    ends = [(one["end"], other["start"]) for one, other in itertools.pairwise(tokens)]
+    ends = [(token["end"], other["start"]) for token, other in itertools.pairwise(tokens)]
     start, stop = max(ends, key=lambda pair: pair[1] - pair[0])
     unread = desk.page.locator(".plate").first.locator(".unread")
     assert unread.evaluate_all("(nodes) => nodes.map((node) => node.textContent)") == [document["input"]["text"][start:stop]]
@@ -222,7 +222,7 @@ def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
 @pytest.mark.parametrize("sample", range(4))
 def test_the_sample_reviews(desk: Visit, sample: int) -> None:
     desk.open("/text")
-    samples = [one for one in desk.get("/api/samples")["samples"] if one["kind"] == "text"]
+    samples = [sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "text"]
     if sample:
         before = desk.id
         desk.page.locator("#samples button").nth(sample).click()

@@ -14,36 +14,36 @@ from tests.browser.number_format import colour_ends, shown, shown_score
 
 def test_the_colours_are_the_scores(desk: Visit) -> None:
     desk.open("/image?grid=patches&opacity=100")
-    for one in desk.document()["maps"]:
-        scores = np.array(one["scores"])
-        red, _, blue = colours(desk, one).T
-        if one["signed"]:
+    for attribution in desk.document()["maps"]:
+        scores = np.array(attribution["scores"])
+        red, _, blue = colours(desk, attribution).T
+        if attribution["signed"]:
             strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
-            assert (np.sign(red - blue)[strong] == np.sign(scores)[strong]).all(), one["method"]
+            assert (np.sign(red - blue)[strong] == np.sign(scores)[strong]).all(), attribution["method"]
         else:  # the sequence goes from nearly black over purple and red to pale yellow: green grows all the way
             low, high = np.quantile(scores, (0.01, 0.99))
             top = scores >= high
             if high > low:
-                assert red[top].mean() > red[scores <= np.median(scores)].mean(), one["method"]
+                assert red[top].mean() > red[scores <= np.median(scores)].mean(), attribution["method"]
 
 
 def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
     desk.open("/image?grid=patches&opacity=100")
     document = desk.document()
-    one = next(m for m in document["maps"] if m["signed"] and min(m["scores"]) < 0 < max(m["scores"]))
-    scores = np.array(one["scores"])
+    strongest = next(m for m in document["maps"] if m["signed"] and min(m["scores"]) < 0 < max(m["scores"]))
+    scores = np.array(strongest["scores"])
     strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
     for choice, hidden in (("for", scores < 0), ("against", scores > 0)):
         with view(desk.page):
             desk.page.get_by_role("radio", name=choice, exact=True).check()
-        red, _, blue = colours(desk, one).T
+        red, _, blue = colours(desk, strongest).T
         np.testing.assert_allclose(red[hidden], blue[hidden], atol=1)  # grey: only the picture is left
         assert (np.abs(red - blue)[strong & ~hidden] > 5).all()
         assert desk.query["evidence"] == [choice]
     with view(desk.page):
         desk.page.get_by_role("radio", name="both").check()
         desk.page.get_by_role("slider", name="Opacity").fill("0")
-    red, green, blue = colours(desk, one).T
+    red, green, blue = colours(desk, strongest).T
     np.testing.assert_allclose(red, green, atol=1)
     np.testing.assert_allclose(red, blue, atol=1)
     with view(desk.page):
@@ -68,8 +68,10 @@ def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
     assert box is not None
 
     def values(patch: int) -> None:
-        for one in maps:
-            expect(desk.plate(one["method"]).locator(".value")).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+        for attribution in maps:
+            expect(desk.plate(attribution["method"]).locator(".value")).to_have_text(
+                shown_score(attribution["scores"][patch], attribution["signed"])
+            )
 
     patch = 5 * columns + 3
     where = {"x": box["width"] * 3.5 / columns, "y": box["height"] * 5.5 / rows}

@@ -64,7 +64,7 @@ def test_a_long_review_is_read_whole_and_the_page_says_where_windows_lie(width: 
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
         assert plate.locator(".unread").count() == 0
     violations = Axe().run(page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -27,39 +27,39 @@ def set_beside(desk: Visit, label: str) -> None:
     desk.next_maps(before)
 
 
-def content(document: dict[str, Any], one: dict[str, Any]) -> NDArray[np.bool_]:
+def content(document: dict[str, Any], attribution: dict[str, Any]) -> NDArray[np.bool_]:
     """Which scores stand for patches or words."""
     tokens = document["input"].get("tokens")
-    return np.ones(len(one["scores"]), bool) if tokens is None else np.array([not token["special"] for token in tokens])
+    return np.ones(len(attribution["scores"]), bool) if tokens is None else np.array([not token["special"] for token in tokens])
 
 
-def on_one_unit(document: dict[str, Any], one: dict[str, Any]) -> NDArray[np.float64]:
-    scores = np.array(one["scores"])
-    size = np.abs(scores[content(document, one)]).sum()
-    return scores if one["signed"] or size == 0 else scores / size
+def on_one_unit(document: dict[str, Any], attribution: dict[str, Any]) -> NDArray[np.float64]:
+    scores = np.array(attribution["scores"])
+    size = np.abs(scores[content(document, attribution)]).sum()
+    return scores if attribution["signed"] or size == 0 else scores / size
 
 
 def pairs(document: dict[str, Any], a: str, b: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """For each method its maps for the classes ``a`` and ``b``."""
-    maps = {(one["method"], one["target"]): one for one in document["maps"]}
+    maps = {(attribution["method"], attribution["target"]): attribution for attribution in document["maps"]}
     return [(maps[spec, a], maps[spec, b]) for spec in document["methods"]]
 
 
 def check_badges(desk: Visit, document: dict[str, Any], a: str, b: str) -> dict[str, float]:
     """Every row prints the correlation of its two maps, and says so where they are the same."""
-    found = {}
-    for one, other in pairs(document, a, b):
-        keep = content(document, one)
-        left, right = np.array(one["scores"])[keep], np.array(other["scores"])[keep]
-        badge = desk.page.locator(f'.line[data-row="{one["method"]}"] .badge')
+    correlations = {}
+    for of_a, of_b in pairs(document, a, b):
+        keep = content(document, of_a)
+        left, right = np.array(of_a["scores"])[keep], np.array(of_b["scores"])[keep]
+        badge = desk.page.locator(f'.line[data-row="{of_a["method"]}"] .badge')
         if np.ptp(left) == 0 or np.ptp(right) == 0:
             expect(badge).to_have_text("r not defined: a map is the same everywhere")
             continue
         r = float(np.corrcoef(left, right)[0, 1])
         number = f"r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}"
         expect(badge).to_have_text(f"same map for both, {number}" if r > 0.99 else f"the two maps: {number}")
-        found[one["method"]] = r
-    return found
+        correlations[of_a["method"]] = r
+    return correlations
 
 
 def differences(desk: Visit) -> dict[str, Any]:
@@ -88,15 +88,15 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
     a, b = first["targets"][0]["label"], "elephant"
     set_beside(desk, b)
     document = desk.document()
-    assert [one["label"] for one in document["targets"]] == [a, b]
+    assert [target["label"] for target in document["targets"]] == [a, b]
     expect(desk.page.locator(".matrix .head .name")).to_have_text([a, b, f"{a} {MINUS} {b}"])
-    methods = len({one["method"] for one in document["maps"]})
+    methods = len({attribution["method"] for attribution in document["maps"]})
     expect(desk.page.locator("#status")).to_have_text(f"{methods} methods in {shown(document['seconds'], 2)} s")
-    for one in document["maps"]:
-        plate = desk.plate(one["method"]).nth([a, b].index(one["target"]))
-        assert shown_range(one) in plate.locator(".facts:not(.after)").inner_text()
+    for attribution in document["maps"]:
+        plate = desk.plate(attribution["method"]).nth([a, b].index(attribution["target"]))
+        assert shown_range(attribution) in plate.locator(".facts:not(.after)").inner_text()
     r = check_badges(desk, document, a, b)
-    agnostic = {one["method"] for one in document["maps"] if not one["class_specific"]}
+    agnostic = {attribution["method"] for attribution in document["maps"] if not attribution["class_specific"]}
     assert agnostic
     assert all(r[spec] > 0.9999 for spec in agnostic)  # what was declared is what is measured
     assert min(r.values()) < 0.9
@@ -105,9 +105,9 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
     desk.page.keyboard.press("ArrowDown")
     desk.page.keyboard.press("ArrowRight")
     patch = int(desk.query["focus"][0])
-    for one, other in pairs(document, a, b):
-        scores = on_one_unit(document, one) - on_one_unit(document, other)
-        plate = differences(desk)[one["method"]]
+    for of_a, of_b in pairs(document, a, b):
+        scores = on_one_unit(document, of_a) - on_one_unit(document, of_b)
+        plate = differences(desk)[of_a["method"]]
         expect(plate.locator(".value")).to_have_text(shown_score(scores[patch], True))
         assert shown_range({"range": [scores.min(), scores.max()]}) in plate.locator(".facts:not(.after)").inner_text()
 
@@ -136,11 +136,11 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
 
 def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
-    labels = [one["label"] for one in desk.document()["top"][:3]]
+    labels = [answer["label"] for answer in desk.document()["top"][:3]]
     set_beside(desk, labels[1])
     set_beside(desk, labels[2])
     document = desk.document()
-    assert [one["label"] for one in document["targets"]] == labels
+    assert [target["label"] for target in document["targets"]] == labels
     desk.page.get_by_label("Difference: this one").select_option(label=labels[2])
     desk.page.get_by_label("minus this one").select_option(label=labels[0])
     assert desk.query["pair"] == ["2-0"]
@@ -156,7 +156,7 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     desk.page.locator("#classes li button", has_text=labels[1]).click()
     desk.next_maps(document["id"])
     expect(desk.page.locator(".matrix")).to_have_count(0)
-    assert [one["label"] for one in desk.document()["targets"]] == [labels[1]]
+    assert [target["label"] for target in desk.document()["targets"]] == [labels[1]]
 
 
 def test_both_sides_of_a_review(desk: Visit) -> None:
@@ -167,13 +167,13 @@ def test_both_sides_of_a_review(desk: Visit) -> None:
     document = desk.document()
     r = check_badges(desk, document, a, b)
     words = document["input"]["words"]
-    for one, other in pairs(document, a, b):
-        merge = np.sum if one["signed"] else np.max
-        left, right = on_one_unit(document, one), on_one_unit(document, other)
+    for of_a, of_b in pairs(document, a, b):
+        merge = np.sum if of_a["signed"] else np.max
+        left, right = on_one_unit(document, of_a), on_one_unit(document, of_b)
         scores = np.array([merge(left[word["tokens"]]) - merge(right[word["tokens"]]) for word in words])
-        plate = differences(desk)[one["method"]]
+        plate = differences(desk)[of_a["method"]]
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
-        if r.get(one["method"], 0) > 0.9999:
+        if r.get(of_a["method"], 0) > 0.9999:
             continue  # all differences are zero, or rounding
         high = float(np.quantile(np.abs(scores), 0.99))
         assert plate.locator(".ends").inner_text().split()[-1] == shown(high, 2)
@@ -196,16 +196,16 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     desk.page.get_by_label("What is explained").select_option("probability")
     desk.next_maps(before)
     document = desk.document()
-    assert [(one["of"], one["read"]) for one in document["targets"]] == [(label, "probability")]
+    assert [(target["of"], target["read"]) for target in document["targets"]] == [(label, "probability")]
     expect(desk.page.locator("#answer")).to_have_text(label)
     expect(desk.page.locator("#notes li")).to_have_text(document["notes"])
     expect(desk.page.get_by_label("What is explained")).to_have_value("probability")
     set_beside(desk, document["top"][1]["label"])
-    assert [one["read"] for one in desk.document()["targets"]] == ["probability"] * 2
+    assert [target["read"] for target in desk.document()["targets"]] == ["probability"] * 2
     before = desk.id
     desk.page.get_by_label("What is explained").select_option("logit")
     desk.next_maps(before)
-    assert {one.get("read", "logit") for one in desk.document()["targets"]} == {"logit"}
+    assert {target.get("read", "logit") for target in desk.document()["targets"]} == {"logit"}
 
 
 def test_a_phone(phone: Visit) -> None:

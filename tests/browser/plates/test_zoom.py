@@ -31,8 +31,8 @@ def dialog(visit: Visit) -> Any:
 
 def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -> None:
     page = desk.open(f"/image?grid=patches&{FEW}")
-    one = next(one for one in desk.document()["maps"] if one["method"] == SPEC)
-    scores, (_, columns) = one["scores"], one["grid"]
+    attribution = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == SPEC)
+    scores, (_, columns) = attribution["scores"], attribution["grid"]
     best = max(range(len(scores)), key=lambda i: abs(scores[i]))
     plate = desk.plate(SPEC).first
     plate.hover()
@@ -43,16 +43,16 @@ def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -
     face = large.locator(".face")
     expect(face).to_be_focused()
     assert face.bounding_box()["width"] > 2 * plate.locator(".face").bounding_box()["width"]
-    expect(large.locator("h2")).to_have_text(one["title"])
+    expect(large.locator("h2")).to_have_text(attribution["title"])
 
     page.keyboard.press("Home")
-    said = shown_score(scores[best], one["signed"])
+    said = shown_score(scores[best], attribution["signed"])
     expect(face.locator(".value")).to_have_text(said)
     expect(plate.locator(".value")).to_have_text(said)
     expect(page).to_have_url(re.compile(rf"[?&]focus={best}(&|$)"))
     page.keyboard.press("ArrowRight" if best % columns < columns - 1 else "ArrowLeft")
     beside = best + (1 if best % columns < columns - 1 else -1)
-    expect(face.locator(".value")).to_have_text(shown_score(scores[beside], one["signed"]))
+    expect(face.locator(".value")).to_have_text(shown_score(scores[beside], attribution["signed"]))
     rows = len(scores) // columns
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)
@@ -65,20 +65,20 @@ def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -
     expect(large.locator(".face")).to_be_focused()
     box = large.locator(".face").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"] / columns, box["y"] + 0.5 * box["height"] / rows)
-    expect(plate.locator(".value")).to_have_text(shown_score(scores[0], one["signed"]))
+    expect(plate.locator(".value")).to_have_text(shown_score(scores[0], attribution["signed"]))
 
 
 def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_controls(desk: Visit) -> None:
     page = desk.open(f"/image?grid=patches&opacity=100&{FEW}")
     plate = desk.plate(SPEC).first
-    grid = next(one for one in desk.document()["maps"] if one["method"] == SPEC)["grid"]
+    grid = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == SPEC)["grid"]
     plate.locator(".face").focus()
     page.keyboard.press("Enter")
     canvas = dialog(desk).locator("canvas").first
     expect(dialog(desk).locator("[data-drawn=true]")).to_be_visible()
 
     def apart() -> float:
-        small, large = (one.evaluate(COLOURS, grid) for one in (plate.locator("canvas").first, canvas))
+        small, large = (drawn.evaluate(COLOURS, grid) for drawn in (plate.locator("canvas").first, canvas))
         return sum(abs(a - b) for a, b in zip(small, large, strict=True)) / len(small)
 
     assert apart() < 4

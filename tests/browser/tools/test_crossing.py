@@ -29,7 +29,7 @@ def explained(visit: Visit, **fields: Any) -> str:
 
 
 def sample(visit: Visit, model: str) -> bytes:
-    found = next(one for one in visit.get("/api/samples")["samples"] if one["model"] == model)
+    found = next(sample for sample in visit.get("/api/samples")["samples"] if sample["model"] == model)
     return HTTP.get(visit.address + found["image"]).content
 
 
@@ -57,12 +57,12 @@ def kinds(scores: list[float]) -> list[str]:
 def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, request: pytest.FixtureRequest) -> None:
     visit: Visit = request.getfixturevalue(width)
     prompt = "a red ball on grass"
-    one = explained(visit, model="clip", image=sample(visit, "clip"), prompt=[prompt, "a dog"])
-    visit.open(f"/prompt?id={one}")
+    explanation_id = explained(visit, model="clip", image=sample(visit, "clip"), prompt=[prompt, "a dog"])
+    visit.open(f"/prompt?id={explanation_id}")
     part = drawer(visit, "wordpatches")
     words, canvas, said = part.locator(".reading button"), part.locator("canvas"), part.locator(".said")
     expect(words).to_have_text(prompt.split(), timeout=PATIENCE)
-    found = asked(visit, f"{one}/interactions", prompt=prompt)
+    found = asked(visit, f"{explanation_id}/interactions", prompt=prompt)
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(found["first"]["scores"])
     before = canvas.evaluate(PIXELS)
     columns = found["second"]["grid"][1]
@@ -94,7 +94,7 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
     assert visit.query["wordpatches.prompt"] == ["a dog"]
     violations = Axe().run(visit.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 def test_why_two_pictures_are_alike(desk: Visit) -> None:
@@ -134,8 +134,8 @@ def test_why_two_texts_are_alike(desk: Visit) -> None:
     expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
     found = asked(desk, f"{desk.id}/alike", other=other)
     first, second = (part.locator(".reading").nth(i).locator("button") for i in range(2))
-    word = [one["text"] for one in found["first"]["input"]["words"]].index("wonderful")
+    word = [word["text"] for word in found["first"]["input"]["words"]].index("wonderful")
     first.nth(word).hover()
     assert [kind for kind, _ in second.evaluate_all(TINTS)] == kinds(found["pairs"][word])
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]

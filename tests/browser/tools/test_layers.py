@@ -39,7 +39,9 @@ def opened(desk: Visit) -> Locator:
 def cells(document: dict[str, Any]) -> dict[tuple[int, str], Any]:
     """(block, head) -> its map; the last of a row is the mean."""
     return {
-        (one["block"], str(head)): cell for one in document["blocks"] for head, cell in [*enumerate(one["heads"]), ("mean", one["mean"])]
+        (block["block"], str(head)): cell
+        for block in document["blocks"]
+        for head, cell in [*enumerate(block["heads"]), ("mean", block["mean"])]
     }
 
 
@@ -71,15 +73,15 @@ def test_every_quantity_of_every_head(desk: Visit) -> None:
     found = opened(desk)
     quantities = desk.get("/api/quantities")["quantities"]
     assert len(quantities) == 5
-    for one in quantities:
-        found.get_by_role("radio", name=one["title"], exact=True).check()
-        document = asked(desk, "layers", quantity=one["name"])
-        check_strip(found, document, one["name"])
+    for quantity in quantities:
+        found.get_by_role("radio", name=quantity["title"], exact=True).check()
+        document = asked(desk, "layers", quantity=quantity["name"])
+        check_strip(found, document, quantity["name"])
         last = document["blocks"][-1]["mean"]
-        check_large(found, last["scores"], one["signed"])
-        outside = percent(last["outside"]) if one["name"] == "attention" else shown(last["outside"])
+        check_large(found, last["scores"], quantity["signed"])
+        outside = percent(last["outside"]) if quantity["name"] == "attention" else shown(last["outside"])
         expect(found.locator(".outside")).to_contain_text(f"{outside} of it")
-        expect(found.locator(".says")).to_have_text(one["says"])
+        expect(found.locator(".says")).to_have_text(quantity["says"])
     expect(found.locator(".origin")).to_contain_text("classification token")
     moved, what = desk.shift()
     assert moved - before < 0.01, what
@@ -125,19 +127,19 @@ def test_attention_from_the_held_patch(desk: Visit) -> None:
 
 def test_what_each_block_adds(desk: Visit) -> None:
     found = drawer(desk, "/image?methods=random")
-    summed = [one for one in desk.get("/api/methods?model=scenes-vit")["methods"] if one["summed"]]
-    specs = [pair["spec"] for one in summed for pair in one["pairs"] if not pair["reason"]]
-    assert found.locator("#layers-method option").evaluate_all("(options) => options.map((one) => one.value)") == specs
+    summed = [method for method in desk.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
+    specs = [pair["spec"] for method in summed for pair in method["pairs"] if not pair["reason"]]
+    assert found.locator("#layers-method option").evaluate_all("(options) => options.map((option) => option.value)") == specs
     for spec in ("fullgrad_plus:libra", "gradcam_plus", "legrad"):
         found.get_by_label("Method").select_option(spec)
         document = asked(desk, "contributions", method=spec)
         rows = [*document["blocks"], *([document["rest"]] if document["rest"] else [])]
-        told = [shown_score(one["total"], document["signed"]) for one in rows]
+        told = [shown_score(row["total"], document["signed"]) for row in rows]
         expect(found.locator(".sums .num")).to_have_text(told, timeout=PATIENCE)
-        total = shown_score(sum(one["total"] for one in rows), document["signed"])
+        total = shown_score(sum(row["total"] for row in rows), document["signed"])
         expect(found.locator(".sums p")).to_have_text(f"Together {total}: the sum of the map.")
         widths = found.locator(".sums i").evaluate_all("(bars) => bars.map((bar) => bar.getBoundingClientRect().width)")
-        totals = np.abs([one["total"] for one in rows])
+        totals = np.abs([row["total"] for row in rows])
         np.testing.assert_allclose(np.array(widths) / max(widths), totals / totals.max(), atol=0.01)
     found.locator(".sums button").first.click()
     check_large(found, document["blocks"][0]["scores"], document["signed"])
@@ -165,7 +167,7 @@ def test_words(desk: Visit) -> None:
 
 def test_prompts(desk: Visit) -> None:
     found = drawer(desk, "/prompt?methods=random")
-    labels = [one["label"] for one in desk.document()["targets"]]
+    labels = [target["label"] for target in desk.document()["targets"]]
     assert len(labels) > 1
     found.get_by_role("radio", name="gradient", exact=True).check()
     found.get_by_label("Target").select_option(labels[1])

@@ -53,19 +53,19 @@ def choose(found: Locator, kind: str, choice: str) -> None:
 
 def choices(found: Locator) -> dict[str, str]:
     checked = found.locator("[data-kind] :checked")
-    return dict(checked.evaluate_all("(inputs) => inputs.map((one) => [one.name.replace('mix-', ''), one.value])"))
+    return dict(checked.evaluate_all("(inputs) => inputs.map((input) => [input.name.replace('mix-', ''), input.value])"))
 
 
 def check(found: Locator, start: Any, mix: Any, desk: Visit | None = None) -> None:
     """Both maps and the numbers are those of the API; with ``desk`` also the deletion scores, which take a while."""
     settled(found)
     plates = found.locator(".plate")
-    for i, one in enumerate((start, mix)):
+    for i, answer in enumerate((start, mix)):
         plate = plates.nth(i)
-        expect(plate.locator(".facts .range dd")).to_have_text(shown_range(one["map"]))
+        expect(plate.locator(".facts .range dd")).to_have_text(shown_range(answer["map"]))
         words = plate.locator(".ends").inner_text().split()
-        if "grid" in one["map"]:
-            assert [words[0], words[-1]] == [shown(end, 2) for end in colour_ends(one["map"]["scores"], one["map"]["signed"])]
+        if "grid" in answer["map"]:
+            assert [words[0], words[-1]] == [shown(end, 2) for end in colour_ends(answer["map"]["scores"], answer["map"]["signed"])]
     numbers = {"completeness_error": (start["completeness_error"], mix["completeness_error"])}
     if desk is not None:
         numbers["deletion"] = (area(desk, start), area(desk, mix))
@@ -105,7 +105,7 @@ def test_an_ablation_by_hand(desk: Visit) -> None:
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
     expect(found.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
     kinds = desk.get("/api/rules")["kinds"]
-    says = next(one["says"] for one in kinds[0]["choices"] if one["value"] == "jacobian")
+    says = next(choice["says"] for choice in kinds[0]["choices"] if choice["value"] == "jacobian")
     expect(found.locator("[data-kind=attention] .says")).to_have_text(says)
     expect(found.locator("fieldset.changed")).to_have_count(1)
 

@@ -34,8 +34,8 @@ def test_a_word_is_swapped(desk: Visit) -> None:
     found = httpx.post(f"{desk.address}/api/probes", json=asked, timeout=60).json()
     cells = table.locator("tbody tr").evaluate_all(ROWS)
 
-    def line(one: dict[str, float]) -> list[str]:
-        return [percent(one["probability"]), shown_score(one["relevance"], True)]
+    def line(numbers: dict[str, float]) -> list[str]:
+        return [percent(numbers["probability"]), shown_score(numbers["relevance"], True)]
 
     rows = {row["word"]: line(row) for row in found["rows"]}
     assert [row[0].split()[0] for row in cells] == ["first", "French", "Italian", "mean", "other", "Indian", "first"]
@@ -50,7 +50,7 @@ def test_a_word_is_swapped(desk: Visit) -> None:
     ]
     expect(part.locator(".status")).to_contain_text("first less other")
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 def _points(value: float) -> str:
@@ -70,7 +70,7 @@ def test_the_example_is_a_stored_result(desk: Visit) -> None:
     row = stored["rows"][0]
     assert first == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
     example.get_by_role("button", name="Put these words above").click()
     expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
     expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))

@@ -16,7 +16,7 @@ from tests.browser.number_format import colour_ends, percent, shown_score
 SIGNED, UNSIGNED = "fullgrad_plus:libra", "generic_attention"
 FEW = f"methods=raw_attention&methods={SIGNED}&methods={UNSIGNED}"
 PROMPTS = ["a photo of a zebra", "a photo of an elephant", "a photo of a horse"]
-ASKED = "&".join(f"prompt={one}" for one in PROMPTS)
+ASKED = "&".join(f"prompt={prompt}" for prompt in PROMPTS)
 LETTERS = "ABCDEFGH"
 # The colour in the middle of the left edge of each patch, where no letter stands.
 PAINTED = """
@@ -34,8 +34,8 @@ PAINTED = """
 
 def lists(document: dict[str, Any], spec: str) -> NDArray[np.float64]:
     """(prompts, patches): the maps of a method on one unit."""
-    maps = [one for one in document["maps"] if one["method"] == spec]
-    scores = np.array([one["scores"] for one in maps])
+    maps = [attribution for attribution in document["maps"] if attribution["method"] == spec]
+    scores = np.array([attribution["scores"] for attribution in maps])
     return scores if maps[0]["signed"] else scores / np.abs(scores).sum(1, keepdims=True)
 
 
@@ -58,9 +58,11 @@ def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
     boxes, mask = (desk.page.locator(".painting").get_by_role("link", name=name) for name in ("boxes", "mask"))
     found = desk.get(boxes.get_attribute("href"))
     assert (found["method"], found["threshold"]) == (UNSIGNED, 0.3)
-    assert [one["patches"] for one in found["labels"]] == [int((winners == i).sum()) for i in range(len(PROMPTS))]
-    swatches = desk.page.locator(".legend .swatch:not(.none)").evaluate_all("(all) => all.map((one) => one.style.getPropertyValue('--c'))")
-    assert swatches == [f"rgb({' '.join(map(str, one['colour']))})" for one in found["labels"]]
+    assert [label["patches"] for label in found["labels"]] == [int((winners == i).sum()) for i in range(len(PROMPTS))]
+    swatches = desk.page.locator(".legend .swatch:not(.none)").evaluate_all(
+        "(nodes) => nodes.map((node) => node.style.getPropertyValue('--c'))"
+    )
+    assert swatches == [f"rgb({' '.join(map(str, label['colour']))})" for label in found["labels"]]
     with desk.page.expect_download() as download:
         mask.click()
     assert download.value.suggested_filename.endswith(".png")
@@ -77,11 +79,11 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     desk.page.get_by_text("Which prompt wins where").click()
     expect(desk.page.locator(".painting [data-drawn=true]")).to_be_visible()
     document = desk.document()
-    assert [one["label"] for one in document["targets"]] == PROMPTS
+    assert [target["label"] for target in document["targets"]] == PROMPTS
     assert desk.query["paint"] == [SIGNED]
     methods = desk.page.get_by_label("By the maps of")
-    specific = {one["method"] for one in document["maps"] if one["class_specific"]}
-    assert set(methods.locator("option").evaluate_all("(all) => all.map((one) => one.value)")) == specific
+    specific = {attribution["method"] for attribution in document["maps"] if attribution["class_specific"]}
+    assert set(methods.locator("option").evaluate_all("(nodes) => nodes.map((node) => node.value)")) == specific
     winners = check_shares(desk, document, SIGNED, 0.05)
     assert len(set(winners.tolist())) > 2
     painted = np.array(desk.page.evaluate(PAINTED, document["maps"][0]["grid"]), float)
@@ -139,13 +141,13 @@ def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit)
     desk.page.get_by_role("button", name="Look for these").click()
     desk.next_maps(first["id"])
     second = desk.document()
-    assert [one["label"] for one in second["targets"]] == lines
+    assert [target["label"] for target in second["targets"]] == lines
     shown = desk.page.locator("#samples [aria-pressed=true]").get_attribute("data-id")
     sample = next(sample for sample in desk.get("/api/samples")["samples"] if (sample["kind"], sample["id"]) == ("clip", shown))
     wanted = next(ready for ready in sample["sets"] if ready["prompts"] != asked)
     desk.page.get_by_role("button", name=wanted["name"]).click()
     desk.next_maps(second["id"])
-    assert [one["label"] for one in desk.document()["targets"]] == wanted["prompts"]
+    assert [target["label"] for target in desk.document()["targets"]] == wanted["prompts"]
 
 
 def test_the_words_of_the_prompts(desk: Visit) -> None:
@@ -156,22 +158,22 @@ def test_the_words_of_the_prompts(desk: Visit) -> None:
     document = desk.document()
     expect(desk.page.locator("#question")).to_contain_text("Which words counted in")
     expect(desk.page.locator(".segmentation")).to_be_hidden()
-    read = {one["prompt"]: one for one in document["prompts"]}
-    assert list(read) == [one["label"] for one in first["targets"]]
+    read = {prompt["prompt"]: prompt for prompt in document["prompts"]}
+    assert list(read) == [target["label"] for target in first["targets"]]
 
     def check() -> None:
-        for one in document["maps"]:
-            plate = desk.plate(one["method"]).nth(list(read).index(one["target"]))
-            words = read[one["target"]]["words"]
-            merge = np.sum if one["signed"] else np.max
-            scores = np.array([merge([one["scores"][i] for i in word["tokens"]]) for word in words])
-            low, high = colour_ends(scores, one["signed"])
-            start = 0.0 if one["signed"] else low
+        for attribution in document["maps"]:
+            plate = desk.plate(attribution["method"]).nth(list(read).index(attribution["target"]))
+            words = read[attribution["target"]]["words"]
+            merge = np.sum if attribution["signed"] else np.max
+            scores = np.array([merge([attribution["scores"][i] for i in word["tokens"]]) for word in words])
+            low, high = colour_ends(scores, attribution["signed"])
+            start = 0.0 if attribution["signed"] else low
             drawn = plate.locator("[data-w]")
             assert drawn.all_inner_texts() == [word["text"] for word in words]
             depth = drawn.evaluate_all("(all) => all.map((word) => Number(word.style.getPropertyValue('--a')))")
             span = high - start or np.inf  # attention alike to every word: nothing stands out
-            np.testing.assert_allclose(depth, np.abs(np.clip((scores - start) / span, -1 if one["signed"] else 0, 1)), atol=0.002)
+            np.testing.assert_allclose(depth, np.abs(np.clip((scores - start) / span, -1 if attribution["signed"] else 0, 1)), atol=0.002)
 
     check()
     desk.page.reload()
@@ -191,7 +193,7 @@ def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
     desk.page.get_by_label("What is explained").select_option("probability")
     desk.next_maps(before)
     targets = desk.document()["targets"]
-    assert [one["read"] for one in targets] == ["probability"] * 2
+    assert [target["read"] for target in targets] == ["probability"] * 2
     expect(desk.page.locator(".difference .take")).to_have_text("in the unit of the probability")
 
 

@@ -112,8 +112,8 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     face.focus()
     page.keyboard.press("Home")
     at = int(desk.query["focus"][0])
-    for one in desk.document()["maps"][:2]:
-        expect(tool.locator("[role=status]")).to_contain_text(shown_score(one["scores"][at], one["signed"]))
+    for attribution in desk.document()["maps"][:2]:
+        expect(tool.locator("[role=status]")).to_contain_text(shown_score(attribution["scores"][at], attribution["signed"]))
     page.keyboard.press("Space")
     expect(tool.locator(".seen-now")).to_have_text(re.compile("^shown FullGrad"))
     np.testing.assert_array_equal(pixels(canvas), second)
@@ -128,7 +128,7 @@ def test_blinking_is_slow_and_ends(desk: Visit) -> None:
     tool = page.locator("#drawer-swipe")
     expect(tool.locator("[data-drawn=true]")).to_be_visible()
     tool.get_by_label("Change").select_option("2")
-    rates = tool.get_by_label("Change").locator("option").evaluate_all("(all) => all.map((one) => Number(one.value))")
+    rates = tool.get_by_label("Change").locator("option").evaluate_all("(nodes) => nodes.map((node) => Number(node.value))")
     assert max(rates) / 2 < 3  # two changes are one flash
     tool.get_by_role("button", name="Blink").click()
     seen = tool.locator(".seen-now")
@@ -217,7 +217,7 @@ def test_the_table_of_the_brush_is_full_before_the_first_answer(desk: Visit) -> 
     page.route("**/perturbations", lambda route: held.append(route))
     with page.expect_request("**/perturbations"):
         tool = drawer(desk, "brush")
-    expect(tool.locator("tbody th")).to_have_text([one["label"] for one in desk.document()["top"]])
+    expect(tool.locator("tbody th")).to_have_text([answer["label"] for answer in desk.document()["top"]])
     assert set(tool.locator("tbody td:last-child").all_inner_texts()) == {"0 points"}
     for route in held:
         route.continue_()

@@ -36,10 +36,14 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
     words = document["input"]["words"]
     part = opened(desk, "wordtable")
     plates = desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
-    maps = sorted(document["maps"], key=lambda one: plates.index(one["method"]))  # a column a plate, in their order
-    scores = [word_scores(document, one) for one in maps]
+    maps = sorted(document["maps"], key=lambda attribution: plates.index(attribution["method"]))  # a column a plate, in their order
+    scores = [word_scores(document, attribution) for attribution in maps]
     rows = [
-        [str(i + 1), word["text"], *(shown_score(float(own[i]), one["signed"]) for own, one in zip(scores, maps, strict=True))]
+        [
+            str(i + 1),
+            word["text"],
+            *(shown_score(float(own[i]), attribution["signed"]) for own, attribution in zip(scores, maps, strict=True)),
+        ]
         for i, word in enumerate(words)
     ]
     found = part.locator("tbody tr")
@@ -63,7 +67,7 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
     found.nth(3).click()
     expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 def test_the_table_follows_the_page(desk: Visit) -> None:
@@ -78,11 +82,11 @@ def test_the_table_follows_the_page(desk: Visit) -> None:
     desk.page.get_by_role("button", name="Explain this review").click()
     desk.next_maps(before)
     expect(part.locator("tbody tr")).to_have_count(6)
-    one = desk.document()
-    set_beside(desk, one["top"][1]["label"])
+    document = desk.document()
+    set_beside(desk, document["top"][1]["label"])
     heads = part.locator("thead th")
-    expect(heads).to_have_count(2 + 2 * len(one["maps"]))
-    expect(heads.nth(3)).to_contain_text(one["top"][1]["label"])
+    expect(heads).to_have_count(2 + 2 * len(document["maps"]))
+    expect(heads.nth(3)).to_contain_text(document["top"][1]["label"])
 
 
 def test_where_two_methods_disagree(desk: Visit) -> None:
@@ -90,22 +94,22 @@ def test_where_two_methods_disagree(desk: Visit) -> None:
     document = desk.document()
     part = opened(desk, "disagree")
     words = [word["text"] for word in document["input"]["words"]]
-    maps = {one["method"]: one for one in document["maps"]}
-    signed = [name for name, one in maps.items() if one["signed"]]
-    unsigned = next(name for name, one in maps.items() if not one["signed"])
-    for one, other in ((signed[0], signed[-1]), (signed[0], unsigned)):
-        part.get_by_label("Between").select_option(one)
-        part.get_by_label("and", exact=True).select_option(other)
-        values = [word_scores(document, maps[name]) for name in (one, other)]
-        if other == unsigned:
-            values = [np.abs(own) for own in values]
+    maps = {attribution["method"]: attribution for attribution in document["maps"]}
+    signed = [name for name, attribution in maps.items() if attribution["signed"]]
+    unsigned = next(name for name, attribution in maps.items() if not attribution["signed"])
+    for first, second in ((signed[0], signed[-1]), (signed[0], unsigned)):
+        part.get_by_label("Between").select_option(first)
+        part.get_by_label("and", exact=True).select_option(second)
+        values = [word_scores(document, maps[name]) for name in (first, second)]
+        if second == unsigned:
+            values = [np.abs(values_of) for values_of in values]
         rho = shown(float(spearmanr(*values).statistic), 2)
         expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
-        expect(part.locator(".alike")).to_contain_text("by score" if other == signed[-1] else "by strength")
-        ranks = [rankdata(own) for own in values]
+        expect(part.locator(".alike")).to_contain_text("by score" if second == signed[-1] else "by strength")
+        ranks = [rankdata(values_of) for values_of in values]
         apart = ranks[0] - ranks[1]
         worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]
-        expected = [[words[i], *(shown(float(len(words) + 1 - own[i]), 4) for own in ranks)] for i in worst]
+        expected = [[words[i], *(shown(float(len(words) + 1 - values_of[i]), 4) for values_of in ranks)] for i in worst]
         listed = part.locator("tbody tr").evaluate_all(ROWS)
         assert [[row[0], *(float(cell) for cell in row[1:])] for row in listed] == [
             [row[0], *(float(cell) for cell in row[1:])] for row in expected
@@ -113,7 +117,7 @@ def test_where_two_methods_disagree(desk: Visit) -> None:
         kinds = part.locator(".reading [data-w]").evaluate_all("(spans) => spans.map((span) => span.className)")
         assert kinds == ["more" if gap > 0 else "less" if gap < 0 else "" for gap in apart]
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 def test_what_was_not_read_is_folded(desk: Visit) -> None:
@@ -121,7 +125,7 @@ def test_what_was_not_read_is_folded(desk: Visit) -> None:
     desk.explain_too_long()
     document = desk.document()
     tokens = [token for token in document["input"]["tokens"] if not token["special"]]
-    gap = max(((one["end"], other["start"]) for one, other in pairwise(tokens)), key=lambda pair: pair[1] - pair[0])
+    gap = max(((token["end"], other["start"]) for token, other in pairwise(tokens)), key=lambda pair: pair[1] - pair[0])
     unread = document["input"]["text"][slice(*gap)]
     plate = desk.page.locator(".plate").first
     count = len(re.findall(r"\w+|[^\w\s]", unread))
@@ -129,7 +133,7 @@ def test_what_was_not_read_is_folded(desk: Visit) -> None:
     fold = plate.get_by_role("button", name=f"… {count} words not read …")
     expect(plate.locator(".unread")).to_be_hidden()
     violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(one["id"], [node["html"] for node in one["nodes"]]) for one in violations]
+    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
     fold.click()
     expect(plate.locator(".unread")).to_be_visible()
     expect(plate.locator(".unread")).to_have_text(unread)

@@ -61,7 +61,7 @@ def compared(stage: Visit, name: str = SECOND, before: str | None = None) -> Any
 
 def titles_of(stage: Visit) -> dict[str, str]:
     """What models are called, by name."""
-    return {one["name"]: one["title"] for one in stage.get("/api/models")["models"]}
+    return {model["name"]: model["title"] for model in stage.get("/api/models")["models"]}
 
 
 def check(stage: Visit, documents: list[Any]) -> None:
@@ -70,12 +70,12 @@ def check(stage: Visit, documents: list[Any]) -> None:
     titles = titles_of(stage)
     for side, document in enumerate(documents):
         expect(heads.nth(side).locator(".name")).to_have_text(titles[document["model"]])
-        said = [f"{one['label']}{percent(one['probability'])}" for one in document["top"][:3]]
+        said = [f"{answer['label']}{percent(answer['probability'])}" for answer in document["top"][:3]]
         expect(heads.nth(side).locator("li")).to_have_text([*said, *["\u00a0"] * (3 - len(said))])
         expect(heads.nth(side)).to_contain_text(f"explained: {document['targets'][0]['label']}")
-        for one in document["maps"]:
-            plate = stage.plate(one["method"]).nth(side)
-            expect(plate.locator(".facts:not(.after)")).to_contain_text(shown_range(one))
+        for attribution in document["maps"]:
+            plate = stage.plate(attribution["method"]).nth(side)
+            expect(plate.locator(".facts:not(.after)")).to_contain_text(shown_range(attribution))
 
 
 def test_the_same_picture_through_two_models(stage: Visit) -> None:
@@ -83,24 +83,24 @@ def test_the_same_picture_through_two_models(stage: Visit) -> None:
     second = compared(stage)
     assert (first["model"], second["model"]) == (FIRST, SECOND)
     assert (first["targets"][0]["label"], second["targets"][0]["label"]) == ("zebra", "Zebra")  # the label that both know
-    assert sorted(one["method"] for one in second["maps"]) == sorted(USUAL_METHODS)  # asked in the order of the plates
+    assert sorted(attribution["method"] for attribution in second["maps"]) == sorted(USUAL_METHODS)  # asked in the order of the plates
     check(stage, [first, second])
     # what is in focus in one is marked in the other where it lies: two rows of patches against four
-    one, other = (next(found for found in document["maps"] if found["method"] == USUAL_METHODS[0]) for document in (first, second))
-    faces = stage.plate(one["method"]).locator(".face")
+    attribution, other = (next(found for found in document["maps"] if found["method"] == USUAL_METHODS[0]) for document in (first, second))
+    faces = stage.plate(attribution["method"]).locator(".face")
     faces.nth(0).focus()
     faces.nth(0).press("Home")
     patch = int(stage.query["focus"][0])
     row, column = divmod(patch, 3)
     across = (2 * row + 1) * 3 + column  # the centre of a patch lies on the edge of two: the lower one has it
-    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(one["scores"][patch], one["signed"]))
+    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
     expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][across], other["signed"]))
     box = faces.nth(1).bounding_box()
     assert box is not None
     faces.nth(0).press("Escape")
     faces.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
     expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
-    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(one["scores"][2], one["signed"]))
+    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][2], attribution["signed"]))
 
 
 def test_a_class_that_only_one_model_knows(stage: Visit) -> None:
@@ -151,13 +151,14 @@ def test_the_figure_names_both_models_and_what_each_explained(stage: Visit) -> N
     with stage.page.expect_download() as waiting:
         menu.get_by_text("SVG of the whole figure").click()
     written = [node.text or "" for node in ET.parse(waiting.value.path()).getroot().iter("{http://www.w3.org/2000/svg}text")]
-    for one in (first, second):
-        target = one["targets"][0]
+    for document in (first, second):
+        target = document["targets"][0]
         assert any(
-            line.startswith(f"{one['model']} · {target['label']}: logit ") and percent(target["probability"]) in line for line in written
+            line.startswith(f"{document['model']} · {target['label']}: logit ") and percent(target["probability"]) in line
+            for line in written
         )
-        assert any(one["weights_digest"][:12] in line for line in written)
-        assert sum(line == f"{titles_of(stage)[one['model']]}: {target['label']}" for line in written) == len(one["maps"])
+        assert any(document["weights_digest"][:12] in line for line in written)
+        assert sum(line == f"{titles_of(stage)[document['model']]}: {target['label']}" for line in written) == len(document["maps"])
 
 
 def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
@@ -174,11 +175,11 @@ def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
     asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": USUAL_METHODS}
-    one = HTTP.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
-    small.open(f"/text?id={one['id']}")
+    first = HTTP.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
+    small.open(f"/text?id={first['id']}")
     small.page.get_by_role("button", name="Ask more").click()
     second = compared(small, "timm/other")
-    check(small, [one, second])
+    check(small, [first, second])
     assert small.page.evaluate("() => document.documentElement.scrollWidth") == 390
     readings = small.plate("rollout").locator(".reading")
     expect(readings).to_have_count(2)

@@ -87,16 +87,16 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
 def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     listed = desk.get(f"/api/methods?model={desk.document()['model']}")
-    ranks = {spec: one["rank"] for spec, one in listed["standing"]["ranks"].items()}
+    ranks = {spec: spec_ranking["rank"] for spec, spec_ranking in listed["standing"]["ranks"].items()}
     shown = page.locator(".plate:visible")
     expect(shown).to_have_count(4)
-    specs = shown.evaluate_all("(all) => all.map((one) => one.dataset.spec)")
-    classic = {pair["spec"] for one in listed["methods"] if one["classic"] for pair in one["pairs"]}
-    usual = {one["spec"] for one in listed["variants"] if one["default"]}
+    specs = shown.evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+    classic = {pair["spec"] for method in listed["methods"] if method["classic"] for pair in method["pairs"]}
+    usual = {variant["spec"] for variant in listed["variants"] if variant["default"]}
     assert set(specs) <= usual - classic
     assert [ranks[spec] for spec in specs] == sorted(ranks.get(spec, 999) for spec in usual - classic)[:4]  # several may share a rank
     for spec in specs:
-        line = next(pair["line"] for one in listed["methods"] for pair in one["pairs"] if pair["spec"] == spec)
+        line = next(pair["line"] for method in listed["methods"] for pair in method["pairs"] if pair["spec"] == spec)
         expect(desk.plate(spec).locator(".plainly p")).to_have_text(line)
         standing = desk.plate(spec).locator(".standing")
         measured = listed["standing"]["measured"]
@@ -111,7 +111,9 @@ def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) ->
     more.click()
     expect(page.locator(".plate:visible")).to_have_count(len(usual))
     assert desk.query["more"] == ["shown"]
-    after = page.locator("#plates .part:has-text('Classic baselines') ~ .plate").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+    after = page.locator("#plates .part:has-text('Classic baselines') ~ .plate").evaluate_all(
+        "(nodes) => nodes.map((node) => node.dataset.spec)"
+    )
     assert set(after) == usual & classic
     control = page.locator("#plates .part:has-text('Control')")
     expect(control).to_contain_text("noise, not a method")
@@ -182,13 +184,13 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
     listed = phone.get(f"/api/methods?model={phone.document()['model']}")
     page.locator("#choose-methods").click()
     expect(page.locator(".family legend")).to_have_text(
-        [one["title"] for one in listed["families"] if any(method["family"] == one["name"] for method in listed["methods"])]
+        [family["title"] for family in listed["families"] if any(method["family"] == family["name"] for method in listed["methods"])]
     )
     for preset in listed["presets"]:
         button = page.locator(f'[data-preset="{preset["name"]}"]')
         button.click()
         expect(button).to_have_attribute("aria-pressed", "true")
-        ticked = page.locator(".family input:checked").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
+        ticked = page.locator(".family input:checked").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
         assert set(ticked) == set(preset["specs"])
     page.locator('[data-preset="chefer"]').click()
     page.get_by_label("Find a method").fill("rollout")
@@ -199,7 +201,7 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
     before = phone.id
     page.locator(".finish .act").click()
     phone.next_maps(before)
-    chefer = next(one["specs"] for one in listed["presets"] if one["name"] == "chefer")
+    chefer = next(preset["specs"] for preset in listed["presets"] if preset["name"] == "chefer")
     assert set(phone.document()["methods"]) == set(chefer)
     expect(page.locator("#chooser")).to_be_hidden()
     expect(page.locator("#choose-methods")).to_be_focused()
@@ -210,12 +212,12 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
     page.locator("#gone").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     panel = page.locator(".panels svg").first
-    named = panel.locator(".named").evaluate_all("(all) => all.map((one) => one.dataset.spec)")
-    best = page.locator(".ranks tbody tr[data-spec]").evaluate_all("(all) => all.slice(0, 3).map((one) => one.dataset.spec)")
+    named = panel.locator(".named").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
+    best = page.locator(".ranks tbody tr[data-spec]").evaluate_all("(nodes) => nodes.slice(0, 3).map((node) => node.dataset.spec)")
     assert set(named) == set(best)
     expect(panel.locator(".end:visible")).to_have_count(4)
     expect(panel.locator(".baseline .end")).to_have_text("random baseline")
-    heights = sorted(float(y) for y in panel.locator(".end:visible").evaluate_all("(all) => all.map((one) => one.getAttribute('y'))"))
+    heights = sorted(float(y) for y in panel.locator(".end:visible").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('y'))"))
     assert all(b - a >= 13.9 for a, b in itertools.pairwise(heights))
     last = page.locator(".ranks tbody tr[data-spec]").last
     last.hover()

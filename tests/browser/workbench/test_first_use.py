@@ -37,7 +37,7 @@ def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once(desk: V
 def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout", folded=True)
     before = desk.document()
-    first, second = (one["label"] for one in before["top"][:2])
+    first, second = (answer["label"] for answer in before["top"][:2])
     ask, found = page.get_by_text("Why not another class?"), page.locator("#against-list li")
     ask.click()
     expect(page.locator("#against")).to_be_focused()

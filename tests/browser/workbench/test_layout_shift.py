@@ -12,9 +12,9 @@ MOST = 0.01  # cumulative layout shift; a page is called good below 0.1
 DRAWERS = {"image": ("mixer", "layers"), "prompt": (), "text": ("wordtable", "disagree", "probe")}
 
 
-def check(one: Visit, before: float = 0) -> float:
-    one.page.evaluate("() => new Promise((run) => requestAnimationFrame(() => requestAnimationFrame(run)))")
-    moved, what = one.shift()
+def check(visitor: Visit, before: float = 0) -> float:
+    visitor.page.evaluate("() => new Promise((run) => requestAnimationFrame(() => requestAnimationFrame(run)))")
+    moved, what = visitor.shift()
     assert moved - before < MOST, what
     return moved
 

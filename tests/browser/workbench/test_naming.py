@@ -49,8 +49,8 @@ def made(desk: Visit) -> str:
 
 
 def test_an_explanation_is_named(desk: Visit) -> None:
-    one = made(desk)
-    page = desk.open(f"/image?id={one}", maps=False)
+    explanation_id = made(desk)
+    page = desk.open(f"/image?id={explanation_id}", maps=False)
     page.get_by_role("button", name="Name it").click()
     field = page.get_by_label("A name of your own")
     expect(field).to_be_focused()
@@ -61,7 +61,7 @@ def test_an_explanation_is_named(desk: Visit) -> None:
     page.reload()
     expect(page.locator(".own-title")).to_have_text("My <b>zebra</b>")
     expect(page).to_have_title("My <b>zebra</b> · Image · Vitrine")
-    page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", one)
+    page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", explanation_id)
     desk.open("/history", maps=False)
     record = page.locator(".record")
     expect(record.get_by_role("heading")).to_contain_text("My <b>zebra</b>")
@@ -73,8 +73,8 @@ def test_an_explanation_is_named(desk: Visit) -> None:
 
 
 def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[Path, str]) -> None:
-    one = made(desk)
-    page = desk.open(f"/image?id={one}&methods=rollout&grid=patches", maps=False)
+    explanation_id = made(desk)
+    page = desk.open(f"/image?id={explanation_id}&methods=rollout&grid=patches", maps=False)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=desk.address)
     page.wait_for_function("() => / in /.test(document.getElementById('status').textContent)")
     page.locator("#export .menu summary").click()
@@ -89,7 +89,7 @@ def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[P
     frame = page.frame_locator("iframe")
     expect(frame.locator("h1")).to_have_text("What made it say “zebra”")
     expect(frame.locator(".plate [data-drawn=true]")).to_have_count(2)
-    expect(frame.get_by_role("link", name="Open it in Vitrine")).to_have_attribute("href", f"/image?id={one}")
+    expect(frame.get_by_role("link", name="Open it in Vitrine")).to_have_attribute("href", f"/image?id={explanation_id}")
     expect(frame.locator("button:not(.enlarge)")).to_have_count(0)  # nothing to change
     assert set(asked) == {"GET"}
     with page.expect_console_message(lambda message: "frame-ancestors" in message.text):

@@ -135,8 +135,8 @@ def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit
     after, before = quick.document(), quick.get(f"/api/explanations/{image}")
     assert after["input"]["sha256"] == before["input"]["sha256"]
     assert (after["input"]["width"], after["input"]["height"]) == (120, 60)
-    assert [one["label"] for one in after["targets"]] == [
-        f"a photo of {'an' if one['label'][0] in 'aeiou' else 'a'} {one['label']}" for one in before["top"][:3]
+    assert [target["label"] for target in after["targets"]] == [
+        f"a photo of {'an' if answer['label'][0] in 'aeiou' else 'a'} {answer['label']}" for answer in before["top"][:3]
     ]
     assert len(sent) == 1
     assert b'name="source"' in sent[0]
@@ -181,15 +181,15 @@ def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> N
         "/text": HTTP.post(ask, data={"model": "reviews-bert", "text": "good"}).json()["id"],
     }
     for path in made:
-        for own, one in made.items():
+        for own, explanation_id in made.items():
             if own == path:
                 continue
-            page = quick.open(f"{path}?id={one}", maps=False)
+            page = quick.open(f"{path}?id={explanation_id}", maps=False)
             problem = page.locator("#case-problem .problem")
             expect(problem).to_contain_text("Not an explanation for this page")
             problem.get_by_role("link", name="Open it on the").click()
-            page.wait_for_url(f"**{own}?id={one}*")
-            assert answer(quick) == one
+            page.wait_for_url(f"**{own}?id={explanation_id}*")
+            assert answer(quick) == explanation_id
 
 
 def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(quick: Visit) -> None:
@@ -228,7 +228,10 @@ def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) ->
     desk.next_maps(second["id"])
     third = desk.document()
     assert third["top"] == first["top"]
-    same = [next(one for one in document["maps"] if one["method"] == "fullgrad_plus:libra")["scores"] for document in (second, third)]
+    same = [
+        next(attribution for attribution in document["maps"] if attribution["method"] == "fullgrad_plus:libra")["scores"]
+        for document in (second, third)
+    ]
     assert same[0] == same[1]
     query = parse_qs(urlsplit(page.url).query)
     assert query["id"] == [third["id"]]

@@ -33,7 +33,7 @@ DRAWN = """
   };
   const image = document.querySelector("#picture .sheet img");
   return {
-    plates: [...document.querySelectorAll("#plates .plate .face canvas:first-child")].map((one) => middle(one, one.width, one.height)),
+    plates: [...document.querySelectorAll("#plates .plate .face canvas:first-child")].map((node) => middle(node, node.width, node.height)),
     specimen: middle(image, image.naturalWidth, image.naturalHeight),
   };
 }
@@ -141,7 +141,7 @@ class Delays:
 
     def until(self, kind: str, count: int = 1) -> None:
         """Until so many answers of this kind wait."""
-        while sum(one == kind for one, _ in self.waiting) < count:
+        while sum(waiting_kind == kind for waiting_kind, _ in self.waiting) < count:
             with suppress(Error):
                 self.page.wait_for_event("request", timeout=200)
 
@@ -219,7 +219,7 @@ def check(desk: Visit, shown: Shown) -> None:
     expect(page.locator("#answer")).to_have_text("”, “".join(shown.targets))
     document = desk.document()
     assert document["model"] == shown.model
-    assert [one["label"] for one in document["targets"]] == list(shown.targets)
+    assert [target["label"] for target in document["targets"]] == list(shown.targets)
     expect(page).to_have_title(f"{shown.targets[0]} · {page.title().partition(' · ')[2]}")
     expect(page.locator("#model-choice")).to_have_value(shown.model)
     if page.url.split("?")[0].endswith("/text"):
