@@ -115,17 +115,17 @@ def _drawer(name: str) -> Callable[[Page], Any]:
     """A drawer under the plates, open and full."""
 
     def before(page: Page) -> None:
-        found = page.locator(f"#drawer-{name}")
-        found.locator("summary").click()
-        expect(found.locator(".plate").first).to_be_visible(timeout=120_000)
+        tool = page.locator(f"#drawer-{name}")
+        tool.locator("summary").click()
+        expect(tool.locator(".plate").first).to_be_visible(timeout=120_000)
         if name == "mixer":
-            found.locator("[data-kind=attention] input").first.check()
-            expect(found.locator("fieldset.changed")).to_be_attached()
-            expect(found.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=120_000)
-            expect(found.locator("tr[aria-busy=true]")).to_have_count(0, timeout=120_000)
+            tool.locator("[data-kind=attention] input").first.check()
+            expect(tool.locator("fieldset.changed")).to_be_attached()
+            expect(tool.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=120_000)
+            expect(tool.locator("tr[aria-busy=true]")).to_have_count(0, timeout=120_000)
         else:
-            expect(found.locator(".sums button").first).to_be_attached(timeout=120_000)
-        found.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
+            expect(tool.locator(".sums button").first).to_be_attached(timeout=120_000)
+        tool.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
 
     return before
 
@@ -134,11 +134,11 @@ def _tool(name: str) -> Callable[[Page], Any]:
     """A drawer that compares or changes what is on show."""
 
     def before(page: Page) -> None:
-        found = page.locator(f"#drawer-{name}")
-        found.locator("summary").first.click()
-        expect(found.locator(".body > *").last).to_be_visible()
+        tool = page.locator(f"#drawer-{name}")
+        tool.locator("summary").first.click()
+        expect(tool.locator(".body > *").last).to_be_visible()
         page.wait_for_load_state("networkidle")
-        found.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
+        tool.evaluate("(node) => { node.scrollIntoView(); document.activeElement.blur(); }")
 
     return before
 
@@ -237,8 +237,8 @@ def _server(address: str | None) -> Iterator[str]:
     if address is not None:
         yield address
         return
-    with tempfile.TemporaryDirectory() as home, served(Path(home)) as own:
-        yield own
+    with tempfile.TemporaryDirectory() as home, served(Path(home)) as url:
+        yield url
 
 
 def main() -> None:

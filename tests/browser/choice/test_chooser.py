@@ -220,22 +220,22 @@ def test_what_is_wrong_with_a_map_stands_on_its_plate(stage: Stage, kind: str) -
 def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str, other: str) -> None:
     before = stage.open(kind)["id"]
     page = stage.visit.page
-    ask, found = page.get_by_text("Why not another class?"), page.locator("#against-list li")
+    ask, entries = page.get_by_text("Why not another class?"), page.locator("#against-list li")
     ask.click()
     expect(page.locator(".why")).to_contain_text(f"What speaks for “{target}” rather than for:")
     others = [answer["label"] for answer in stage.visit.document()["top"] if answer["label"] != target]
-    expect(found.nth(len(others) - 1)).to_be_visible()
-    shown = found.all_inner_texts()
+    expect(entries.nth(len(others) - 1)).to_be_visible()
+    shown = entries.all_inner_texts()
     assert [text.startswith(label) for text, label in zip(shown, others, strict=False)] == [True] * len(others)  # the runners-up first
     assert not any(text.startswith(target) for text in shown)
-    found.filter(has_text=other).first.click()
+    entries.filter(has_text=other).first.click()
     expect(ask).to_be_focused()
     stage.visit.next_maps(before)
     document = stage.visit.document()
     assert [(target["of"], target["against"]) for target in document["targets"]] == [(target, other)]
     expect(stage.visit.page.locator("#answer")).to_have_text(f"{target} rather than {other}")
     ask.click()
-    found.filter(has_text="no other class").click()
+    entries.filter(has_text="no other class").click()
     stage.visit.next_maps(document["id"])
     assert stage.visit.document()["targets"][0]["label"] == target
 

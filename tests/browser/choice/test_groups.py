@@ -56,25 +56,25 @@ def explained(stage: Visit, seed: int) -> Any:
     return answer.json()
 
 
-def found(stage: Visit, typed: str) -> list[str]:
+def matches(stage: Visit, typed: str) -> list[str]:
     stage.page.get_by_role("combobox", name="Another class or group").fill(typed)
     return stage.page.locator("#other-class-list [role=option]").all_inner_texts()
 
 
 def test_the_search_finds_labels_synonyms_and_groups(stage: Visit) -> None:
     explained(stage, 1)
-    assert found(stage, "anim") == ["any animal 3 classes", "zebra animal", "elephant animal", "dog animal"]
-    assert found(stage, "pachy") == ["elephant also pachyderm"]
-    assert found(stage, "dog") == ["dog dog"]
-    assert found(stage, "hoofed") == ["zebra hoofed animal"]
-    assert found(stage, "any anim") == found(stage, "any:animal") == ["any animal 3 classes"]
-    assert found(stage, "any") == ["any animal 3 classes"]
-    assert found(stage, "giraffe") == ["no class of this model"]
+    assert matches(stage, "anim") == ["any animal 3 classes", "zebra animal", "elephant animal", "dog animal"]
+    assert matches(stage, "pachy") == ["elephant also pachyderm"]
+    assert matches(stage, "dog") == ["dog dog"]
+    assert matches(stage, "hoofed") == ["zebra hoofed animal"]
+    assert matches(stage, "any anim") == matches(stage, "any:animal") == ["any animal 3 classes"]
+    assert matches(stage, "any") == ["any animal 3 classes"]
+    assert matches(stage, "giraffe") == ["no class of this model"]
 
 
 def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
     before = explained(stage, 2)
-    found(stage, "animal")
+    matches(stage, "animal")
     stage.page.keyboard.press("Enter")
     stage.next_maps(before["id"])
     (target,) = stage.document()["targets"]

@@ -47,8 +47,8 @@ def desk(browser: Browser, address: str) -> Iterator[Visit]:
 
 
 def test_the_plate_says_whose_row_was_read(desk: Visit) -> None:
-    asked = "&".join(f"methods={quote(spec, safe='')}" for spec in (CLASS_TOKEN, MEAN, "fullgrad_plus:libra"))
-    page = desk.open(f"/image?{asked}", maps=False)
+    query = "&".join(f"methods={quote(spec, safe='')}" for spec in (CLASS_TOKEN, MEAN, "fullgrad_plus:libra"))
+    page = desk.open(f"/image?{query}", maps=False)
     page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(1)})
     desk.next_maps(None)
     maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}

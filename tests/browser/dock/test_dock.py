@@ -44,25 +44,25 @@ def use(page: Page, share: int) -> None:
     page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
-def check_after(visit: Visit, found: Any, first: str, share: float, caption: str | None = None) -> None:
+def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: str | None = None) -> None:
     """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
-    ranks = {row["method"]: row["rank"] for row in found["ranking"] if "control" not in row}
-    gone = int(share * found["tokens"] + 0.5)
-    for curve in found["curves"]:
+    ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if "control" not in row}
+    gone = int(share * deletion["tokens"] + 0.5)
+    for curve in deletion["curves"]:
         if curve["order"] != first:
             continue
-        plate = visit.page.locator(f'.plate[data-spec="{curve["method"]}"]').filter(has_text=caption or visit_caption(visit, found))
+        plate = visit.page.locator(f'.plate[data-spec="{curve["method"]}"]').filter(has_text=caption or visit_caption(visit, deletion))
         lines = plate.locator(".after dd").all_inner_texts()
-        value = float(np.interp(gone, found["counts"], curve[found["read"]]))
-        told = percent(value) if found["read"] == "probability" else shown(value)
-        assert lines[0].removeprefix("≈ ") == told
-        assert lines[0].startswith("≈") == (gone not in found["counts"])
+        value = float(np.interp(gone, deletion["counts"], curve[deletion["read"]]))
+        expected = percent(value) if deletion["read"] == "probability" else shown(value)
+        assert lines[0].removeprefix("≈ ") == expected
+        assert lines[0].startswith("≈") == (gone not in deletion["counts"])
         assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}"
 
 
-def visit_caption(visit: Visit, found: Any) -> str:
+def visit_caption(visit: Visit, deletion: Any) -> str:
     """What tells the plates of a target from the others."""
-    return found["target"] if visit.page.locator(".matrix").count() else ""
+    return deletion["target"] if visit.page.locator(".matrix").count() else ""
 
 
 def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
@@ -72,24 +72,24 @@ def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     assert not calls  # nothing is asked or loaded before the dock is used
     use(page, 30)
     assert len(calls) == 2
-    found = ask(desk)
-    check_after(desk, found, "most", 0.3)
+    deletion = ask(desk)
+    check_after(desk, deletion, "most", 0.3)
     for method in ("rollout", "fullgrad_plus:libra"):
         single = ask(desk, method=method, fraction=0.3)
         assert desk.plate(method).evaluate(COVERED) == single["removed"]
         assert desk.plate(method).locator(".after dd").first.inner_text() == percent(single["probability"])
     use(page, 33)
-    check_after(desk, found, "most", 0.33)
+    check_after(desk, deletion, "most", 0.33)
     page.locator(".dock").get_by_role("radio", name="least relevant").check()
     use(page, 10)
-    check_after(desk, found, "least", 0.1)
+    check_after(desk, deletion, "least", 0.1)
     assert desk.plate("rollout").evaluate(COVERED) == ask(desk, method="rollout", order="least", fraction=0.1)["removed"]
     assert len(calls) == 2
     page.wait_for_function("() => /gone=10/.test(location.search) && /first=least/.test(location.search)")
     page.reload()
     desk.maps()
     use(page, 10)
-    check_after(desk, found, "least", 0.1)
+    check_after(desk, deletion, "least", 0.1)
 
 
 def test_another_picture_is_whole(desk: Visit) -> None:
@@ -107,20 +107,20 @@ def test_another_picture_is_whole(desk: Visit) -> None:
 def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> None:
     page = desk.open(FEW)
     use(page, 20)
-    found = ask(desk)
+    deletion = ask(desk)
     rows = page.locator(".ranks tbody tr")
-    expect(rows).to_have_count(len(found["ranking"]))
-    for row, ranked in zip(rows.all(), found["ranking"], strict=True):
+    expect(rows).to_have_count(len(deletion["ranking"]))
+    for row, ranked in zip(rows.all(), deletion["ranking"], strict=True):
         cells = row.locator("td").all_inner_texts()
         assert cells[1:] == [percent(ranked["most"]), percent(ranked["least"]), shown(ranked["gap"], 2)]
         assert cells[0] == ("–" if "control" in ranked else str(ranked["rank"]))
-    high = max(max(curve["probability"]) for curve in [*found["curves"], found["random"]])
+    high = max(max(curve["probability"]) for curve in [*deletion["curves"], deletion["random"]])
     end = 1 if high > 0.5 else math.ceil(20 * high) / 20  # of the axis
     for order in ("most", "least"):
         panel = page.locator(f'.panels svg[data-order="{order}"]')
         expect(panel.get_by_text(f"{100 * end:.12g}\u2009%", exact=True)).to_have_count(1)
         expect(panel.locator(".baseline path:not(.near)")).to_have_count(1)
-        for curve in found["curves"]:
+        for curve in deletion["curves"]:
             if curve["order"] == order:
                 heights = panel.locator(f'.line[data-spec="{curve["method"]}"] circle').evaluate_all(
                     "(dots) => dots.map((dot) => Number(dot.getAttribute('cy')))"
@@ -167,9 +167,9 @@ def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
     expect(page.locator(".said")).to_contain_text("likeness to the picture", timeout=240_000)
     expect(page.locator(".panels svg")).to_have_count(2)
     for prompt in document["prompts"]:
-        found = ask(desk, target=prompt["prompt"])
-        assert found["read"] == "logit"
-        check_after(desk, found, "most", 0.5)
+        deletion = ask(desk, target=prompt["prompt"])
+        assert deletion["read"] == "logit"
+        check_after(desk, deletion, "most", 0.5)
         single = set(ask(desk, target=prompt["prompt"], method="fullgrad_plus:libra", fraction=0.5)["removed"])
         plate = page.locator('.plate[data-spec="fullgrad_plus:libra"]').filter(has=page.get_by_text(prompt["prompt"], exact=True)).first
         states = plate.evaluate("(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')")
@@ -197,15 +197,15 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     page.evaluate("() => new Promise(requestAnimationFrame)")
     names = []
     for side, document in enumerate((first, second)):
-        found = ask(desk, document["id"])
-        check_after(desk, found, "most", 0.3, titles[document["model"]])
-        names.append(f"{titles[document['model']]} · {found['target']}")
+        deletion = ask(desk, document["id"])
+        check_after(desk, deletion, "most", 0.3, titles[document["model"]])
+        names.append(f"{titles[document['model']]} · {deletion['target']}")
         single = ask(desk, document["id"], method="rollout", fraction=0.3)
         assert desk.plate("rollout").nth(side).evaluate(COVERED) == single["removed"]
     choice = page.get_by_label("Curves of")
     expect(choice.locator("option")).to_have_text(names)
     choice.select_option(names[1])
-    area = next(row for row in found["ranking"] if row["method"] == "rollout")["most"]  # of the second
+    area = next(row for row in deletion["ranking"] if row["method"] == "rollout")["most"]  # of the second
     expect(page.locator('.ranks tr[data-spec="rollout"] td').nth(1)).to_have_text(percent(area))
     page.get_by_label("Compare with").select_option("")
     expect(page.locator(".said")).not_to_contain_text(titles[other])
@@ -219,8 +219,8 @@ def test_words_go_with_their_pieces(desk: Visit) -> None:
     page.get_by_role("button", name="Explain this review").click()
     desk.next_maps(before)
     use(page, 40)
-    document, found = desk.document(), ask(desk)
-    check_after(desk, found, "most", 0.4)
+    document, deletion = desk.document(), ask(desk)
+    check_after(desk, deletion, "most", 0.4)
     single = set(ask(desk, method="fullgrad_plus:libra", fraction=0.4)["removed"])
     states = desk.plate("fullgrad_plus:libra").evaluate(
         "(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')"
@@ -246,8 +246,8 @@ def test_words_are_clicked_away_and_written_anew(desk: Visit) -> None:
 
     def check(edited: int, **body: Any) -> None:
         expect(edits).to_have_attribute("data-edited", str(edited), timeout=240_000)
-        found = ask(desk, **body)
-        for answer in found["top"]:
+        answered = ask(desk, **body)
+        for answer in answered["top"]:
             row = edits.locator("tbody tr").filter(has_text=answer["label"])
             expect(row.locator("td").nth(1)).to_have_text(percent(answer["probability"]))
 

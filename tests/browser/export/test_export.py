@@ -34,9 +34,9 @@ def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
     with desk.page.expect_download() as waiting:
         menu.get_by_text(item).click()
     expect(menu).not_to_have_attribute("open", "")
-    found = path / waiting.value.suggested_filename
-    waiting.value.save_as(found)
-    return found
+    file = path / waiting.value.suggested_filename
+    waiting.value.save_as(file)
+    return file
 
 
 def deletion(visit: Visit, **body: Any) -> Any:
@@ -70,10 +70,10 @@ BOXES = """async (svg) => {
 
 def check_texts(desk: Visit, file: Path) -> None:
     """Drawn by a browser on an empty page, no text of a figure leaves it, lies over another, or is cut."""
-    found = desk.page.context.new_page()
-    found.set_viewport_size({"width": 3000, "height": 900})
-    boxes = found.evaluate(BOXES, file.read_text("utf-8"))
-    found.close()
+    opened = desk.page.context.new_page()
+    opened.set_viewport_size({"width": 3000, "height": 900})
+    boxes = opened.evaluate(BOXES, file.read_text("utf-8"))
+    opened.close()
     assert boxes["texts"] > 3
     assert not boxes["outside"]
     assert not boxes["over"]
@@ -174,22 +174,22 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     drawn = [{round(float(y) / side) * columns + round(float(x) / side) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", d)} for d in holes]
     assert sorted(map(sorted, drawn)) == sorted(map(sorted, removed))
 
-    found = deletion(desk)
+    answer = deletion(desk)
     file = take(desk, menu, "SVG of the deletion curves", tmp_path)
     check_texts(desk, file)
     root = ET.parse(file).getroot()
     words = said(root)
     assert desk.document()["weights_digest"][:12] in words
     lines = [node for node in root.iter(f"{SVG}polyline") if node.get("class") == "curve"]
-    assert len(lines) == len(found["curves"]) == 6
+    assert len(lines) == len(answer["curves"]) == 6
     assert len({(node.get("stroke"), node.get("stroke-dasharray")) for node in lines}) == 3  # each method has a line of its own
     for order, half in (("most", lines[:3]), ("least", lines[3:])):
         for node in half:
-            curve = next(curve for curve in found["curves"] if (curve["method"], curve["order"]) == (node.get("data-spec"), order))
+            curve = next(curve for curve in answer["curves"] if (curve["method"], curve["order"]) == (node.get("data-spec"), order))
             points = np.array([pair.split(",") for pair in node.get("points", "").split()], dtype=float)
-            np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(found["counts"]) / tokens, atol=0.01)
+            np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(answer["counts"]) / tokens, atol=0.01)
             np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"])), atol=0.01)
-    for row in found["ranking"]:
+    for row in answer["ranking"]:
         assert percent(row["most"]) in words
         assert shown(row["gap"], 2) in words
     with Image.open(take(desk, menu, "PNG of the deletion curves", tmp_path)) as picture:

@@ -27,8 +27,8 @@ def first(browser: Browser, address: str) -> Iterator[Visit]:
 
 
 def no_violation(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+    violations = Axe().run(page).response["violations"]
+    assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
 
 
 def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
@@ -163,8 +163,8 @@ def check_picture(text: str, attribution: dict[str, Any]) -> None:
 def test_each_picture_is_told_in_words(desk: Visit) -> None:
     page = desk.open("/image")
     document = desk.document()
-    told = page.locator(".plate .told")
-    expect(told.first).to_be_hidden()
+    sentences = page.locator(".plate .told")
+    expect(sentences.first).to_be_hidden()
     kinds = set()
     for attribution in document["maps"]:
         plate = desk.plate(attribution["method"])
@@ -175,7 +175,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
     assert kinds == {True, False}
     with view(page):
         page.get_by_role("radio", name="yes").check()
-    expect(told.first).to_be_visible()
+    expect(sentences.first).to_be_visible()
     assert desk.query["words"] == ["shown"]
     no_violation(page)
 

@@ -15,9 +15,9 @@ FEW = "methods=rollout&methods=fullgrad_plus:libra"
 
 def dialog(visit: Visit) -> Any:
     visit.page.get_by_role("button", name="Crop").click()
-    found = visit.page.get_by_role("dialog", name="What shall the model see?")
-    expect(found).to_be_visible()
-    return found
+    opened = visit.page.get_by_role("dialog", name="What shall the model see?")
+    expect(opened).to_be_visible()
+    return opened
 
 
 def framed(shown: Any) -> list[int]:
@@ -26,8 +26,8 @@ def framed(shown: Any) -> list[int]:
     return [left, top, right, bottom]
 
 
-def said(box: list[int], told: dict[str, Any]) -> str:
-    return f"columns {box[0]} to {box[2]} of {told['width']}, rows {box[1]} to {box[3]} of {told['height']}"
+def said(box: list[int], input_json: dict[str, Any]) -> str:
+    return f"columns {box[0]} to {box[2]} of {input_json['width']}, rows {box[1]} to {box[3]} of {input_json['height']}"
 
 
 def test_a_frame_is_moved_by_keyboard_and_what_is_in_it_is_explained(desk: Visit) -> None:
@@ -64,7 +64,7 @@ def test_a_frame_is_moved_by_keyboard_and_what_is_in_it_is_explained(desk: Visit
 
 def test_a_corner_is_dragged_and_the_opposite_one_stays(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
-    told = desk.document()["input"]
+    input_json = desk.document()["input"]
     frame = dialog(desk)
     stage = frame.locator(".stage").bounding_box()
     corner = frame.locator(".se").bounding_box()
@@ -73,11 +73,11 @@ def test_a_corner_is_dragged_and_the_opposite_one_stays(desk: Visit) -> None:
     page.mouse.move(stage["x"] + stage["width"] / 2, stage["y"] + stage["height"] / 2, steps=4)
     page.mouse.up()
     left, top, right, _ = framed(frame.get_by_role("status"))
-    assert [left, top] == told["crop"][:2]
-    assert right == pytest.approx(told["width"] / 2, abs=0.06 * told["width"])
+    assert [left, top] == input_json["crop"][:2]
+    assert right == pytest.approx(input_json["width"] / 2, abs=0.06 * input_json["width"])
     frame.get_by_role("button", name="Cancel").click()
     expect(frame).to_have_count(0)
-    assert desk.document()["input"] == told
+    assert desk.document()["input"] == input_json
 
 
 def test_the_dialog_fits_a_phone(phone: Visit) -> None:

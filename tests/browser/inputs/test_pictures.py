@@ -17,12 +17,12 @@ from tests.browser.serving import HTTP
 
 def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
     """A rendered scene on a wider or higher ground, as a PNG file, and what is in it."""
-    found = render(np.random.default_rng(seed), min(width, height), count=2)
+    rendered = render(np.random.default_rng(seed), min(width, height), count=2)
     ground = Image.new("RGB", (width, height), "#c8c0b0")
-    ground.paste(found.image, ((width - found.image.width) // 2, (height - found.image.height) // 2))
+    ground.paste(rendered.image, ((width - rendered.image.width) // 2, (height - rendered.image.height) // 2))
     buffer = io.BytesIO()
     ground.save(buffer, "PNG")
-    return buffer.getvalue(), tuple(item.kind for item in found.objects)
+    return buffer.getvalue(), tuple(item.kind for item in rendered.objects)
 
 
 def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:

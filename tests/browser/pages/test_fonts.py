@@ -47,8 +47,8 @@ def test_pages_are_drawn_with_their_own_fonts(desk: Visit) -> None:
     """Chromium names the font files that it drew each text with."""
     page = desk.open("/image")
     loaded = page.evaluate("() => [...document.fonts].filter(({ status }) => status === 'loaded').map(({ family }) => family)")
-    own = sorted(family for family in loaded if " like " not in family)  # what stands in for them is of the system
-    assert own == ["Source Code Pro", "Source Sans 3", *3 * ["Source Serif 4"]]
+    own_families = sorted(family for family in loaded if " like " not in family)  # what stands in for them is of the system
+    assert own_families == ["Source Code Pro", "Source Sans 3", *3 * ["Source Serif 4"]]
     session = page.context.new_cdp_session(page)
     session.send("DOM.enable")
     session.send("CSS.enable")
@@ -76,6 +76,8 @@ def test_until_the_fonts_are_there_texts_are_as_wide(desk: Visit) -> None:
       return width;
     }"""
     for name in USED:
-        own, *rest = page.evaluate("(name) => getComputedStyle(document.documentElement).getPropertyValue(name)", f"--{name}").split(", ")
-        page.evaluate("(family) => document.fonts.load(`20px ${family}`)", own)
-        assert page.evaluate(width, ", ".join(rest)) == pytest.approx(page.evaluate(width, own), rel=0.03), name
+        family, *rest = page.evaluate("(name) => getComputedStyle(document.documentElement).getPropertyValue(name)", f"--{name}").split(
+            ", "
+        )
+        page.evaluate("(family) => document.fonts.load(`20px ${family}`)", family)
+        assert page.evaluate(width, ", ".join(rest)) == pytest.approx(page.evaluate(width, family), rel=0.03), name

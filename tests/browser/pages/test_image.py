@@ -73,9 +73,9 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     typed = rare[:-1].lower()
     field = desk.page.get_by_role("combobox", name="Another class")
     field.press_sequentially(typed)
-    found = desk.page.locator("#other-class-list [role=option]")
-    expect(found.first).to_be_visible()
-    options = found.evaluate_all("(all) => all.map((option) => option.dataset.label)")
+    listed = desk.page.locator("#other-class-list [role=option]")
+    expect(listed.first).to_be_visible()
+    options = listed.evaluate_all("(all) => all.map((option) => option.dataset.label)")
     groups = {group for entry in classes for group in entry.get("groups", [])}
     matching = {entry["label"] for entry in classes if any(typed in name.lower() for name in (entry["label"], *entry.get("synonyms", [])))}
     assert not any(typed in group for group in groups)  # else groups would be found too: test_groups

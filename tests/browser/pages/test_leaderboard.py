@@ -34,8 +34,8 @@ def desk(browser: Browser, board: str) -> Iterator[Visit]:
 
 def order(page: Page) -> list[str]:
     """The methods, from the top."""
-    found: list[str] = page.locator("#figures tbody tr").evaluate_all("(rows) => rows.map((row) => row.dataset.spec)")
-    return found
+    specs: list[str] = page.locator("#figures tbody tr").evaluate_all("(rows) => rows.map((row) => row.dataset.spec)")
+    return specs
 
 
 def cases(page: Page) -> Locator:
@@ -144,8 +144,8 @@ def test_accessibility_with_figures(browser: Browser, board: str, scheme: str) -
     for visitor in visit(browser, board, scheme=scheme):
         page = visitor.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
-        found = Axe().run(page).response["violations"]
-        assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+        violations = Axe().run(page).response["violations"]
+        assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
 
 
 def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:

@@ -23,7 +23,7 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
         expect(page.locator(f'{DONE}[data-spec="{spec}"] [data-drawn=true]')).to_be_visible(timeout=60_000)
         document = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
         assert document["model"] == "scenes-vit"
-        assert [found["method"] for found in document["maps"]] == [spec]
+        assert [attribution["method"] for attribution in document["maps"]] == [spec]
         assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     page.get_by_label("Input", exact=True).select_option(label="a review")
     expect(page.locator(f"{DONE} .reading")).to_be_visible(timeout=60_000)
@@ -73,8 +73,8 @@ def test_accessibility(browser: Browser, address: str, scheme: str, width: int) 
     for visitor in visit(browser, address, width, scheme):
         page = visitor.open("/methods/generic_attention", maps=False)
         expect(page.locator(DONE)).to_be_visible(timeout=60_000)
-        found = Axe().run(page).response["violations"]
-        assert not found, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+        violations = Axe().run(page).response["violations"]
+        assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
         assert page.evaluate("() => document.documentElement.scrollWidth") == width
 
 
@@ -110,11 +110,11 @@ def test_a_method_that_no_loaded_model_can_run_says_why(desk: Visit) -> None:
     reason = "photos-vit has no classification token in its blocks."
 
     def answer(route: Route) -> None:
-        found = desk.get("/api/methods?model=photos-vit")
-        for method in found["methods"]:
+        document = desk.get("/api/methods?model=photos-vit")
+        for method in document["methods"]:
             for pair in method["pairs"]:
                 pair["reason"] = reason
-        route.fulfill(json=found)
+        route.fulfill(json=document)
 
     listed(desk, **{"photos-vit": "loaded"})
     desk.page.route("**/api/methods?model=photos-vit", answer)

@@ -127,8 +127,8 @@ def test_accessibility(desk: Visit, path: str) -> None:
     for scheme, options in (("light", DEFAULT_OPTIONS), ("dark", COLOURS)):
         desk.page.emulate_media(color_scheme=scheme)
         desk.page.evaluate("() => Promise.allSettled(document.getAnimations().map((animation) => animation.finished))")
-        found = Axe().run(desk.page, options=options).response["violations"]
-        assert not found, [(scheme, problem["id"], [node["html"] for node in problem["nodes"]]) for problem in found]
+        violations = Axe().run(desk.page, options=options).response["violations"]
+        assert not violations, [(scheme, problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
 
 
 @pytest.mark.parametrize("path", PAGES)

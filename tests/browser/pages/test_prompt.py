@@ -76,11 +76,11 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
         ({"lines": [line]}, f"That is above {shown(-0.9)}, the line under which this model says “not in this picture”."),
         (None, "Whether that is much, a second prompt shows: add one to compare."),
     ):
-        found = desk.page.evaluate(
+        sentence = desk.page.evaluate(
             "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)",
             [{**third["targets"][0], "abstention": None}, {**details, "calibration": calibration}],
         )
-        assert found == f"{said} {further}"
+        assert sentence == f"{said} {further}"
 
 
 def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:

@@ -15,8 +15,8 @@ requestAnimationFrame(() => { window.firstPaper = getComputedStyle(document.docu
 
 
 def paper(page: Page) -> str:
-    found: str = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    return found
+    colour: str = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    return colour
 
 
 @pytest.mark.parametrize("system", ["light", "dark"])

@@ -117,13 +117,13 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     spec = "fullgrad_plus:libra"
     picture = HTTP.get(f"{desk.address}/api/samples/dog-cat/image").content
 
-    def asked(**fields: str | list[str]) -> Any:
+    def explained(**fields: str | list[str]) -> Any:
         data = {"model": "scenes-vit", "methods": spec, **fields}
         answer = httpx.post(f"{desk.address}/api/explanations?wait=1", data=data, files={"image": ("p.png", picture)}, timeout=120)
         answer.raise_for_status()
         return answer.json()
 
-    both, contrast = asked(target=["dog", "cat"]), asked(target="dog", against="cat")
+    both, contrast = explained(target=["dog", "cat"]), explained(target="dog", against="cat")
     desk.open(f"/image?id={both['id']}")
     scores = np.array(contrast["maps"][0]["scores"])
     plate = differences(desk)[spec]

@@ -29,8 +29,8 @@ def explained(visit: Visit, **fields: Any) -> str:
 
 
 def sample(visit: Visit, model: str) -> bytes:
-    found = next(sample for sample in visit.get("/api/samples")["samples"] if sample["model"] == model)
-    return HTTP.get(visit.address + found["image"]).content
+    chosen = next(sample for sample in visit.get("/api/samples")["samples"] if sample["model"] == model)
+    return HTTP.get(visit.address + chosen["image"]).content
 
 
 def flipped(picture: bytes) -> bytes:
@@ -45,7 +45,7 @@ def drawer(visit: Visit, name: str) -> Locator:
     return part
 
 
-def asked(visit: Visit, path: str, **body: Any) -> Any:
+def answer_to(visit: Visit, path: str, **body: Any) -> Any:
     return httpx.post(f"{visit.address}/api/explanations/{path}", json=body, timeout=120).json()
 
 
@@ -62,14 +62,14 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     part = drawer(visit, "wordpatches")
     words, canvas, said = part.locator(".reading button"), part.locator("canvas"), part.locator(".said")
     expect(words).to_have_text(prompt.split(), timeout=PATIENCE)
-    found = asked(visit, f"{explanation_id}/interactions", prompt=prompt)
-    assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(found["first"]["scores"])
+    interaction = answer_to(visit, f"{explanation_id}/interactions", prompt=prompt)
+    assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(interaction["first"]["scores"])
     before = canvas.evaluate(PIXELS)
-    columns = found["second"]["grid"][1]
+    columns = interaction["second"]["grid"][1]
     for place in (1, 2):
         words.nth(place).hover()
-        best = max(range(len(found["pairs"][place])), key=found["pairs"][place].__getitem__)
-        partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(found["pairs"][place]) > 0 else "nothing"
+        best = max(range(len(interaction["pairs"][place])), key=interaction["pairs"][place].__getitem__)
+        partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(interaction["pairs"][place]) > 0 else "nothing"
         expect(said).to_contain_text(f"“{prompt.split()[place]}” goes with {partner}")
         assert canvas.evaluate(PIXELS) != before
     words.nth(1).focus()
@@ -83,9 +83,9 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     face.scroll_into_view_if_needed()
     face.focus()
     face.press("Home")  # the strongest patch of the picture's own map
-    scores = found["second"]["scores"]
+    scores = interaction["second"]["scores"]
     patch = max(range(len(scores)), key=lambda i: abs(scores[i]))
-    column = [row[patch] for row in found["pairs"]]
+    column = [row[patch] for row in interaction["pairs"]]
     expect(said).to_contain_text(f"Row {patch // columns + 1}, column {patch % columns + 1} goes with")
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(column)
     partner = f"“{prompt.split()[column.index(max(column))]}” (+" if max(column) > 0 else "nothing on the other side"
@@ -105,17 +105,17 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     part = drawer(desk, "alike")
     with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:  # it is not asked for twice: it takes seconds
         part.get_by_label("Compare with").select_option(other)
-    found = answer.value.json()
+    interaction = answer.value.json()
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
     expect(part.locator(".said")).to_contain_text("Cosine")
     first, second = part.locator(".face").all()
     before = second.locator("canvas").evaluate(PIXELS)
     first.focus()
     first.press("Home")
-    scores, columns = found["first"]["scores"], found["second"]["grid"][1]
+    scores, columns = interaction["first"]["scores"], interaction["second"]["grid"][1]
     patch = max(range(len(scores)), key=lambda i: abs(scores[i]))
-    best = max(range(len(found["pairs"][patch])), key=found["pairs"][patch].__getitem__)
-    partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(found["pairs"][patch]) > 0 else "nothing"
+    best = max(range(len(interaction["pairs"][patch])), key=interaction["pairs"][patch].__getitem__)
+    partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(interaction["pairs"][patch]) > 0 else "nothing"
     expect(part.locator(".said")).to_contain_text(f"goes with {partner}")
     assert second.locator("canvas").evaluate(PIXELS) != before
     assert desk.query["alike.other"] == [other]
@@ -132,10 +132,10 @@ def test_why_two_texts_are_alike(desk: Visit) -> None:
     part.locator("summary").click()
     part.get_by_label("Compare with").select_option(other)
     expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
-    found = asked(desk, f"{desk.id}/alike", other=other)
+    interaction = answer_to(desk, f"{desk.id}/alike", other=other)
     first, second = (part.locator(".reading").nth(i).locator("button") for i in range(2))
-    word = [word["text"] for word in found["first"]["input"]["words"]].index("wonderful")
+    word = [word["text"] for word in interaction["first"]["input"]["words"]].index("wonderful")
     first.nth(word).hover()
-    assert [kind for kind, _ in second.evaluate_all(TINTS)] == kinds(found["pairs"][word])
+    assert [kind for kind, _ in second.evaluate_all(TINTS)] == kinds(interaction["pairs"][word])
     violations = Axe().run(desk.page).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]

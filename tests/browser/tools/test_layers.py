@@ -16,7 +16,7 @@ from tests.browser.number_format import colour_ends, percent, shown, shown_score
 PATIENCE = 120_000.0
 
 
-def asked(desk: Visit, path: str, **body: Any) -> Any:
+def answer_to(desk: Visit, path: str, **body: Any) -> Any:
     """What the API says of the explanation on show."""
     answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body, timeout=60)
     answer.raise_for_status()
@@ -30,10 +30,10 @@ def drawer(desk: Visit, path: str) -> Locator:
 
 
 def opened(desk: Visit) -> Locator:
-    found = desk.page.locator("#drawer-layers")
-    found.locator("summary").click()
-    expect(found.locator(".sums button").first).to_be_visible(timeout=PATIENCE)
-    return found
+    tool = desk.page.locator("#drawer-layers")
+    tool.locator("summary").click()
+    expect(tool.locator(".sums button").first).to_be_visible(timeout=PATIENCE)
+    return tool
 
 
 def cells(document: dict[str, Any]) -> dict[tuple[int, str], Any]:
@@ -45,151 +45,151 @@ def cells(document: dict[str, Any]) -> dict[tuple[int, str], Any]:
     }
 
 
-def check_strip(found: Locator, document: dict[str, Any], name: str) -> None:
+def check_strip(tool: Locator, document: dict[str, Any], name: str) -> None:
     """There is a small map for every head, and each says where its strongest patch lies and how strong it is."""
-    expect(found.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    expect(tool.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
     rows, columns = document["grid"]
     for (block, head), cell in cells(document).items():
         scores = np.array(cell["scores"])
         best = int(np.abs(scores).argmax())
         assert len(scores) == rows * columns
-        label = found.locator(f'.heads button[data-block="{block}"][data-head="{head}"]')
+        label = tool.locator(f'.heads button[data-block="{block}"][data-head="{head}"]')
         spot = f"Block {block + 1}, {'mean of the heads' if head == 'mean' else f'head {int(head) + 1}'}"
         where = f"row {best // columns + 1}, column {best % columns + 1}"
         expect(label, name).to_have_attribute("aria-label", f"{spot}: strongest at {where}, {shown(scores[best])}")
-    expect(found.locator(".heads button")).to_have_count(len(cells(document)))
+    expect(tool.locator(".heads button")).to_have_count(len(cells(document)))
 
 
-def check_large(found: Locator, scores: list[float], signed: bool) -> None:
+def check_large(tool: Locator, scores: list[float], signed: bool) -> None:
     """The ends of the colours of the large map."""
     ends = [shown(end, 2) for end in colour_ends(scores, signed)]
-    expect(found.locator(".large .ends span").first).to_have_text(ends[0])
-    expect(found.locator(".large .ends span").last).to_have_text(ends[1])
+    expect(tool.locator(".large .ends span").first).to_have_text(ends[0])
+    expect(tool.locator(".large .ends span").last).to_have_text(ends[1])
 
 
 def test_every_quantity_of_every_head(desk: Visit) -> None:
     desk.open("/image?methods=random")
     before, _ = desk.shift()
-    found = opened(desk)
+    tool = opened(desk)
     quantities = desk.get("/api/quantities")["quantities"]
     assert len(quantities) == 5
     for quantity in quantities:
-        found.get_by_role("radio", name=quantity["title"], exact=True).check()
-        document = asked(desk, "layers", quantity=quantity["name"])
-        check_strip(found, document, quantity["name"])
+        tool.get_by_role("radio", name=quantity["title"], exact=True).check()
+        document = answer_to(desk, "layers", quantity=quantity["name"])
+        check_strip(tool, document, quantity["name"])
         last = document["blocks"][-1]["mean"]
-        check_large(found, last["scores"], quantity["signed"])
+        check_large(tool, last["scores"], quantity["signed"])
         outside = percent(last["outside"]) if quantity["name"] == "attention" else shown(last["outside"])
-        expect(found.locator(".outside")).to_contain_text(f"{outside} of it")
-        expect(found.locator(".says")).to_have_text(quantity["says"])
-    expect(found.locator(".origin")).to_contain_text("classification token")
+        expect(tool.locator(".outside")).to_contain_text(f"{outside} of it")
+        expect(tool.locator(".says")).to_have_text(quantity["says"])
+    expect(tool.locator(".origin")).to_contain_text("classification token")
     moved, what = desk.shift()
     assert moved - before < 0.01, what
 
 
 def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
-    document = asked(desk, "layers")
+    tool = drawer(desk, "/image?methods=random")
+    document = answer_to(desk, "layers")
     strip = cells(document)
-    found.locator('.heads button[data-block="1"][data-head="0"]').click()
-    check_large(found, strip[1, "0"]["scores"], False)
-    expect(found.locator(".large .caption")).to_have_text("Block 2, head 1, attention")
+    tool.locator('.heads button[data-block="1"][data-head="0"]').click()
+    check_large(tool, strip[1, "0"]["scores"], False)
+    expect(tool.locator(".large .caption")).to_have_text("Block 2, head 1, attention")
     keys = ("Right", "Down", "Up", "Left", "Left")
     for key, place in zip(keys, [(1, "1"), (2, "1"), (1, "1"), (1, "0"), (1, "0")], strict=True):
         desk.page.keyboard.press(f"Arrow{key}")
-        expect(found.locator(".heads button[aria-pressed=true]")).to_have_count(1)
-        on = found.locator(f'.heads button[data-block="{place[0]}"][data-head="{place[1]}"]')
+        expect(tool.locator(".heads button[aria-pressed=true]")).to_have_count(1)
+        on = tool.locator(f'.heads button[data-block="{place[0]}"][data-head="{place[1]}"]')
         expect(on).to_have_attribute("aria-pressed", "true")
         expect(on).to_be_focused()
-        check_large(found, strip[place]["scores"], False)
-    assert found.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
+        check_large(tool, strip[place]["scores"], False)
+    assert tool.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
 
 
 def test_attention_from_the_held_patch(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
-    found.get_by_role("radio", name="the held patch").check()
-    expect(found.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
-    grid = asked(desk, "layers")["grid"]
-    face = found.locator(".large .face")
+    tool = drawer(desk, "/image?methods=random")
+    tool.get_by_role("radio", name="the held patch").check()
+    expect(tool.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
+    grid = answer_to(desk, "layers")["grid"]
+    face = tool.locator(".large .face")
     box = face.bounding_box()
     assert box is not None
     row, column = 3, 5
     face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
-    expect(found.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
-    document = asked(desk, "layers", token=row * grid[1] + column)
+    expect(tool.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
+    document = answer_to(desk, "layers", token=row * grid[1] + column)
     assert document["origin"] == "token"
-    check_strip(found, document, "token")
-    expect(found.locator(".large .patch.locked")).to_be_visible()
+    check_strip(tool, document, "token")
+    expect(tool.locator(".large .patch.locked")).to_be_visible()
     expect(desk.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
-    found.get_by_role("radio", name="where the answer is read").check()
-    check_strip(found, asked(desk, "layers"), "answer")
+    tool.get_by_role("radio", name="where the answer is read").check()
+    check_strip(tool, answer_to(desk, "layers"), "answer")
 
 
 def test_what_each_block_adds(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
+    tool = drawer(desk, "/image?methods=random")
     summed = [method for method in desk.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
     specs = [pair["spec"] for method in summed for pair in method["pairs"] if not pair["reason"]]
-    assert found.locator("#layers-method option").evaluate_all("(options) => options.map((option) => option.value)") == specs
+    assert tool.locator("#layers-method option").evaluate_all("(options) => options.map((option) => option.value)") == specs
     for spec in ("fullgrad_plus:libra", "gradcam_plus", "legrad"):
-        found.get_by_label("Method").select_option(spec)
-        document = asked(desk, "contributions", method=spec)
+        tool.get_by_label("Method").select_option(spec)
+        document = answer_to(desk, "contributions", method=spec)
         rows = [*document["blocks"], *([document["rest"]] if document["rest"] else [])]
-        told = [shown_score(row["total"], document["signed"]) for row in rows]
-        expect(found.locator(".sums .num")).to_have_text(told, timeout=PATIENCE)
+        totals_shown = [shown_score(row["total"], document["signed"]) for row in rows]
+        expect(tool.locator(".sums .num")).to_have_text(totals_shown, timeout=PATIENCE)
         total = shown_score(sum(row["total"] for row in rows), document["signed"])
-        expect(found.locator(".sums p")).to_have_text(f"Together {total}: the sum of the map.")
-        widths = found.locator(".sums i").evaluate_all("(bars) => bars.map((bar) => bar.getBoundingClientRect().width)")
+        expect(tool.locator(".sums p")).to_have_text(f"Together {total}: the sum of the map.")
+        widths = tool.locator(".sums i").evaluate_all("(bars) => bars.map((bar) => bar.getBoundingClientRect().width)")
         totals = np.abs([row["total"] for row in rows])
         np.testing.assert_allclose(np.array(widths) / max(widths), totals / totals.max(), atol=0.01)
-    found.locator(".sums button").first.click()
-    check_large(found, document["blocks"][0]["scores"], document["signed"])
-    expect(found.locator(".large .caption")).to_contain_text(f"block {document['blocks'][0]['block'] + 1} adds")
-    expect(found.locator(".heads [aria-pressed=true]")).to_have_count(0)
+    tool.locator(".sums button").first.click()
+    check_large(tool, document["blocks"][0]["scores"], document["signed"])
+    expect(tool.locator(".large .caption")).to_contain_text(f"block {document['blocks'][0]['block'] + 1} adds")
+    expect(tool.locator(".heads [aria-pressed=true]")).to_have_count(0)
 
 
 def test_words(desk: Visit) -> None:
-    found = drawer(desk, "/text?methods=random")
-    document = asked(desk, "layers")
+    tool = drawer(desk, "/text?methods=random")
+    document = answer_to(desk, "layers")
     tokens = desk.document()["input"]["tokens"]
-    expect(found.locator(".origin")).to_contain_text(tokens[document["token"]]["text"])
-    expect(found.locator(".heads button")).to_have_count(len(cells(document)))
-    found.get_by_role("radio", name="the held word").check()
-    found.locator(".large .reading [data-w='4']").click()
+    expect(tool.locator(".origin")).to_contain_text(tokens[document["token"]]["text"])
+    expect(tool.locator(".heads button")).to_have_count(len(cells(document)))
+    tool.get_by_role("radio", name="the held word").check()
+    tool.locator(".large .reading [data-w='4']").click()
     piece = desk.document()["input"]["words"][4]["tokens"][0]
-    expect(found.locator(".origin")).to_have_text(f"Seen from the word piece “{tokens[piece]['text']}”.", timeout=PATIENCE)
-    held = asked(desk, "layers", token=piece)
+    expect(tool.locator(".origin")).to_have_text(f"Seen from the word piece “{tokens[piece]['text']}”.", timeout=PATIENCE)
+    held = answer_to(desk, "layers", token=piece)
     last = held["blocks"][-1]["mean"]
     words = desk.document()["input"]["words"]
     value = max(last["scores"][i] for i in words[4]["tokens"])
-    expect(found.locator(".large .value")).to_contain_text(shown(value))
-    expect(found.locator(".outside")).to_contain_text(percent(last["outside"]))
+    expect(tool.locator(".large .value")).to_contain_text(shown(value))
+    expect(tool.locator(".outside")).to_contain_text(percent(last["outside"]))
 
 
 def test_prompts(desk: Visit) -> None:
-    found = drawer(desk, "/prompt?methods=random")
+    tool = drawer(desk, "/prompt?methods=random")
     labels = [target["label"] for target in desk.document()["targets"]]
     assert len(labels) > 1
-    found.get_by_role("radio", name="gradient", exact=True).check()
-    found.get_by_label("Target").select_option(labels[1])
-    document = asked(desk, "layers", quantity="gradient", target=labels[1])
-    check_strip(found, document, labels[1])
-    sums = asked(desk, "contributions", method="fullgrad_plus:libra", target=labels[1])
-    expect(found.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
+    tool.get_by_role("radio", name="gradient", exact=True).check()
+    tool.get_by_label("Target").select_option(labels[1])
+    document = answer_to(desk, "layers", quantity="gradient", target=labels[1])
+    check_strip(tool, document, labels[1])
+    sums = answer_to(desk, "contributions", method="fullgrad_plus:libra", target=labels[1])
+    expect(tool.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
 
 
 def test_the_words_of_a_prompt(desk: Visit) -> None:
-    found = drawer(desk, "/prompt?methods=random&side=text")
+    tool = drawer(desk, "/prompt?methods=random&side=text")
     prompt = desk.document()["prompts"][1]
-    found.get_by_label("Target").select_option(prompt["prompt"])
-    document = asked(desk, "layers", target=prompt["prompt"])
-    expect(found.locator(".origin")).to_contain_text("[CLS], which the answer is read from", timeout=PATIENCE)
+    tool.get_by_label("Target").select_option(prompt["prompt"])
+    document = answer_to(desk, "layers", target=prompt["prompt"])
+    expect(tool.locator(".origin")).to_contain_text("[CLS], which the answer is read from", timeout=PATIENCE)
     content = [not token["special"] for token in prompt["tokens"]]
     scores = np.array(document["blocks"][-1]["mean"]["scores"])
-    expect(found.locator(".large .reading")).to_have_text(prompt["text"], timeout=PATIENCE)
+    expect(tool.locator(".large .reading")).to_have_text(prompt["text"], timeout=PATIENCE)
     first = max(scores[i] for i in prompt["words"][0]["tokens"])
-    found.locator(".large .reading [data-w='0']").hover()
-    expect(found.locator(".large .value")).to_have_text(shown(first))
-    strongest = found.locator('.heads button[data-head="mean"]').last
+    tool.locator(".large .reading [data-w='0']").hover()
+    expect(tool.locator(".large .value")).to_have_text(shown(first))
+    strongest = tool.locator('.heads button[data-head="mean"]').last
     expect(strongest).to_have_attribute("aria-label", re.compile(f"strongest {re.escape(shown(scores[content].max()))}$"))
 
 
@@ -211,21 +211,21 @@ def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit)
     summary.evaluate("(node) => node.scrollIntoView({ block: 'end' })")
     before, _ = desk.shift()
     summary.click()
-    found = desk.page.locator("#drawer-layers")
-    document = asked(desk, "layers")
+    tool = desk.page.locator("#drawer-layers")
+    document = answer_to(desk, "layers")
     last = len(document["blocks"]) - 1
-    check_large(found, document["blocks"][last]["mean"]["scores"], False)
-    waiting = found.locator(".heads [aria-busy=true]")
+    check_large(tool, document["blocks"][last]["mean"]["scores"], False)
+    waiting = tool.locator(".heads [aria-busy=true]")
     expect(waiting.first).to_be_attached()
     assert sent == [[0], [last]]  # what is large, and nothing out of view
-    room = found.locator(".heads").bounding_box()
-    found.locator(f'.heads button[data-block="{last}"][data-head="mean"]').scroll_into_view_if_needed()
-    found.locator('.heads [data-row="1"]').evaluate("(node) => node.scrollIntoView({ block: 'center' })")
+    room = tool.locator(".heads").bounding_box()
+    tool.locator(f'.heads button[data-block="{last}"][data-head="mean"]').scroll_into_view_if_needed()
+    tool.locator('.heads [data-row="1"]').evaluate("(node) => node.scrollIntoView({ block: 'center' })")
     expect(waiting).to_have_count(0, timeout=PATIENCE)
-    check_strip(found, document, "all of them")
-    asked_for = [block for some in sent for block in some]
+    check_strip(tool, document, "all of them")
+    asked_for = [block for blocks in sent for block in blocks]
     assert sorted(asked_for) == list(range(last + 1))  # each once
-    after = found.locator(".heads").bounding_box()
+    after = tool.locator(".heads").bounding_box()
     assert room is not None
     assert after is not None
     assert (after["width"], after["height"]) == (room["width"], room["height"])
@@ -236,19 +236,19 @@ def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit)
 def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(desk: Visit) -> None:
     many_heads(desk)
     desk.open("/text?methods=random")
-    found = opened(desk)
-    found.get_by_role("radio", name="gradient", exact=True).check()
-    document = asked(desk, "layers", quantity="gradient")
-    found.locator('.heads button[data-block="1"][data-head="1"]').click()
-    expect(found.locator(".large .caption")).to_have_text("Block 2, head 2, gradient", timeout=PATIENCE)
+    tool = opened(desk)
+    tool.get_by_role("radio", name="gradient", exact=True).check()
+    document = answer_to(desk, "layers", quantity="gradient")
+    tool.locator('.heads button[data-block="1"][data-head="1"]').click()
+    expect(tool.locator(".large .caption")).to_have_text("Block 2, head 2, gradient", timeout=PATIENCE)
     words = desk.document()["input"]["words"]
     scores = document["blocks"][1]["heads"][1]["scores"]
-    found.locator(".large .reading [data-w='2']").hover()
-    expect(found.locator(".large .value")).to_have_text(shown_score(sum(scores[i] for i in words[2]["tokens"]), True))
+    tool.locator(".large .reading [data-w='2']").hover()
+    expect(tool.locator(".large .value")).to_have_text(shown_score(sum(scores[i] for i in words[2]["tokens"]), True))
 
 
 @pytest.mark.parametrize("page", ["image", "text"])
 def test_it_fits_a_phone(phone: Visit, page: str) -> None:
-    found = drawer(phone, f"/{page}?methods=random")
-    expect(found.locator(".origin")).to_have_text(re.compile("classification token"))
+    tool = drawer(phone, f"/{page}?methods=random")
+    expect(tool.locator(".origin")).to_have_text(re.compile("classification token"))
     assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

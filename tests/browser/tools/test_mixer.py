@@ -29,37 +29,37 @@ def mixed(desk: Visit, rule: dict[str, Any], readout: str = "fullgrad_plus", tar
 
 def area(desk: Visit, mix: Any) -> float:
     """The deletion score of a mix."""
-    found: float = ask(desk, "deletion", scores=mix["map"]["scores"], target=mix["map"]["target"])["area"]
-    return found
+    score: float = ask(desk, "deletion", scores=mix["map"]["scores"], target=mix["map"]["target"])["area"]
+    return score
 
 
 def drawer(desk: Visit, path: str) -> Locator:
     """The mixer, opened on a page."""
     desk.open(path)
-    found = desk.page.locator("#drawer-mixer")
-    found.locator("summary").click()
-    settled(found)
-    return found
+    tool = desk.page.locator("#drawer-mixer")
+    tool.locator("summary").click()
+    settled(tool)
+    return tool
 
 
-def settled(found: Locator) -> None:
+def settled(tool: Locator) -> None:
     """Wait until what was asked for is on show."""
-    expect(found.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    expect(tool.locator(".numbers[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
 
 
-def choose(found: Locator, kind: str, choice: str) -> None:
-    found.locator(f"[data-kind={kind}]").get_by_role("radio", name=choice, exact=True).check()
+def choose(tool: Locator, kind: str, choice: str) -> None:
+    tool.locator(f"[data-kind={kind}]").get_by_role("radio", name=choice, exact=True).check()
 
 
-def choices(found: Locator) -> dict[str, str]:
-    checked = found.locator("[data-kind] :checked")
+def choices(tool: Locator) -> dict[str, str]:
+    checked = tool.locator("[data-kind] :checked")
     return dict(checked.evaluate_all("(inputs) => inputs.map((input) => [input.name.replace('mix-', ''), input.value])"))
 
 
-def check(found: Locator, start: Any, mix: Any, desk: Visit | None = None) -> None:
+def check(tool: Locator, start: Any, mix: Any, desk: Visit | None = None) -> None:
     """Both maps and the numbers are those of the API; with ``desk`` also the deletion scores, which take a while."""
-    settled(found)
-    plates = found.locator(".plate")
+    settled(tool)
+    plates = tool.locator(".plate")
     for i, answer in enumerate((start, mix)):
         plate = plates.nth(i)
         expect(plate.locator(".facts .range dd")).to_have_text(shown_range(answer["map"]))
@@ -70,92 +70,92 @@ def check(found: Locator, start: Any, mix: Any, desk: Visit | None = None) -> No
     if desk is not None:
         numbers["deletion"] = (area(desk, start), area(desk, mix))
     for key, (a, b) in numbers.items():
-        told = [shown(a), shown(b), ("+" if b > a else "") + shown(b - a)]
-        expect(found.locator(f"[data-number={key}] td"), key).to_have_text(told, timeout=PATIENCE)
-    expect(found.locator(".numbers thead")).to_contain_text(f"Score {shown(mix['value'], 4)}")
+        cells_shown = [shown(a), shown(b), ("+" if b > a else "") + shown(b - a)]
+        expect(tool.locator(f"[data-number={key}] td"), key).to_have_text(cells_shown, timeout=PATIENCE)
+    expect(tool.locator(".numbers thead")).to_contain_text(f"Score {shown(mix['value'], 4)}")
 
 
 def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
-    asked: list[str] = []
-    desk.page.on("request", lambda request: asked.append(request.url))
+    addresses: list[str] = []
+    desk.page.on("request", lambda request: addresses.append(request.url))
     desk.open("/image?methods=random")
-    assert not [url for url in asked if "mix" in url or "layers" in url or "/api/rules" in url]
+    assert not [url for url in addresses if "mix" in url or "layers" in url or "/api/rules" in url]
     before, _ = desk.shift()
     desk.page.locator("#drawer-mixer summary").click()
     settled(desk.page.locator("#drawer-mixer"))
-    assert sum(url.endswith("/mix") for url in asked) == 1  # the start and the mix are the same yet
+    assert sum(url.endswith("/mix") for url in addresses) == 1  # the start and the mix are the same yet
     moved, what = desk.shift()
     assert moved - before < 0.01, what
 
 
 def test_an_ablation_by_hand(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
+    tool = drawer(desk, "/image?methods=random")
     libra = mixed(desk, LIBRA)
     assert libra["rule"]["name"] == "libra"
-    assert choices(found) == {name: str(value).lower() for name, value in LIBRA.items()}
-    check(found, libra, libra)
+    assert choices(tool) == {name: str(value).lower() for name, value in LIBRA.items()}
+    check(tool, libra, libra)
     assert libra["completeness_error"] < 1e-4 * abs(libra["value"])
 
-    choose(found, "attention", "derivative")
+    choose(tool, "attention", "derivative")
     without = mixed(desk, LIBRA | {"attention": "jacobian"})
     assert without["rule"]["name"] == "libra-attention"
     assert without["completeness_error"] > 100 * libra["completeness_error"]
-    check(found, libra, without, desk)
-    expect(found.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
+    check(tool, libra, without, desk)
+    expect(tool.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
-    expect(found.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
+    expect(tool.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
     kinds = desk.get("/api/rules")["kinds"]
     says = next(choice["says"] for choice in kinds[0]["choices"] if choice["value"] == "jacobian")
-    expect(found.locator("[data-kind=attention] .says")).to_have_text(says)
-    expect(found.locator("fieldset.changed")).to_have_count(1)
+    expect(tool.locator("[data-kind=attention] .says")).to_have_text(says)
+    expect(tool.locator("fieldset.changed")).to_have_count(1)
 
-    choose(found, "norm", "unchanged")
-    own = mixed(desk, LIBRA | {"attention": "jacobian", "norm": "identity"})
-    assert own["rule"]["name"] == "custom"
-    check(found, libra, own)
-    found.get_by_role("button", name="Back to Libra").click()
-    check(found, libra, libra)
-    expect(found.locator("fieldset.changed")).to_have_count(0)
+    choose(tool, "norm", "unchanged")
+    mix = mixed(desk, LIBRA | {"attention": "jacobian", "norm": "identity"})
+    assert mix["rule"]["name"] == "custom"
+    check(tool, libra, mix)
+    tool.get_by_role("button", name="Back to Libra").click()
+    check(tool, libra, libra)
+    expect(tool.locator("fieldset.changed")).to_have_count(0)
 
 
 def test_presets_and_readouts(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
-    found.get_by_label("Start from").select_option("gradient")
+    tool = drawer(desk, "/image?methods=random")
+    tool.get_by_label("Start from").select_option("gradient")
     gradient = dict.fromkeys(LIBRA, "jacobian") | {"bias": True}
-    check(found, mixed(desk, gradient), mixed(desk, gradient))
-    assert set(choices(found).values()) == {"jacobian", "true"}
-    expect(found.locator("[data-kind=linear]").get_by_role("radio", name="z⁺", exact=True)).to_be_disabled()
+    check(tool, mixed(desk, gradient), mixed(desk, gradient))
+    assert set(choices(tool).values()) == {"jacobian", "true"}
+    expect(tool.locator("[data-kind=linear]").get_by_role("radio", name="z⁺", exact=True)).to_be_disabled()
 
-    found.get_by_label("Read-out").select_option("transformer_attribution")
-    settled(found)
-    assert choices(found)["linear"] == "z_plus"
-    expect(found.locator("[data-kind=attention]").get_by_role("radio", name="derivative")).to_be_disabled()
-    expect(found.locator(".note").last).to_contain_text("Transformer Attribution reads relevance")
-    choose(found, "norm", "constant scale")
-    settled(found)
-    rule = {name: value for name, value in choices(found).items() if name != "bias"}
-    own = mixed(desk, rule, "transformer_attribution")
-    expect(found.locator(".plate .facts .range dd").last).to_have_text(shown_range(own["map"]))
-    expect(found.locator("[data-number=completeness_error] td")).to_have_text(["–", "–", "–"])
+    tool.get_by_label("Read-out").select_option("transformer_attribution")
+    settled(tool)
+    assert choices(tool)["linear"] == "z_plus"
+    expect(tool.locator("[data-kind=attention]").get_by_role("radio", name="derivative")).to_be_disabled()
+    expect(tool.locator(".note").last).to_contain_text("Transformer Attribution reads relevance")
+    choose(tool, "norm", "constant scale")
+    settled(tool)
+    rule = {name: value for name, value in choices(tool).items() if name != "bias"}
+    mix = mixed(desk, rule, "transformer_attribution")
+    expect(tool.locator(".plate .facts .range dd").last).to_have_text(shown_range(mix["map"]))
+    expect(tool.locator("[data-number=completeness_error] td")).to_have_text(["–", "–", "–"])
 
 
 def test_a_mix_follows_the_page(desk: Visit) -> None:
     """The patch in focus, another picture, and what the server refuses."""
-    found = drawer(desk, "/image?methods=random")
-    face = found.locator(".plate .face").last
+    tool = drawer(desk, "/image?methods=random")
+    face = tool.locator(".plate .face").last
     face.focus()
     desk.page.keyboard.press("Home")
     libra = mixed(desk, LIBRA)["map"]
     best = int(np.abs(libra["scores"]).argmax())
-    expect(found.locator(".plate .value").first).to_contain_text(("+" if libra["scores"][best] > 0 else "") + shown(libra["scores"][best]))
+    expect(tool.locator(".plate .value").first).to_contain_text(("+" if libra["scores"][best] > 0 else "") + shown(libra["scores"][best]))
     expect(desk.plate("random").locator(".patch")).to_be_visible()
 
-    choose(found, "activation", "unchanged")
+    choose(tool, "activation", "unchanged")
     before = desk.id
     desk.page.locator("#samples button").nth(2).click()
     desk.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
-    own = mixed_when_done(desk, LIBRA | {"activation": "identity"})
-    check(found, mixed(desk, LIBRA), own)
+    mix = mixed_when_done(desk, LIBRA | {"activation": "identity"})
+    check(tool, mixed(desk, LIBRA), mix)
 
 
 def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
@@ -164,10 +164,10 @@ def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
 
 
 def test_the_words_of_a_prompt(desk: Visit) -> None:
-    found = drawer(desk, "/prompt?methods=random&side=text")
-    own = mixed(desk, LIBRA)
-    check(found, own, own, desk)
-    expect(found.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
+    tool = drawer(desk, "/prompt?methods=random&side=text")
+    mix = mixed(desk, LIBRA)
+    check(tool, mix, mix, desk)
+    expect(tool.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
 
 
 def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
@@ -176,21 +176,21 @@ def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
     free = False
     desk.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
     before, _ = desk.shift()
-    found = desk.page.locator("#drawer-mixer")
-    found.locator("summary").click()
+    tool = desk.page.locator("#drawer-mixer")
+    tool.locator("summary").click()
     libra = mixed(desk, LIBRA)
-    check(found, libra, libra)
-    row = found.locator("[data-number=deletion]")
+    check(tool, libra, libra)
+    row = tool.locator("[data-number=deletion]")
     expect(row).to_have_attribute("aria-busy", "true")
     expect(row.locator("td")).to_have_text(["…", "…", "…"])
     with desk.page.expect_request("**/deletion"):
-        choose(found, "attention", "derivative")
+        choose(tool, "attention", "derivative")
     without = mixed(desk, LIBRA | {"attention": "jacobian"})
-    check(found, libra, without)  # nobody waits for the score of the mix before
+    check(tool, libra, without)  # nobody waits for the score of the mix before
     assert len(held) == 2
     free = True
     held[-1].continue_()
-    check(found, libra, without, desk)
+    check(tool, libra, without, desk)
     expect(row).to_have_attribute("aria-busy", "false")
     moved, what = desk.shift()
     assert moved - before < 0.01, what
@@ -200,29 +200,29 @@ def test_a_score_that_does_not_come_is_no_reason_to_wait(desk: Visit) -> None:
     desk.open("/image?methods=random")
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
     desk.page.route("**/deletion", lambda route: route.fulfill(status=503, content_type="application/problem+json", json=problem))
-    found = desk.page.locator("#drawer-mixer")
-    found.locator("summary").click()
-    expect(found.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
+    tool = desk.page.locator("#drawer-mixer")
+    tool.locator("summary").click()
+    expect(tool.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
     desk.complaints.clear()  # Chromium logs the 503
-    expect(found.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
-    check(found, mixed(desk, LIBRA), mixed(desk, LIBRA))
+    expect(tool.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
+    check(tool, mixed(desk, LIBRA), mixed(desk, LIBRA))
 
 
 @pytest.mark.parametrize(("page", "index"), [("text", 0), ("prompt", 1)])
 def test_texts_and_prompts(desk: Visit, page: str, index: int) -> None:
-    found = drawer(desk, f"/{page}?methods=random")
+    tool = drawer(desk, f"/{page}?methods=random")
     document = desk.document()
     target = document["targets"][index]["label"]
     if index:
-        found.get_by_label("Target").select_option(target)
-    choose(found, "activation", "derivative")
-    check(found, mixed(desk, LIBRA, target=target), mixed(desk, LIBRA | {"activation": "jacobian"}, target=target))
+        tool.get_by_label("Target").select_option(target)
+    choose(tool, "activation", "derivative")
+    check(tool, mixed(desk, LIBRA, target=target), mixed(desk, LIBRA | {"activation": "jacobian"}, target=target))
     if page == "text":
-        expect(found.locator(".plate .reading").last).to_contain_text(document["input"]["text"][:20])
+        expect(tool.locator(".plate .reading").last).to_contain_text(document["input"]["text"][:20])
 
 
 def test_a_problem_is_said_and_goes_away(desk: Visit) -> None:
-    found = drawer(desk, "/image?methods=random")
+    tool = drawer(desk, "/image?methods=random")
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
     problems = [problem]
 
@@ -233,18 +233,18 @@ def test_a_problem_is_said_and_goes_away(desk: Visit) -> None:
             route.continue_()
 
     desk.page.route("**/mix", answer)
-    choose(found, "norm", "derivative")
-    expect(found.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
+    choose(tool, "norm", "derivative")
+    expect(tool.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
     desk.complaints.clear()  # Chromium logs the 503
     problems.clear()
-    choose(found, "norm", "unchanged")
-    check(found, mixed(desk, LIBRA), mixed(desk, LIBRA | {"norm": "identity"}))
-    expect(found.get_by_role("alert")).to_have_count(0)
+    choose(tool, "norm", "unchanged")
+    check(tool, mixed(desk, LIBRA), mixed(desk, LIBRA | {"norm": "identity"}))
+    expect(tool.get_by_role("alert")).to_have_count(0)
 
 
 def test_it_fits_a_phone(phone: Visit) -> None:
-    found = drawer(phone, "/image?methods=random")
+    tool = drawer(phone, "/image?methods=random")
     assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    choose(found, "attention", "derivative")
-    settled(found)
+    choose(tool, "attention", "derivative")
+    settled(tool)
     assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -25,28 +25,28 @@ def test_a_word_is_swapped(desk: Visit) -> None:
     part.get_by_role("button", name="Swap the words").click()
     table = part.locator(".found table")
     expect(table).to_be_visible(timeout=60_000)
-    asked = {
+    body = {
         "model": "reviews-bert",
         "template": template,
         "groups": [{"name": "first", "words": ["French", "Italian"]}, {"name": "other", "words": ["Indian"]}],
         "target": "positive",
     }
-    found = httpx.post(f"{desk.address}/api/probes", json=asked, timeout=60).json()
+    answer = httpx.post(f"{desk.address}/api/probes", json=body, timeout=60).json()
     cells = table.locator("tbody tr").evaluate_all(ROWS)
 
     def line(numbers: dict[str, float]) -> list[str]:
         return [percent(numbers["probability"]), shown_score(numbers["relevance"], True)]
 
-    rows = {row["word"]: line(row) for row in found["rows"]}
+    rows = {row["word"]: line(row) for row in answer["rows"]}
     assert [row[0].split()[0] for row in cells] == ["first", "French", "Italian", "mean", "other", "Indian", "first"]
     assert [row[1:] for row in cells] == [
         [],
         rows["French"],
         rows["Italian"],
-        line(found["groups"][0]),
+        line(answer["groups"][0]),
         [],
         rows["Indian"],
-        [_points(found["difference"]["probability"]), shown_score(found["difference"]["relevance"], True)],
+        [_points(answer["difference"]["probability"]), shown_score(answer["difference"]["relevance"], True)],
     ]
     expect(part.locator(".status")).to_contain_text("first less other")
     violations = Axe().run(desk.page).response["violations"]

@@ -56,13 +56,13 @@ def check_shares(desk: Visit, document: dict[str, Any], spec: str, none: float) 
 def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
     """The boxes and the mask that can be taken away are those of what is painted."""
     boxes, mask = (desk.page.locator(".painting").get_by_role("link", name=name) for name in ("boxes", "mask"))
-    found = desk.get(boxes.get_attribute("href"))
-    assert (found["method"], found["threshold"]) == (UNSIGNED, 0.3)
-    assert [label["patches"] for label in found["labels"]] == [int((winners == i).sum()) for i in range(len(PROMPTS))]
+    regions = desk.get(boxes.get_attribute("href"))
+    assert (regions["method"], regions["threshold"]) == (UNSIGNED, 0.3)
+    assert [label["patches"] for label in regions["labels"]] == [int((winners == i).sum()) for i in range(len(PROMPTS))]
     swatches = desk.page.locator(".legend .swatch:not(.none)").evaluate_all(
         "(nodes) => nodes.map((node) => node.style.getPropertyValue('--c'))"
     )
-    assert swatches == [f"rgb({' '.join(map(str, label['colour']))})" for label in found["labels"]]
+    assert swatches == [f"rgb({' '.join(map(str, label['colour']))})" for label in regions["labels"]]
     with desk.page.expect_download() as download:
         mask.click()
     assert download.value.suggested_filename.endswith(".png")
@@ -110,8 +110,8 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     assert patch == int(np.argmax(np.where(winners == -1, scores[0], scores.max(0))))
     expect(face.locator(".value")).to_have_text(f"{LETTERS[winners[patch]]} {shown_score(scores[winners[patch], patch], False)}")
     order = np.argsort(-scores[:, patch], kind="stable")
-    told = ", ".join(f"{LETTERS[i]} {shown_score(scores[i, patch], False)}" for i in order)
-    expect(desk.page.locator(".painting .side [role=status]")).to_contain_text(told)
+    scores_shown = ", ".join(f"{LETTERS[i]} {shown_score(scores[i, patch], False)}" for i in order)
+    expect(desk.page.locator(".painting .side [role=status]")).to_contain_text(scores_shown)
 
     desk.page.reload()
     desk.maps()
@@ -125,8 +125,8 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
 def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit) -> None:
     desk.open(f"/prompt?{FEW}")
     first = desk.document()
-    asked = [target["label"] for target in first["targets"]]
-    lines = [*asked, "a photo of a spoon", "a drawing of a lighthouse"]
+    labels = [target["label"] for target in first["targets"]]
+    lines = [*labels, "a photo of a spoon", "a drawing of a lighthouse"]
     assert len(set(lines)) == len(lines)
     desk.page.get_by_role("textbox", name="Prompt").first.evaluate(
         """(field, text) => {
@@ -134,7 +134,7 @@ def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit)
           carried.setData("text", text);
           field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: carried, bubbles: true, cancelable: true }));
         }""",
-        "\r\n".join([*lines, asked[0], ""]),  # what is in the list already is not added again
+        "\r\n".join([*lines, labels[0], ""]),  # what is in the list already is not added again
     )
     fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == lines
@@ -144,7 +144,7 @@ def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit)
     assert [target["label"] for target in second["targets"]] == lines
     shown = desk.page.locator("#samples [aria-pressed=true]").get_attribute("data-id")
     sample = next(sample for sample in desk.get("/api/samples")["samples"] if (sample["kind"], sample["id"]) == ("clip", shown))
-    wanted = next(ready for ready in sample["sets"] if ready["prompts"] != asked)
+    wanted = next(ready for ready in sample["sets"] if ready["prompts"] != labels)
     desk.page.get_by_role("button", name=wanted["name"]).click()
     desk.next_maps(second["id"])
     assert [target["label"] for target in desk.document()["targets"]] == wanted["prompts"]

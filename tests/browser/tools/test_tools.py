@@ -33,10 +33,10 @@ def pixels(canvas: Locator) -> NDArray[np.float64]:
 
 
 def drawer(visit: Visit, name: str) -> Any:
-    found = visit.page.locator(f"#drawer-{name}")
-    if found.get_attribute("open") is None:
-        found.locator("summary").first.click()
-    return found
+    tool = visit.page.locator(f"#drawer-{name}")
+    if tool.get_attribute("open") is None:
+        tool.locator("summary").first.click()
+    return tool
 
 
 def rounded(value: float) -> str:
@@ -45,16 +45,16 @@ def rounded(value: float) -> str:
 
 def test_the_table_of_agreement_says_what_the_server_says_and_opens_two_maps(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
-    found = desk.get(f"/api/explanations/{desk.id}/agreement")
+    agreement = desk.get(f"/api/explanations/{desk.id}/agreement")
     table = drawer(desk, "agreement")
     rows = table.locator("tbody tr")
     expect(rows).to_have_count(3)
     titles = {spec: desk.plate(spec).locator("h2").inner_text() for spec in SPECS}
-    for i, spec in enumerate(found["methods"]):
+    for i, spec in enumerate(agreement["methods"]):
         expect(rows.nth(i).locator("th")).to_contain_text(titles[spec])
-        shown = ["1" if i == k else rounded(value) for k, value in enumerate(found["correlations"][i])]
+        shown = ["1" if i == k else rounded(value) for k, value in enumerate(agreement["correlations"][i])]
         assert rows.nth(i).locator("td").all_inner_texts() == shown
-    best = max((found["correlations"][i][k], i, k) for i in range(3) for k in range(i))
+    best = max((agreement["correlations"][i][k], i, k) for i in range(3) for k in range(i))
     expect(table.locator(".alike")).to_contain_text(f"({rounded(best[0])})")
 
     table.locator("td button").first.focus()  # row 1, column 2
@@ -64,19 +64,22 @@ def test_the_table_of_agreement_says_what_the_server_says_and_opens_two_maps(des
     page.keyboard.press("Enter")
     swipe = page.locator("#drawer-swipe")
     expect(swipe.locator("[data-drawn=true]")).to_be_visible()
-    assert [swipe.locator(f"#swipe-{name}").input_value() for name in ("first", "second")] == [found["methods"][2], found["methods"][0]]
-    assert desk.query["swipe.first"] == [found["methods"][2]]
+    assert [swipe.locator(f"#swipe-{name}").input_value() for name in ("first", "second")] == [
+        agreement["methods"][2],
+        agreement["methods"][0],
+    ]
+    assert desk.query["swipe.first"] == [agreement["methods"][2]]
 
 
 def test_a_cell_of_a_text_opens_where_the_two_disagree(desk: Visit) -> None:
     desk.open(f"/text?{FEW}")
-    found = desk.get(f"/api/explanations/{desk.id}/agreement")
+    agreement = desk.get(f"/api/explanations/{desk.id}/agreement")
     drawer(desk, "agreement").locator("button[data-row='0'][data-column='2']").click()
     other = desk.page.locator("#drawer-disagree")
-    expect(other.locator("#disagree-first")).to_have_value(found["methods"][0])
-    expect(other.locator("#disagree-second")).to_have_value(found["methods"][2])
+    expect(other.locator("#disagree-first")).to_have_value(agreement["methods"][0])
+    expect(other.locator("#disagree-second")).to_have_value(agreement["methods"][2])
     drawer(desk, "agreement").locator("button[data-row='1'][data-column='2']").click()
-    expect(other.locator("#disagree-first")).to_have_value(found["methods"][1])
+    expect(other.locator("#disagree-first")).to_have_value(agreement["methods"][1])
 
 
 def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk: Visit) -> None:
@@ -160,17 +163,17 @@ def test_nothing_blinks_where_less_motion_is_asked_for(browser: Browser, address
 
 
 def answer(desk: Visit, hidden: list[int]) -> Any:
-    told = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden}, timeout=60)
-    told.raise_for_status()
-    return told.json()
+    response = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden}, timeout=60)
+    response.raise_for_status()
+    return response.json()
 
 
 def check_answer(desk: Visit, tool: Any, hidden: set[int]) -> None:
     """The page says what the model says without these patches."""
     expect(tool.locator(".now")).to_have_attribute("data-hidden", str(len(hidden)))
-    told = answer(desk, sorted(hidden))
-    expect(tool.locator(".now b")).to_have_text(percent(told["probability"]))
-    expect(tool.locator("tbody tr").first).to_contain_text(f"{told['top'][0]['label']}")
+    expected = answer(desk, sorted(hidden))
+    expect(tool.locator(".now b")).to_have_text(percent(expected["probability"]))
+    expect(tool.locator("tbody tr").first).to_contain_text(f"{expected['top'][0]['label']}")
     expect(tool.locator(".cover")).to_have_attribute("data-hidden", str(len(hidden)))
 
 

@@ -29,7 +29,7 @@ def opened(desk: Visit, name: str) -> Any:
 
 def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
     modules: list[str] = []
-    desk.page.on("request", lambda asked: modules.append(asked.url))
+    desk.page.on("request", lambda request: modules.append(request.url))
     desk.open("/text")
     assert not [url for url in modules if "wordtable" in url]
     document = desk.document()
@@ -42,14 +42,14 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
         [
             str(i + 1),
             word["text"],
-            *(shown_score(float(own[i]), attribution["signed"]) for own, attribution in zip(scores, maps, strict=True)),
+            *(shown_score(float(values_of[i]), attribution["signed"]) for values_of, attribution in zip(scores, maps, strict=True)),
         ]
         for i, word in enumerate(words)
     ]
-    found = part.locator("tbody tr")
+    rows_shown = part.locator("tbody tr")
 
     def check(order: Any) -> None:
-        assert found.evaluate_all(ROWS) == [rows[i] for i in order]
+        assert rows_shown.evaluate_all(ROWS) == [rows[i] for i in order]
 
     expect(part.locator("thead th").nth(2)).to_contain_text(maps[0]["title"])
     check(np.argsort(-scores[0], kind="stable"))
@@ -64,7 +64,7 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
         check(np.argsort(scores[number], kind="stable"))
     part.get_by_role("button", name="place").click()
     check(range(len(words)))
-    found.nth(3).click()
+    rows_shown.nth(3).click()
     expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
     violations = Axe().run(desk.page).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]

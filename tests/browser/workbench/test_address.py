@@ -59,47 +59,47 @@ def same_elsewhere(desk: Visit, browser: Browser) -> None:
 
 
 def drawer(page: Page, name: str) -> None:
-    found = page.locator(f"#drawer-{name}")
-    found.locator("summary").first.click()
+    tool = page.locator(f"#drawer-{name}")
+    tool.locator("summary").first.click()
     ready = {"mixer": ".numbers[aria-busy=false]", "layers": ".sums button", "wordtable": "tbody tr", "disagree": "tbody tr"}
-    expect(found.locator(ready.get(name, "form option")).first).to_be_attached(timeout=PATIENCE)
+    expect(tool.locator(ready.get(name, "form option")).first).to_be_attached(timeout=PATIENCE)
 
 
 def mixer(page: Page) -> None:
     drawer(page, "mixer")
-    found = page.locator("#drawer-mixer")
-    found.get_by_label("Read-out").select_option("gradcam_plus")
-    found.get_by_label("Start from").select_option("attnlrp")
-    found.locator("[data-kind=norm]").get_by_role("radio", name="derivative").check()
-    found.locator("[data-kind=activation]").get_by_role("radio", name="unchanged").check()
-    expect(found.locator("fieldset.changed")).to_have_count(2)
-    expect(found.locator("[aria-busy=true]")).to_have_count(0, timeout=PATIENCE)
+    tool = page.locator("#drawer-mixer")
+    tool.get_by_label("Read-out").select_option("gradcam_plus")
+    tool.get_by_label("Start from").select_option("attnlrp")
+    tool.locator("[data-kind=norm]").get_by_role("radio", name="derivative").check()
+    tool.locator("[data-kind=activation]").get_by_role("radio", name="unchanged").check()
+    expect(tool.locator("fieldset.changed")).to_have_count(2)
+    expect(tool.locator("[aria-busy=true]")).to_have_count(0, timeout=PATIENCE)
 
 
 def heads(page: Page) -> None:
     drawer(page, "layers")
-    found = page.locator("#drawer-layers")
-    found.get_by_role("radio", name="gradient", exact=True).check()
-    together = found.locator(".sums p")
+    tool = page.locator("#drawer-layers")
+    tool.get_by_role("radio", name="gradient", exact=True).check()
+    together = tool.locator(".sums p")
     before = together.inner_text()
-    found.get_by_label("Method").select_option("gradcam_plus")
+    tool.get_by_label("Method").select_option("gradcam_plus")
     expect(together).not_to_have_text(before, timeout=PATIENCE)
-    expect(found.locator(".large .caption")).to_contain_text("gradient", timeout=PATIENCE)
-    found.locator('.heads button[data-block="1"][data-head="0"]').click()
-    expect(found.locator(".large .caption")).to_contain_text("Block 2, head 1")
+    expect(tool.locator(".large .caption")).to_contain_text("gradient", timeout=PATIENCE)
+    tool.locator('.heads button[data-block="1"][data-head="0"]').click()
+    expect(tool.locator(".large .caption")).to_contain_text("Block 2, head 1")
 
 
 def held(page: Page) -> None:
     """Attention from a patch that is held, and what one block adds."""
     drawer(page, "layers")
-    found = page.locator("#drawer-layers")
-    expect(found.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
+    tool = page.locator("#drawer-layers")
+    expect(tool.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
     page.locator(".plate .face, .plate .reading").first.focus()
     page.keyboard.press("Home")
-    found.get_by_role("radio", name="the held").check()
-    expect(found.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)
-    found.locator(".sums button").first.click()
-    expect(found.locator(".large .caption")).to_contain_text("adds")
+    tool.get_by_role("radio", name="the held").check()
+    expect(tool.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)
+    tool.locator(".sums button").first.click()
+    expect(tool.locator(".large .caption")).to_contain_text("adds")
 
 
 def deletion(page: Page) -> None:
@@ -144,9 +144,9 @@ def painted(page: Page) -> None:
 
 def words(page: Page) -> None:
     drawer(page, "wordtable")
-    found = page.locator("#drawer-wordtable")
+    tool = page.locator("#drawer-wordtable")
     for _ in range(2):
-        found.locator("thead button").nth(2).click()
+        tool.locator("thead button").nth(2).click()
     with view(page):
         page.get_by_role("radio", name="pieces").check()
     drawer(page, "disagree")
@@ -160,24 +160,24 @@ def in_place(page: Page) -> None:
 
 def edits(page: Page) -> None:
     page.get_by_role("button", name="Take words away").click()
-    found = page.locator("#edits")
+    tool = page.locator("#edits")
     for word in (1, 4):
-        found.locator(".word").nth(word).click()
-    found.locator(".word").nth(2).focus()
-    found.locator("#other-word").fill("tea & cake, 100 %")
+        tool.locator(".word").nth(word).click()
+    tool.locator(".word").nth(2).focus()
+    tool.locator("#other-word").fill("tea & cake, 100 %")
     page.keyboard.press("Enter")
-    found.locator(".word").nth(0).focus()
-    expect(found).to_have_attribute("data-edited", "3", timeout=PATIENCE)
+    tool.locator(".word").nth(0).focus()
+    expect(tool).to_have_attribute("data-edited", "3", timeout=PATIENCE)
 
 
 def probe(page: Page) -> None:
     drawer(page, "probe")
-    found = page.locator("#drawer-probe")
-    found.get_by_label("Sentence").fill("{} saw it; a & b = c.")
-    found.get_by_label("Words of list 1").fill("Maria, Anna")
-    found.get_by_label("How much it says").select_option(index=1)
-    found.get_by_role("button", name="Swap the words").click()
-    expect(found.locator(".found table")).to_be_visible(timeout=PATIENCE)
+    tool = page.locator("#drawer-probe")
+    tool.get_by_label("Sentence").fill("{} saw it; a & b = c.")
+    tool.get_by_label("Words of list 1").fill("Maria, Anna")
+    tool.get_by_label("How much it says").select_option(index=1)
+    tool.get_by_role("button", name="Swap the words").click()
+    expect(tool.locator(".found table")).to_be_visible(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(

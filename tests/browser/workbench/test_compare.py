@@ -86,7 +86,9 @@ def test_the_same_picture_through_two_models(stage: Visit) -> None:
     assert sorted(attribution["method"] for attribution in second["maps"]) == sorted(USUAL_METHODS)  # asked in the order of the plates
     check(stage, [first, second])
     # what is in focus in one is marked in the other where it lies: two rows of patches against four
-    attribution, other = (next(found for found in document["maps"] if found["method"] == USUAL_METHODS[0]) for document in (first, second))
+    attribution, other = (
+        next(attribution for attribution in document["maps"] if attribution["method"] == USUAL_METHODS[0]) for document in (first, second)
+    )
     faces = stage.plate(attribution["method"]).locator(".face")
     faces.nth(0).focus()
     faces.nth(0).press("Home")
@@ -174,8 +176,8 @@ def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
 
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
-    asked = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": USUAL_METHODS}
-    first = HTTP.post(f"{small.address}/api/explanations?wait=1", data=asked).raise_for_status().json()
+    body = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": USUAL_METHODS}
+    first = HTTP.post(f"{small.address}/api/explanations?wait=1", data=body).raise_for_status().json()
     small.open(f"/text?id={first['id']}")
     small.page.get_by_role("button", name="Ask more").click()
     second = compared(small, "timm/other")

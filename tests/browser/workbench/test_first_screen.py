@@ -25,10 +25,10 @@ def spot(*patches: int) -> list[float]:
 
 def say(page: Page, info: dict[str, Any], maps: dict[str, list[float]], grid: list[int] | None, words: tuple[str, ...] = ()) -> list[str]:
     """What the page says of made-up maps: of the answer, and of where they point."""
-    made = [{"title": name, "map": {"scores": scores, "grid": grid, "signed": True}} for name, scores in maps.items()]
+    titled = [{"title": name, "map": {"scores": scores, "grid": grid, "signed": True}} for name, scores in maps.items()]
     read = {"words": [{"text": word, "tokens": [i]} for i, word in enumerate(words)]}
-    found: list[str] = page.evaluate(SAY, {"info": info, "maps": made, "input": read})
-    return found
+    sentences: list[str] = page.evaluate(SAY, {"info": info, "maps": titled, "input": read})
+    return sentences
 
 
 def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
     model = desk.get(f"/api/models/{other}")
     choice.select_option(other)
     desk.next_maps(before)
-    made = "" if model["photos"] else f". {model['description']}"
-    expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(model['labels']):,} things{made}")
+    purpose = "" if model["photos"] else f". {model['description']}"
+    expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(model['labels']):,} things{purpose}")
 
 
 def test_sets_families_and_search_choose_methods(phone: Visit) -> None:

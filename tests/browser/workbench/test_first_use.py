@@ -13,8 +13,8 @@ from tests.browser.serving import HTTP
 LOW = 900  # pixels of a laptop's window
 
 
-def bottom(found: Locator) -> float:
-    box = found.bounding_box()
+def bottom(located: Locator) -> float:
+    box = located.bounding_box()
     assert box is not None
     return box["y"] + box["height"]
 
@@ -38,19 +38,19 @@ def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout", folded=True)
     before = desk.document()
     first, second = (answer["label"] for answer in before["top"][:2])
-    ask, found = page.get_by_text("Why not another class?"), page.locator("#against-list li")
+    ask, entries = page.get_by_text("Why not another class?"), page.locator("#against-list li")
     ask.click()
     expect(page.locator("#against")).to_be_focused()
-    expect(found.first).to_have_text(f"{second} {percent(before['top'][1]['probability'])}")
+    expect(entries.first).to_have_text(f"{second} {percent(before['top'][1]['probability'])}")
     page.locator("#against").fill("zebra")
-    expect(found.first).to_contain_text("zebra")
+    expect(entries.first).to_contain_text("zebra")
     page.keyboard.press("Enter")
     desk.next_maps(before["id"])
     expect(page.locator("#answer")).to_have_text(f"{first} rather than zebra")
     page.keyboard.press("Enter")  # the focus is back on the button
-    expect(found.first).to_have_text(f"no other class: “{first}” alone")
+    expect(entries.first).to_have_text(f"no other class: “{first}” alone")
     page.keyboard.press("Escape")
-    expect(found.first).to_be_hidden()
+    expect(entries.first).to_be_hidden()
 
 
 def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
@@ -67,8 +67,8 @@ def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
 )
 def test_words_of_the_field_are_explained_where_they_stand(desk: Visit, path: str, word: str, says: str) -> None:
     page = desk.open(path, folded=True)
-    asked = page.get_by_role("button", name=word, exact=True).first
-    asked.focus()
+    term = page.get_by_role("button", name=word, exact=True).first
+    term.focus()
     page.keyboard.press("Enter")
     note = page.locator(".term-note")
     expect(note).to_contain_text(says)
@@ -78,7 +78,7 @@ def test_words_of_the_field_are_explained_where_they_stand(desk: Visit, path: st
     assert 0 <= box["y"] <= box["y"] + box["height"] <= LOW
     page.keyboard.press("Escape")
     expect(note).to_be_hidden()
-    expect(asked).to_be_focused()
+    expect(term).to_be_focused()
 
 
 def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
@@ -99,21 +99,21 @@ def test_of_prompts_that_are_not_there_nothing_was_found(desk: Visit) -> None:
     asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
     page = desk.open("/prompt?methods=rollout")
     expect(page.locator("#asking")).to_have_text("Where it found")
-    there, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not in this picture"}}
-    assert page.evaluate(asking, {"targets": [there, absent]}) == "Where it looked for"
-    assert page.evaluate(asking, {"targets": [there]}) == "Where it found"
+    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not in this picture"}}
+    assert page.evaluate(asking, {"targets": [present, absent]}) == "Where it looked for"
+    assert page.evaluate(asking, {"targets": [present]}) == "Where it found"
 
 
-def asked(page: Page) -> list[str]:
+def requests_of(page: Page) -> list[str]:
     """The explanations whose maps are tested from now on."""
-    found: list[str] = []
-    page.on("request", lambda request: found.append(request.url) if request.url.endswith("/perturbations") else None)
-    return found
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url) if request.url.endswith("/perturbations") else None)
+    return addresses
 
 
 def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout&methods=random", folded=True)
-    requests, panels = asked(page), page.locator(".panels svg")
+    requests, panels = requests_of(page), page.locator(".panels svg")
     page.locator("#gone").fill("30")
     expect(panels).to_have_count(2, timeout=60_000)
     expect(page.locator(".panels .end", has_text="random baseline").first).to_be_visible()
@@ -143,8 +143,8 @@ def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> Non
         "against": "negative",
         "methods": ["rollout"],
     }
-    found = HTTP.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
-    page = desk.open(f"/text?id={found['id']}")
+    explanation = HTTP.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
+    page = desk.open(f"/text?id={explanation['id']}")
     page.locator("#gone").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
     expect(page.locator(".after dt").first).to_have_text("difference then")

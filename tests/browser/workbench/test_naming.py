@@ -41,7 +41,7 @@ def desk(browser: Browser, stage: str) -> Iterator[Visit]:
     yield from visit(browser, stage)
 
 
-def made(desk: Visit) -> str:
+def explained(desk: Visit) -> str:
     answer = HTTP.post(
         f"{desk.address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files={"image": ("photo.png", png(), "image/png")}
     )
@@ -49,7 +49,7 @@ def made(desk: Visit) -> str:
 
 
 def test_an_explanation_is_named(desk: Visit) -> None:
-    explanation_id = made(desk)
+    explanation_id = explained(desk)
     page = desk.open(f"/image?id={explanation_id}", maps=False)
     page.get_by_role("button", name="Name it").click()
     field = page.get_by_label("A name of your own")
@@ -73,7 +73,7 @@ def test_an_explanation_is_named(desk: Visit) -> None:
 
 
 def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[Path, str]) -> None:
-    explanation_id = made(desk)
+    explanation_id = explained(desk)
     page = desk.open(f"/image?id={explanation_id}&methods=rollout&grid=patches", maps=False)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=desk.address)
     page.wait_for_function("() => / in /.test(document.getElementById('status').textContent)")
@@ -83,15 +83,15 @@ def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[P
     code = page.evaluate("() => navigator.clipboard.readText()")
     folder, site = course
     (folder / "lesson.html").write_text(f"<!doctype html><title>Lesson</title><link rel=icon href=data:,><h1>Lesson</h1>{code}")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.method))
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.method))
     page.goto(f"{site}/lesson.html")
     frame = page.frame_locator("iframe")
     expect(frame.locator("h1")).to_have_text("What made it say “zebra”")
     expect(frame.locator(".plate [data-drawn=true]")).to_have_count(2)
     expect(frame.get_by_role("link", name="Open it in Vitrine")).to_have_attribute("href", f"/image?id={explanation_id}")
     expect(frame.locator("button:not(.enlarge)")).to_have_count(0)  # nothing to change
-    assert set(asked) == {"GET"}
+    assert set(addresses) == {"GET"}
     with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
         page.goto(site.replace("127.0.0.1", "localhost") + "/lesson.html")  # a site that was not named
     expect(page.get_by_role("heading", name="Lesson")).to_be_visible()

@@ -175,20 +175,20 @@ def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
 def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> None:
     ask = f"{quick.address}/api/explanations?wait=1"
     file = {"image": ("photo.png", photo(5)["buffer"])}
-    made = {
+    ids = {
         "/image": HTTP.post(ask, data={"model": "scenes-vit"}, files=file).json()["id"],
         "/prompt": HTTP.post(ask, data={"model": "clip", "prompt": "a dog"}, files=file).json()["id"],
         "/text": HTTP.post(ask, data={"model": "reviews-bert", "text": "good"}).json()["id"],
     }
-    for path in made:
-        for own, explanation_id in made.items():
-            if own == path:
+    for path in ids:
+        for own_path, explanation_id in ids.items():
+            if own_path == path:
                 continue
             page = quick.open(f"{path}?id={explanation_id}", maps=False)
             problem = page.locator("#case-problem .problem")
             expect(problem).to_contain_text("Not an explanation for this page")
             problem.get_by_role("link", name="Open it on the").click()
-            page.wait_for_url(f"**{own}?id={explanation_id}*")
+            page.wait_for_url(f"**{own_path}?id={explanation_id}*")
             assert answer(quick) == explanation_id
 
 
@@ -202,8 +202,8 @@ def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(quick: V
     page.get_by_role("link", name="explain a review").click()
     page.wait_for_url("**/text")
     for path, accept in (("/nothing", "*/*"), ("/api/explanations/nothing", "text/html")):
-        found = HTTP.get(quick.address + path, headers={"Accept": accept})
-        assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
+        response = HTTP.get(quick.address + path, headers={"Accept": accept})
+        assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
 
 
 def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) -> None:

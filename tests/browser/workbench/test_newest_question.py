@@ -186,9 +186,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = home / "samples"
     folder.mkdir()
     Image.new("RGB", (40, 40), COLOURS[SAMPLE]).save(folder / "leaf.png")
-    told = {"id": SAMPLE, "kind": "image", "model": "scenes-vit", "title": "A leaf", "image": "leaf.png", "target": "dog"}
-    prompted = {**told, "id": "cup", "kind": "clip", "model": "clip", "prompts": ["a cup"]}
-    (folder / "index.json").write_text(json.dumps({"samples": [told, prompted]}))
+    sample_entry = {"id": SAMPLE, "kind": "image", "model": "scenes-vit", "title": "A leaf", "image": "leaf.png", "target": "dog"}
+    prompted = {**sample_entry, "id": "cup", "kind": "clip", "model": "clip", "prompts": ["a cup"]}
+    (folder / "index.json").write_text(json.dumps({"samples": [sample_entry, prompted]}))
     with played(home / "server", FakeEngine(), [folder]) as address:
         load_models(address, OTHER)
         yield address
