@@ -152,7 +152,7 @@ export class Scrubber {
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
-      const row = answer.ranking.find((one) => one.method === map.method && !one.control);
+      const row = answer.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
       const said = [
         answer.isContrast ? "difference then" : SAID[answer.read],
         `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`,

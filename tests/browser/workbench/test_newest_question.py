@@ -44,7 +44,7 @@ DRAWN = """
 class Shown:
     """What the page should show."""
 
-    given: str  # a picture by its colour, or a text
+    source: str  # a picture by its colour, or a text
     targets: tuple[str, ...]
     model: str
 
@@ -59,24 +59,26 @@ def file(colour: str) -> dict[str, Any]:
 
 
 def upload(colour: str) -> Act:
-    def after(asked: Shown) -> Shown:
-        return replace(asked, given=colour, targets=asked.targets if asked.model == "clip" else ("zebra",))
+    def after(before: Shown) -> Shown:
+        return replace(before, source=colour, targets=before.targets if before.model == "clip" else ("zebra",))
 
     return lambda page: page.get_by_label("Picture file").set_input_files(file(colour)), after
 
 
 def sample() -> Act:
-    return lambda page: page.locator(f'#samples [data-id="{SAMPLE}"]').click(), lambda asked: replace(asked, given=SAMPLE, targets=("dog",))
+    return lambda page: page.locator(f'#samples [data-id="{SAMPLE}"]').click(), lambda before: replace(
+        before, source=SAMPLE, targets=("dog",)
+    )
 
 
 def pick(label: str) -> Act:
-    return lambda page: page.locator("#classes li button", has_text=label).click(), lambda asked: replace(asked, targets=(label,))
+    return lambda page: page.locator("#classes li button", has_text=label).click(), lambda before: replace(before, targets=(label,))
 
 
 def model(name: str) -> Act:
     return (
         lambda page: page.locator("#model-choice").select_option(name) and None,
-        lambda asked: replace(asked, model=name, targets=("zebra",)),
+        lambda before: replace(before, model=name, targets=("zebra",)),
     )
 
 
@@ -86,7 +88,7 @@ def look_for(*prompts: str) -> Act:
             page.locator("#prompts input").nth(number).fill(prompt)
         page.get_by_role("button", name="Look for these").click()
 
-    return act, lambda asked: replace(asked, targets=prompts)
+    return act, lambda before: replace(before, targets=prompts)
 
 
 def read(text: str) -> Act:
@@ -94,7 +96,7 @@ def read(text: str) -> Act:
         page.locator("#text").fill(text)
         page.get_by_role("button", name="Explain this review").click()
 
-    return act, lambda asked: replace(asked, given=text, targets=("negative",))
+    return act, lambda before: replace(before, source=text, targets=("negative",))
 
 
 FIRST = {
@@ -223,18 +225,18 @@ def check(desk: Visit, shown: Shown) -> None:
     expect(page).to_have_title(f"{shown.targets[0]} · {page.title().partition(' · ')[2]}")
     expect(page.locator("#model-choice")).to_have_value(shown.model)
     if page.url.split("?")[0].endswith("/text"):
-        assert document["input"]["text"] == shown.given
-        expect(page.locator("#plates .reading").first).to_have_text(shown.given)
+        assert document["input"]["text"] == shown.source
+        expect(page.locator("#plates .reading").first).to_have_text(shown.source)
         for plate in page.locator("#plates .reading").all():
-            assert plate.text_content() == shown.given
-        expect(page.locator("#text")).to_have_value(shown.given)
+            assert plate.text_content() == shown.source
+        expect(page.locator("#text")).to_have_value(shown.source)
     else:
         page.wait_for_function("() => [...document.querySelectorAll('#plates .face')].every((face) => face.dataset.drawn === 'true')")
         page.wait_for_function("() => document.querySelector('#picture .sheet').style.visibility === ''")
         drawn = page.evaluate(DRAWN)
-        assert drawn["specimen"] == list(COLOURS[shown.given])
+        assert drawn["specimen"] == list(COLOURS[shown.source])
         grey = drawn["plates"][0][0]
-        red, green, blue = COLOURS[shown.given]
+        red, green, blue = COLOURS[shown.source]
         assert abs(grey - (46 + 0.74 * (0.2126 * red + 0.7152 * green + 0.0722 * blue))) < 2  # as `greyBase` draws it
         assert all(colour == [grey] * 3 for colour in drawn["plates"])
     assert len(document["maps"]) == page.locator("#plates .plate").count()
@@ -353,4 +355,4 @@ def test_a_picture_is_shown_before_its_answer(quick: Visit, path: str) -> None:
     let_go(delays.take())
     page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
     finished(page)
-    check(quick, replace(shown, given="blue"))
+    check(quick, replace(shown, source="blue"))
