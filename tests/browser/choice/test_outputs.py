@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,20 +22,25 @@ from tests.server.conftest import png
 from tests.server.turnstile import Gated
 
 LABELS = ["ant", "bee", "cat", "dog", "eel"]
+SIGNED = "fullgrad_plus:libra"
 METHODS = "methods=rollout&methods=fullgrad_plus:libra"
 
 
 @dataclass
 class Declared:
-    """Makes an engine whose image model has this output."""
+    """Makes an engine whose image model has this output, one number for each label or a single one."""
 
     output: Any
+    labels: tuple[str, ...] = tuple(LABELS)
 
     def load(self, name: str, device: str | None = None) -> explainers.Model:
         if name != "scenes-vit":
             return Gated().load(name, device)
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
-        return explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=square, device=device, labels=LABELS, output=self.output)
+        module: Any = FAMILIES["vit"].build()
+        if len(self.labels) != len(LABELS):
+            module.reset_classifier(len(self.labels))
+        return explainers.wrap(module, name=name, preprocess=square, device=device, labels=self.labels, output=self.output)
 
     def engine(self) -> Engine:
         return replace(Gated().engine(), load=self.load)
@@ -91,3 +97,27 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
         (percent if output == "sigmoid" else shown)(answer["ranking"][0]["most"])
     )
     assert "NaN" not in page.locator("body").inner_text()
+
+
+def test_one_number_is_two_classes(browser: Browser, tmp_path: Path) -> None:
+    """A model with one logit: "fracture" and "no fracture", whose probabilities sum to 1 and whose maps are each other's opposite."""
+    with played(tmp_path / "home", Declared(None, ("fracture",)), device="cpu") as address:
+        for desk in visit(browser, address):
+            page = desk.open(f"/image?{METHODS}", maps=False)
+            page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(1)})
+            desk.next_maps(None)
+            first = desk.document()
+            assert {row["label"] for row in first["top"]} == {"fracture", "no fracture"}
+            assert sum(row["probability"] for row in first["top"]) == pytest.approx(1)
+            rows = page.locator("#classes .classes li button")
+            expect(rows).to_have_count(2)
+            expect(page.locator("#classes .classes li .num")).to_have_text([percent(row["probability"]) for row in first["top"]])
+            other = first["top"][1]["label"]
+            rows.nth(1).click()
+            desk.next_maps(first["id"])
+            second = desk.document()
+            assert second["targets"][0]["label"] == other
+            expect(page.locator("#answer")).to_have_text(other)
+            assert second["targets"][0]["logit"] == pytest.approx(-first["targets"][0]["logit"])
+            scores = [next(drawn["scores"] for drawn in document["maps"] if drawn["method"] == SIGNED) for document in (first, second)]
+            assert scores[0] == pytest.approx([-score for score in scores[1]], abs=1e-6)
