@@ -130,7 +130,8 @@ ABOUT: dict[str, About] = {
         (r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
         "Each token's share of the answer at the end of every block, weighted by how much attention the token gets there.",
         "For texts, where it was made and where the sign of a word matters.",
-        f"{LAYERS} Paper and published code differ in which tokens meet which attention; the option published_code has the other one.",
+        f"{LAYERS} Paper and published code differ in which tokens meet which attention, and their maps correlate by -0.42 to 0.77 (BERT); "
+        "the option published_code has the other one.",
         line="What each part adds at the end of every block, weighted by the attention it gets.",
     ),
     "transformer_attribution": About(
@@ -307,7 +308,8 @@ ABOUT: dict[str, About] = {
         (r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
         "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where it is formed.",
         "Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
-        f"{LAYERS} {BREAKS}",
+        f"{LAYERS} {BREAKS} The tables of its paper explain the probability of a class; here that is its logit, unless the probability is "
+        "asked for. On CLIP, Libra holds the norm of the embeddings constant, which the paper's code does by one of its presets only.",
         line="What each part and each bias adds, in every block.",
     ),
     "integrated_gradients": About(
