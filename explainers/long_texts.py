@@ -127,7 +127,7 @@ class _Joining:
     def __post_init__(self) -> None:
         self._explanation: Explanation | None = None
         self._completeness: list[Callable[[str, int], float]] = []
-        self._waiting: dict[tuple[str, str], list[Attribution]] = {}
+        self._waiting: dict[int, list[Attribution]] = {}  # of each map of the whole, by its place, the maps of the windows so far
 
     @property
     def explanation(self) -> Explanation:
@@ -147,9 +147,11 @@ class _Joining:
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
         """A window's map; with that of the last window the map of the whole is done."""
-        parts = self._waiting.setdefault((attribution.method, attribution.target), [])
+        place = len(explanation.maps) - 1  # not method and target: two targets may be called the same
+        parts = self._waiting.setdefault(place, [])
         parts.append(attribution)
         if len(parts) == len(self.windows):
+            del self._waiting[place]
             joined = self._averaged_map(parts)
             self.explanation.maps.append(joined)
             if self.observer is not None:

@@ -200,6 +200,19 @@ def test_few_windows_are_recorded_at_once(model: Model, result: Explanation, mon
         torch.testing.assert_close(again[spec].scores, result[spec].scores, rtol=1e-3, atol=1e-4 * float(result[spec].scores.abs().max()))
 
 
+@pytest.mark.parametrize("at_once", [20, 40, 2048])
+def test_a_class_named_twice_has_its_map_twice(model: Model, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr("explainers.long_texts.TOKENS_AT_ONCE", at_once)
+    specs = ["input_x_gradient:libra", "rollout"]
+    top = explainers.explain(model, TEXT, methods=specs)
+    label = top.target.label
+    result = explainers.explain(model, TEXT, target=[None, label, top.target.index], methods=specs)
+    assert [(attribution.method, attribution.target) for attribution in result.maps] == [(spec, label) for spec in specs] * 3
+    for attribution in result.maps:
+        expected = top[attribution.method].scores
+        torch.testing.assert_close(attribution.scores, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max()))
+
+
 def test_it_stops_when_told(model: Model) -> None:
     with pytest.raises(explainers.Cancelled):
         explainers.explain(model, TEXT, methods="rollout", cancelled=lambda: True)
