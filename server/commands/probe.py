@@ -56,8 +56,10 @@ def run(args: argparse.Namespace) -> None:
     from explainers.faithfulness.word_probe import METHOD
     from explainers.targets import named_target
 
+    threads = explainers.Threads()
     with Loading() as loading:
         model = explainers.load(args.model, device=args.device, progress=loading)
+    threads.fit(model)
     target = named_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or METHOD, progress=progress)
