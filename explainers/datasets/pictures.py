@@ -9,9 +9,8 @@ import numpy as np
 from explainers.citation import Citation
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import Folder, dataset, union
-from explainers.models.inputs.images import read_image
+from explainers.models.inputs.images import is_picture_name, read_image
 
-_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 _PET, _EDGE = 1, 3  # values of a trimap; 2 is the background
 _MASKS = "masks"
 _BIRD_PARTS = (
@@ -159,9 +158,7 @@ def pictures(data: Folder) -> Dataset:
     where the object is.
     """
     files = sorted(
-        path
-        for path in data.path.rglob("*")
-        if path.suffix.lower() in _SUFFIXES and path.relative_to(data.path).parts[0] != _MASKS and path.is_file()
+        path for path in data.path.rglob("*") if is_picture_name(path) and path.relative_to(data.path).parts[0] != _MASKS and path.is_file()
     )
     if not files:
         data.need("*.jpg")

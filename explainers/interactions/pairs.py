@@ -34,6 +34,7 @@ from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.errors import ExplainerError
 from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
+from explainers.models.inputs.images import is_picture_name
 from explainers.result import input_json
 from explainers.session import Check, checker, content_of, rerunner
 
@@ -141,15 +142,17 @@ def alike(
     """Why an encoder finds two pictures, or two texts, alike: both sides' maps of their cosine, and the pairs that make it.
 
     model   an image or text classifier, whose encoder is everything before its last linear layer, or a CLIP model
-    first, second  two images, or two texts; of a CLIP model either
+    first, second  two images, or two texts; of a CLIP model either: there a str is a text, but for the path of a picture (a name that
+            ends in .jpg, .png, .heic, ...)
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
     check = checker(cancelled)
-    if isinstance(first, str) != isinstance(second, str):
+    texts = [model.kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
+    if texts[0] != texts[1]:
         raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
     sides = []
-    for item in (first, second):
-        if model.kind == "clip" and isinstance(item, str):
+    for item, is_text in zip((first, second), texts, strict=True):
+        if is_text:
             assert model.prompt_inputs is not None
             sides.append((encoder(model, "text"), model.prompt_inputs([item])))
         else:

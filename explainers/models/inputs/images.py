@@ -25,6 +25,8 @@ from explainers.models.base import Crop, ImageInput
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener()
+#: How the names of such files end, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, ...
+SUFFIXES = frozenset(suffix for suffix, name in Image.registered_extensions().items() if name in FORMATS)
 
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
@@ -58,6 +60,11 @@ def read_image(source: Image.Image | Path | str) -> Image.Image:
         raise ExplainerError(f"{path} is not an image that can be read; send a {in_words(FORMATS)} file") from None
     except (OSError, SyntaxError, EOFError) as problem:  # cut off within its header
         raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
+
+
+def is_picture_name(path: Path | str) -> bool:
+    """Whether a name ends as those of readable pictures do (:data:`SUFFIXES`); nothing is opened."""
+    return Path(path).suffix.lower() in SUFFIXES
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 import explainers
@@ -190,6 +192,27 @@ def test_two_pictures_of_a_classifier() -> None:
     best = found.strongest(3)
     assert abs(best[0][2]) == pytest.approx(float(found.pairs.abs().max()))
     assert [abs(score) for _, _, score in best] == sorted((abs(score) for _, _, score in best), reverse=True)
+
+
+@pytest.mark.parametrize("ending", [".png", ".TIF"])
+def test_names_of_pictures_are_read_as_pictures_beside_plain_words(tmp_path: Path, ending: str) -> None:
+    wrapped = explainers.wrap(FAMILIES["hf-clip"].build(), tokenizer=wordpiece(16), preprocess=SQUARE)
+    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for path, shade in zip(paths, (40, 200), strict=True):
+        Image.linear_gradient("L").point(lambda value, shade=shade: (value + shade) % 256).save(path)
+    expected = explainers.alike(wrapped, *paths)
+    for pair in (list(map(str, paths)), [paths[0], str(paths[1])]):
+        likeness = explainers.alike(wrapped, *pair)
+        assert likeness.grids == expected.grids
+        assert likeness.grids[0] is not None
+        assert likeness.cosine == pytest.approx(expected.cosine)
+    with pytest.raises(explainers.ExplainerError, match="there is no file"):
+        explainers.alike(wrapped, str(paths[0]), str(tmp_path / "c.png"))
+    with pytest.raises(explainers.ExplainerError, match="two pictures or two texts"):
+        explainers.alike(wrapped, str(paths[0]), "a good film")
+    assert explainers.alike(wrapped, "a good film.", "a bad .png film").grids == (None, None)
+    vit = explainers.wrap(FAMILIES["vit"].build(), preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
+    assert explainers.alike(vit, paths[0], str(paths[1])).grids[0] is not None
 
 
 def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor]) -> None:
