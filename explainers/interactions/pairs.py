@@ -31,6 +31,7 @@ from explainers.autograd.integration import quadrature
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
+from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
@@ -38,6 +39,11 @@ from explainers.models.inputs.images import is_picture_name
 from explainers.result import input_json
 from explainers.session import Check, checker, content_of, rerunner
 
+SOURCE = Citation(
+    authors="Moeller et al.",
+    year=2025,
+    title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP), TMLR 2025, arXiv 2408.14153",
+)
 AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
 
 

@@ -8,10 +8,13 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from server.commands import Commands
 from server.docs import methods_markdown, source
+
+if TYPE_CHECKING:  # importing it imports torch, and help needs none
+    from explainers.citation import Citation
 
 WIDEST = 120  # columns of a text for reading
 
@@ -68,7 +71,7 @@ def run_methods(args: argparse.Namespace) -> None:
         from server.explainers_engine import methods
 
         listed = methods(model)
-        print(json.dumps(listed, indent=1, ensure_ascii=False) if args.json else sheets(listed))
+        print(json.dumps(listed, indent=1, ensure_ascii=False) if args.json else f"{sheets(listed)}\n\n{rules_and_interactions()}")
         return
     variants = explainers.variants(model)
     if args.json:
@@ -98,6 +101,33 @@ def sheets(methods: Sequence[dict[str, Any]]) -> str:
     """Every method with all there is to say about it, as wide as the terminal."""
     width = min(WIDEST, shutil.get_terminal_size().columns)
     return "\n\n".join("\n".join(sheet(method, width)) for method in methods)
+
+
+def rules_and_interactions() -> str:
+    """Every backward rule and what compares two inputs, each with its source, as wide as the terminal."""
+    import explainers
+    from explainers.interactions import SOURCE
+
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+
+    def listed(name: str, text: str) -> str:
+        return textwrap.fill(f"{name}  {text}", width, initial_indent="  ", subsequent_indent=" " * 4, break_on_hyphens=False)
+
+    rules = [
+        listed(rule.name, f"{rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}. {cited(rule.source)}".rstrip())
+        for rule in explainers.RULES.values()
+    ]
+    functions = {
+        "explainers.interaction": "which part of one input goes with which part of another, in a model that compares two.",
+        "explainers.alike": "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
+    }
+    pairs = [listed(name, f"{says} {cited(SOURCE)}") for name, says in functions.items()]
+    return "\n".join(["Rules", *rules]) + "\n\n" + "\n".join(["Of two inputs", *pairs])
+
+
+def cited(citation: Citation) -> str:
+    """Authors, year and title; empty for what nobody claims."""
+    return f"{source(citation.authors, citation.year)}: {citation.title}" if citation.authors else ""
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 import explainers
 from embedded.recipes import RECIPES
+from explainers.interactions import SOURCE
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import calibration_of
 from server.cli import main
@@ -51,6 +52,11 @@ def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.Monkey
     printed = capsys.readouterr().out
     assert columns - 20 < max(map(len, printed.splitlines())) <= columns
     sheets = [" ".join(sheet.split()) for sheet in printed.split("\n\n")]
+    *sheets, rules, pairs = sheets
+    for rule in explainers.RULES.values():
+        assert f"{rule.name} {rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}. {rule.source.authors}" in rules
+        assert rule.source.title in rules
+    assert pairs.count(SOURCE.title) == 2
     for sheet, one in zip(sheets, listed, strict=True):
         assert sheet.startswith(f"{one['name']} {one['title']} {one['description']} paper ")
         assert one["paper"] in sheet
