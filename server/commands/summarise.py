@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from server.commands.listing import text_table
 if TYPE_CHECKING:
     from explainers import Summary
 
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 WORDS = 20  # words in the table
 
 
@@ -51,8 +51,7 @@ def run(args: argparse.Namespace) -> None:
     import explainers
     from explainers.targets import named_target
 
-    name = args.model or ("reviews-bert" if args.texts else "clip" if args.prompt else "scenes-vit")
-    model = explainers.load(name, device=args.device)
+    model = explainers.load(args.model or default_model(args), device=args.device)
     if (model.kind == "text") != (args.texts is not None):
         raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
     target: Any = args.prompt if args.target is None else named_target(args.target, model.labels)
@@ -65,6 +64,17 @@ def run(args: argparse.Namespace) -> None:
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
     print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary))
+
+
+def default_model(args: argparse.Namespace) -> str:
+    """The embedded model that takes such inputs; of pictures the model of photos, as on the pages."""
+    if args.texts:
+        return "reviews-bert"
+    if args.prompt:
+        return "clip"
+    from explainers.models.catalogue import CATALOGUE
+
+    return next(entry.name for entry in CATALOGUE if entry.embedded and entry.photos)
 
 
 def shown(bar: Any) -> None:
@@ -85,10 +95,23 @@ def the_inputs(args: argparse.Namespace) -> list[Any]:
     for path in args.pictures:
         if not path.exists():
             raise CommandError(f"there is no file {path}")
-        files += sorted(file for file in path.rglob("*") if file.suffix.lower() in PICTURES) if path.is_dir() else [path]
+        files += pictures_in(path) if path.is_dir() else [path]
     if not files:
-        raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {', '.join(PICTURES)} are read")
+        from explainers.models.inputs.images import FORMATS, in_words
+
+        raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {in_words(FORMATS)} files are read")
     return list(files)
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The files of a folder and those inside it that are named as pictures, in order; how many others there are goes to stderr."""
+    from explainers.models.inputs.images import is_picture_name
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    pictures = [path for path in files if is_picture_name(path)]
+    if others := len(files) - len(pictures):
+        print(f"note: {others} of {len(files)} files in {folder} left out: not named as pictures", file=sys.stderr)
+    return pictures
 
 
 def table(summary: Summary) -> str:

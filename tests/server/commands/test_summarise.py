@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from explainers.models.catalogue import CATALOGUE
 from server.cli import main
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
@@ -39,6 +41,25 @@ def test_summarise_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         assert main(["summarise", *words, "--out", str(tmp_path / "run")]) == 2
         assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [".heic", ".avif", ".TIF", ".tiff"])
+def test_a_folder_is_read_as_single_files_are_and_says_what_it_leaves_out(
+    photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    folder = tmp_path / "photos"
+    (folder / "more").mkdir(parents=True)
+    with Image.open(photo) as image:
+        image.save(folder / "more" / f"zebra{ending}")
+    (folder / "notes.txt").write_text("seen at noon")
+    out = tmp_path / "run"
+    assert main(["summarise", str(folder), "--method", "rollout", "--device", "cpu", "--out", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    summary = json.loads(printed.out)
+    assert (summary["inputs"], summary["problems"]) == (1, [])
+    assert [row["name"] for row in summary["most_trusted"]] == [f"zebra{ending}"]
+    assert "1 of 2 files" in printed.err
+    assert [entry.photos for entry in CATALOGUE if entry.name == summary["model"]] == [True]
 
 
 def test_summarise_saves_the_mean_map_of_pictures(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
