@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
+from explainers.methods import parse
+from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
-from explainers.models.base import Model, TextInput
+from explainers.models.base import Crop, Model, TextInput, TextPair
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
 from explainers.result import Explanation
-from explainers.targets import Probability, Target, choose
+from explainers.targets import Probability, Target, as_list, choose, prompts_of
 
 FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
@@ -113,15 +115,16 @@ def summarise(
 ) -> Summary:
     """Explain many inputs by one method, and sum up what it finds.
 
-    inputs    images, paths or texts, one at a time: what :func:`explain` takes, but for tensors
-    target    as of :func:`explain`, the same for all; None: each input's own top class
+    inputs    a list (or another iterable) of images, paths or texts: what :func:`explain` takes, but for tensors
+    target    one, as of :func:`explain`, the same for all; None: each input's own top class
     rows      a file of one line an input, to go on from: inputs that are in it are not explained again. None keeps nothing
     progress  told of each input when it is done
     cancelled asked between passes
 
     An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
-    model, for no inputs, and for a file of another summary.
+    model, before the first input; for no inputs, and for a file that is damaged or of another summary.
     """
+    _check(model, inputs, target, method)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
     rows_done: list[Row] = []
@@ -142,6 +145,25 @@ def summarise(
         raise ExplainerError(f"none of the {len(rows_done)} inputs could be explained; of the first: {rows_done[0].problem}")
     named = "the top class" if target is None else good[0].label
     return Summary(model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), _totals(good))
+
+
+def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
+    """Raise ExplainerError for what no input could be explained by."""
+    if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
+        raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
+    if isinstance(target, list | tuple):
+        raise ExplainerError(f"one target is summed up at a time, not {len(target)}; sum up each of them by itself")
+    if not isinstance(method, str):
+        raise ExplainerError(f"one method is summed up at a time: a spec such as fullgrad_plus:libra, not a {type(method).__name__}")
+    (single,) = as_list(target)
+    request = parse(method, None, len(model.blocks))
+    if reason := reason_against(request.method, missing_requirements(model), request.options):
+        raise ExplainerError(f"{request.spec} cannot run here. {reason}")
+    labels = list(model.labels) if model.prompt_inputs is None else prompts_of([single], alone=model.side == "text")
+    logits = torch.zeros(1, len(labels))
+    chosen = choose(single, labels, logits, groups=model.groups, synonyms=model.synonyms, output=model.output)
+    if request.rule is not None:
+        chosen.seed(logits, request.rule)
 
 
 def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> Row:
@@ -239,16 +261,25 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
         path.write_text(json.dumps(settings) + "\n", "utf-8")
         return {}
     lines = path.read_text("utf-8").split("\n")
-    try:
-        first = json.loads(lines[0])
-    except ValueError:
-        first = None
+    if len(lines) == 1 or not isinstance(first := _record(lines[0]), dict):
+        raise ExplainerError(f"the first line of {path}, which says of what summary it is, is damaged; delete the file or name another")
     if first != settings:
         raise ExplainerError(f"{path} holds another summary (another model, target, method or seed); name another file")
     if lines[-1]:
         path.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
-    records = [json.loads(line) for line in lines[1:-1]]
+    records = [_record(line) for line in lines[1:-1]]
+    for number, record in enumerate(records, 2):
+        if not isinstance(record, dict):
+            raise ExplainerError(f"line {number} of {path} is damaged; delete that line, and its input is explained again")
     return {row["key"]: Row(**{**row, "grid": None if row["grid"] is None else tuple(row["grid"])}) for row in records}
+
+
+def _record(line: str) -> Any:
+    """The JSON of a line; None where it is none."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
 
 
 def _key(item: Any) -> str:

@@ -122,6 +122,15 @@ def test_a_run_goes_on_where_it_was(reader: Model, tmp_path: Path, monkeypatch: 
     assert len(rows.read_text().splitlines()) == 1 + len(TEXTS)
     with pytest.raises(explainers.ExplainerError, match="another summary"):
         explainers.summarise(reader, TEXTS, "against", METHOD, rows=rows)
+    lines = rows.read_text().splitlines(keepends=True)
+    for damaged, problem in (
+        ([lines[0][:30]], "the first line of .* is damaged"),
+        ([lines[0][:30] + "\n", *lines[1:]], "the first line of .* is damaged"),
+        ([lines[0], lines[1][:30] + "\n", *lines[2:]], "line 2 of .* is damaged"),
+    ):
+        rows.write_text("".join(damaged))
+        with pytest.raises(explainers.ExplainerError, match=problem):
+            explainers.summarise(reader, TEXTS, "for", METHOD, rows=rows)
 
 
 def test_what_cannot_be_read_is_said_and_left_out(looker: Model, tmp_path: Path) -> None:
@@ -135,6 +144,32 @@ def test_what_cannot_be_read_is_said_and_left_out(looker: Model, tmp_path: Path)
         explainers.summarise(looker, [broken], 1, METHOD)
     with pytest.raises(explainers.ExplainerError, match="no inputs"):
         explainers.summarise(looker, [], 1, METHOD)
+
+
+def test_a_question_that_fits_no_input_is_refused_before_the_first(
+    reader: Model, looker: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explained: list[Any] = []
+    monkeypatch.setattr("explainers.summary.explain", lambda *args, **how: explained.append(args))
+    clip = explainers.wrap(FAMILIES["hf-clip"].build(), tokenizer=wordpiece(16), preprocess=Preprocessing(resize=(32, 32), crop=(32, 32)))
+    questions: list[tuple[Model, Any, Any, Any, str]] = [
+        (reader, TEXTS, ["for", "against"], METHOD, "one target is summed up at a time"),
+        (reader, TEXTS, "furr", METHOD, "no class 'furr'"),
+        (reader, TEXTS, 3, METHOD, "Class 3 does not exist"),
+        (reader, TEXTS, "for", "nonsense", "no method 'nonsense'"),
+        (reader, TEXTS, "for", [METHOD], "one method is summed up at a time"),
+        (reader, TEXTS, explainers.Probability("for"), "lrp", "not from a probability"),
+        (reader, TEXTS, "for", "pa_lrp", "pa_lrp cannot run here"),
+        (reader, TEXTS[0], "for", METHOD, "inputs is a list"),
+        (looker, tmp_path / "a.png", None, METHOD, "inputs is a list"),
+        (clip, [tmp_path / "a.png"], None, METHOD, "asked with prompts"),
+    ]
+    for model, inputs, target, method, problem in questions:
+        rows = tmp_path / "rows.jsonl"
+        with pytest.raises(explainers.ExplainerError, match=problem):
+            explainers.summarise(model, inputs, target, method, rows=rows)
+        assert not rows.exists()
+    assert explained == []
 
 
 def test_prompts_are_summed_up_too(tmp_path: Path) -> None:
