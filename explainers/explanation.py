@@ -21,6 +21,7 @@ from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_wind
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
+from explainers.models.outputs import notes_on_outputs
 from explainers.models.outputs import probabilities as probabilities_of
 from explainers.plugins import plugin_versions
 from explainers.precision import computed, notes_on_scores
@@ -169,7 +170,7 @@ def _predictions(session: Session, requests: list[Request]) -> list[Explanation]
             targets=[],
             methods=[r.spec for r in requests],
             versions=versions(),
-            notes=list(notes),
+            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.squashed)],
             prompted=model.kind == "clip",
             output=model.output,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},

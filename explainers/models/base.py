@@ -19,7 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.models.calibration import Calibration
 from explainers.models.forms import Form
 from explainers.models.labels import ClassEntry, places_of
-from explainers.models.outputs import Output
+from explainers.models.outputs import Output, Squashed
 
 Kind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
@@ -205,6 +205,7 @@ class Model:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
+    squashed      how the module's own head squashes what it gives
     form          how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
@@ -227,6 +228,7 @@ class Model:
     form: Form = field(default_factory=Form)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
+    squashed: Squashed = field(default_factory=Squashed)
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = field(default_factory=Calibration)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports

@@ -7,12 +7,15 @@ through them, and no rule makes their terms sum to a probability (LibraGrad, CVP
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 Squashing = Literal["softmax", "sigmoid"]
 #: What logits mean: one class of several; a label each, yes or no on its own; or the value itself.
@@ -28,40 +31,114 @@ Forward = Callable[[Mapping[str, Tensor]], Tensor]
 _SQUASHING: dict[Any, Squashing] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax), "softmax"),
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, torch.special.expit, F.logsigmoid), "sigmoid"),
+    **dict.fromkeys((torch.sigmoid_, Tensor.sigmoid_), "sigmoid"),
 }
-#: Functions of a squashed tensor that may follow, and that act alike on what it was squashed from.
-_MOVING = frozenset(("float", "double", "to", "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone"))
+#: Names of functions of a squashed tensor that may follow, and that act alike on what it was squashed from.
+_MOVING = frozenset(
+    [
+        *("view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "contiguous", "clone"),
+        *("__getitem__", "select", "narrow", "index_select", "permute", "transpose", "movedim"),
+    ]
+)
+_CASTING = frozenset(["float", "double", "half", "bfloat16", "to", "type", "type_as"])
+#: Names of functions that give numbers between 0 and 1, beside those above, and of those behind which a number is no longer theirs.
+_BOUNDING = frozenset(("hardsigmoid", "hardsigmoid_", "softmin", "gumbel_softmax"))
+_MIXING = frozenset(
+    [
+        *("linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum"),
+        *("conv1d", "conv2d", "conv3d", "scaled_dot_product_attention", "layer_norm", "batch_norm", "group_norm", "rms_norm"),
+    ]
+)
 
 
 class _Watch(TorchFunctionMode):
-    """Keeps what was squashed last, as it was before and after."""
+    """Keeps what was squashed last, as it was before and after, and what the last linear layer gave; both wherever they were moved."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kind: Squashing | None = None
-        self.linear: tuple[Any, tuple[Tensor, Tensor, Tensor | None]] | None = None  # the last linear layer: what it gave and was given
-        self.before: Tensor | None = None
-        self.after: Any = None
+        self.squashed: list[tuple[Any, Tensor]] = []  # after, before
+        self.linear: tuple[Tensor, Tensor, Tensor | None] | None = None  # input, weight and bias of the last linear layer
+        self.lines: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each beside what it gave
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
+        squashing = _SQUASHING.get(func)
+        # what is squashed in place is lost otherwise
+        before = x.clone() if squashing and (name.endswith("_") or kwargs.get("out") is not None) else x
         out = func(*args, **kwargs)
-        x = args[0] if args else kwargs.get("input")
         if func is F.linear:
             named = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
-            self.linear = (out, (named["input"], named["weight"], named.get("bias")))
-        if func in _SQUASHING:
-            self.kind, self.before, self.after = _SQUASHING[func], x, out
-        elif x is self.after is not None and getattr(func, "__name__", "") in _MOVING:
-            self.before, self.after = func(self.before, *args[1:], **kwargs), out
+            self.linear, self.lines = (named["input"], named["weight"], named.get("bias")), [(out, out)]
+        elif (line := _beside(self.lines, x)) is not None and name in _MOVING | _CASTING:
+            self.lines.append((out, line))
+        if squashing:
+            self.kind, self.squashed = squashing, [(out, before)]
+        elif (before := _beside(self.squashed, x)) is not None and name in _MOVING:
+            self.squashed.append((out, func(before, *args[1:], **kwargs)))
+        elif before is not None and name in _CASTING and out.is_floating_point():
+            self.squashed.append((out, before))  # in its own precision
+        return out
+
+    def before(self, out: Any) -> Tensor | None:
+        """What ``out`` was squashed from; None where it is not what was squashed last."""
+        return _beside(self.squashed, out)
+
+
+def _beside(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
+    return next((second for first, second in pairs if first is tensor), None)
+
+
+class _Trial(_Watch):
+    """Knows also which tensors are made of squashed ones, without anything learned in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bounded: Any = WeakIdKeyDictionary()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = super().__torch_function__(func, types, args, kwargs)
+        name = getattr(func, "__name__", "")
+        if isinstance(out, Tensor) and name not in _MIXING:
+            given = [tensor for tensor in tree_leaves((args, kwargs or {})) if isinstance(tensor, Tensor)]
+            if func in _SQUASHING or name in _BOUNDING or any(tensor in self.bounded for tensor in given):
+                self.bounded[out] = True
+                if out._base is not None and name.endswith("_") and not name.endswith("__"):  # a view was changed in place
+                    self.bounded[out._base] = True
         return out
 
 
-def squashing_of(forward: Forward, tensors: Mapping[str, Tensor]) -> Squashing | None:
-    """Whether what ``forward`` gives for these tensors was squashed last, and how."""
-    with _Watch() as watch, torch.no_grad():
+@dataclass(frozen=True)
+class Squashed:
+    """What a trial pass shows of a head.
+
+    kind       its last function, which can be taken off exactly: what was squashed are logits; None where there is none
+    remaining  its numbers look like probabilities and nothing can be taken off: they lie in [0, 1], and were squashed on the way or add
+               up to 1
+    """
+
+    kind: Squashing | None = None
+    remaining: bool = False
+
+
+def squashed_by(forward: Forward, tensors: Mapping[str, Tensor]) -> Squashed:
+    """How what ``forward`` gives for these tensors was squashed."""
+    with _Trial() as watch, torch.no_grad():
         out = forward(tensors)
-    return watch.kind if out is watch.after else None
+    before = watch.before(out)
+    if before is not None and watch.kind is not None and _explains(before, out, watch.kind):
+        return Squashed(watch.kind)
+    whole = out.shape[-1] > 1 and bool(((out.double().sum(-1) - 1).abs() < 8 * torch.finfo(out.dtype).eps).all())
+    return Squashed(remaining=bool(((out >= 0) & (out <= 1)).all()) and (whole or out in watch.bounded))
+
+
+def _explains(logits: Tensor, out: Tensor, kind: Squashing) -> bool:
+    """Whether these logits have ``out`` as their probabilities, or as the logarithms of these. A part of a softmax's row has other ones."""
+    if logits.shape != out.shape:
+        return False
+    p, rounding = probabilities(logits.double(), kind), 16 * max(torch.finfo(logits.dtype).eps, torch.finfo(out.dtype).eps)
+    return any(torch.allclose(out.double(), expected, rtol=rounding, atol=rounding) for expected in (p, p.log()))
 
 
 def before_squashing(forward: Forward) -> Forward:
@@ -70,7 +147,8 @@ def before_squashing(forward: Forward) -> Forward:
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
             out = forward(tensors)
-        return watch.before if out is watch.after and watch.before is not None else out
+        before = watch.before(out)
+        return out if before is None else before
 
     return run
 
@@ -84,12 +162,30 @@ def yes_and_no(forward: Forward) -> Forward:
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
             z = forward(tensors)
-        if watch.linear is None or watch.linear[0] is not z:
+        line = _beside(watch.lines, z)
+        if watch.linear is None or line is None or line.shape != z.shape:
             return torch.cat([z, -z], -1)
-        x, weight, bias = watch.linear[1]
-        return F.linear(x, torch.cat([weight, -weight]), None if bias is None else torch.cat([bias, -bias]))
+        x, weight, bias = watch.linear
+        return F.linear(x, torch.cat([weight, -weight]), None if bias is None else torch.cat([bias, -bias])).to(z.dtype)
 
     return run
+
+
+def notes_on_outputs(logits: Tensor, output: Output, squashed: Squashed) -> list[str]:
+    """What to know of the numbers (C,) that a model's answer is shown and explained by."""
+    if squashed.kind is not None and output == "regression":
+        return [
+            f"This model ends in a {squashed.kind}, and values are asked for: what is shown and explained is the number before the "
+            f"{squashed.kind}, not the value that the model returns."
+        ]
+    # of one logit there are yes and no, the second being the negative of the first
+    if squashed.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
+        return [
+            "The outputs of this model look like probabilities already: they lie between 0 and 1. What is explained are these numbers, and "
+            f"the probabilities shown are the {output} of them, not the model's. Let the model return the numbers before it makes "
+            'probabilities of them, or pass output="regression" to wrap, which shows its outputs as they are.'
+        ]
+    return []
 
 
 def output_of(config: Any, classes: int, squashing: Squashing | None) -> Output:

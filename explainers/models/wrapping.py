@@ -18,7 +18,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.libraries import recognition as lib
-from explainers.models.outputs import OUTPUTS, Output, before_squashing, output_of, squashing_of, yes_and_no
+from explainers.models.outputs import OUTPUTS, Output, Squashed, before_squashing, output_of, squashed_by, yes_and_no
 from explainers.models.preparing import Prompts, prepare_images, prepare_texts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
@@ -42,7 +42,8 @@ def wrap(
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
 
     A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``. Where its output is
-    squashed last, by a softmax or a sigmoid, the numbers before that are its logits here.
+    squashed last, by a softmax or a sigmoid, the numbers before that are its logits here, also where its output is reshaped or cast
+    afterwards. Where outputs look like probabilities and no such function can be taken off, every explanation has a note.
 
     kind        "image", "text" or "clip" (an image and a text tower)
     blocks      the Transformer blocks, or the dotted name of the list that holds them
@@ -67,7 +68,7 @@ def wrap(
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
     run = lib.forward_of(module, library, side)
-    squashing = None
+    squashed = Squashed()
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
@@ -76,11 +77,11 @@ def wrap(
     first = {key: tensor[:1] for key, tensor in sample.items()}
     if kind != "clip":
         with evaluating(module), suppress(Exception):  # a pass that fails is told of below
-            squashing = squashing_of(run, first)
-        run = run if squashing is None else before_squashing(run)
+            squashed = squashed_by(run, first)
+        run = run if squashed.kind is None else before_squashing(run)
     reads_text = kind == "text" or side == "text"
     structure, classes = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
-    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashing))
+    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashed.kind))
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
     if meaning == "sigmoid" and classes == 1:
@@ -103,6 +104,7 @@ def wrap(
         form=structure.form,
         class_blocks=structure.class_blocks,
         output=meaning,
+        squashed=squashed,
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
@@ -120,7 +122,7 @@ def wrap(
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
-            "squashing": squashing,
+            "squashing": squashed.kind,
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             "source": title,

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
-from explainers.models.outputs import squashing_of
+from explainers.models.outputs import Squashed as Squashing
+from explainers.models.outputs import squashed_by
 from tests.explainers.support.explained import picture
 from tests.families import FAMILIES
 
@@ -41,6 +42,23 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "nn.Softmax": (nn.Softmax(-1), "softmax"),
     "torch.sigmoid": (torch.sigmoid, "sigmoid"),
     "nn.Sigmoid, then moved": (lambda z: nn.Sigmoid()(z).unsqueeze(1).flatten(1).double(), "sigmoid"),
+    "sigmoid in place": (lambda z: z.sigmoid_(), "sigmoid"),
+    "sigmoid to bfloat16": (lambda z: z.sigmoid().bfloat16(), "sigmoid"),
+    "sigmoid by columns": (lambda z: torch.cat([z[:, :2], z[:, 2:]], 1).sigmoid()[:, None][:, 0, :], "sigmoid"),
+    "softmax, and another tensor made of it": (lambda z: (p := z.softmax(-1), p.view(-1))[0], "softmax"),
+}
+#: Heads that give probabilities of which no function can be taken off.
+REMAINING: dict[str, Callable[[Tensor], Tensor]] = {
+    "times one": lambda z: z.sigmoid() * 1.0,
+    "one of two": lambda z: 1 - z[:, :1].sigmoid(),
+    "clamped": lambda z: z[:, :1].sigmoid().clamp(0, 1),
+    "no and yes": lambda z: torch.cat([1 - z[:, :1].sigmoid(), z[:, :1].sigmoid()], 1),
+    "stacked": lambda z: torch.stack([1 - z[:, 0].sigmoid(), z[:, 0].sigmoid()], 1),
+    "columns of a softmax": lambda z: z.softmax(-1)[:, :2],
+    "mean of two": lambda z: (z.softmax(-1) + (2 * z).softmax(-1)) / 2,
+    "hard sigmoid": F.hardsigmoid,
+    "through a view in place": lambda z: (z := z[:, :1].clone(), z[:, 0].sigmoid_())[0],
+    "by hand": lambda z: z.exp() / z.exp().sum(-1, keepdim=True),
 }
 
 
@@ -61,10 +79,52 @@ def test_the_numbers_before_the_last_squashing_are_explained(name: str) -> None:
     assert found["fullgrad:libra"].completeness_error == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", REMAINING)
+def test_outputs_that_look_like_probabilities_say_so(name: str) -> None:
+    head = Squashed(REMAINING[name])
+    model = explainers.wrap(head)
+    assert model.details["squashing"] is None
+    result = explainers.explain(model, image(), 0, "input_x_gradient")
+    with torch.no_grad():
+        assert float(result.logits[0]) == pytest.approx(float(head(**image())[0, 0]))
+    (note,) = [note for note in result.to_json()["notes"] if "look like probabilities" in note]
+    assert 'output="regression"' in note
+    values = explainers.explain(explainers.wrap(Squashed(REMAINING[name]), output="regression"), image(), 0, "input_x_gradient")
+    assert not values.notes
+    assert values.target.logit == pytest.approx(result.target.logit)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda z: z, lambda z: z.sigmoid(), lambda z: z.sigmoid() @ torch.eye(z.shape[1], dtype=z.dtype)[:3].T]
+)
+def test_other_outputs_have_no_such_note(function: Callable[[Tensor], Tensor]) -> None:
+    assert not explainers.explain(explainers.wrap(Squashed(function)), image(), 0, "input_x_gradient").notes
+
+
+def test_a_value_before_a_sigmoid_says_so() -> None:
+    result = explainers.explain(explainers.wrap(Squashed(torch.sigmoid), output="regression"), image(), 0, "input_x_gradient")
+    assert any("ends in a sigmoid" in note and "not the value that the model returns" in note for note in result.notes)
+
+
+def test_one_probability_cut_out_and_made_a_column_is_explained_by_its_logit() -> None:
+    def column(z: Tensor) -> Tensor:
+        return torch.sigmoid(z[:, 0])[:, None]
+
+    plain, squashed = Head(1), Head(1, column)
+    expected, found = (
+        explainers.explain(explainers.wrap(head), image(), [0, 1], ["fullgrad:libra", "transformer_attribution"])
+        for head in (plain, squashed)
+    )
+    assert [t.probability for t in found.targets] == [t.probability for t in expected.targets]
+    for ours, theirs in zip(found.maps, expected.maps, strict=True):
+        assert ours.scores.any()
+        torch.testing.assert_close(ours.scores, theirs.scores)
+
+
 def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
     model = Squashed(lambda z: 2 * torch.sigmoid(z))
     tensors = {"pixel_values": FAMILIES["vit"].inputs(1)["pixel_values"].double()}
-    assert squashing_of(lambda given: model(**given), tensors) is None
+    assert squashed_by(lambda given: model(**given), tensors) == Squashing()
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:
@@ -81,18 +141,19 @@ def test_a_map_that_is_zero_everywhere_says_so() -> None:
 
 
 class Head(nn.Module):
-    """A ViT of timm with another number of outputs."""
+    """A ViT of timm with another number of outputs, and a function of these."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, function: Callable[[Tensor], Tensor] = lambda z: z) -> None:
         super().__init__()
         self.vit = FAMILIES["vit"].build().double()
         self.pretrained_cfg = self.vit.pretrained_cfg
         torch.manual_seed(0)
         self.vit.reset_classifier(classes)
         self.vit.double()
+        self.function = function
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        return self.vit(pixel_values)  # type: ignore[no-any-return]
+        return self.function(self.vit(pixel_values))
 
 
 def image() -> dict[str, Tensor]:
