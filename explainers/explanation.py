@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.autograd.rules import RULES, Rule, gradient_rules
+from explainers.autograd.rules import RULES, gradient_rules
 from explainers.errors import ExplainerError
 from explainers.input_abstentions import InputAbstentions
 from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.methods import METHODS, Request, parse
+from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
 from explainers.models.outputs import notes_on_outputs
@@ -29,8 +30,6 @@ from explainers.result import Attribution, Explanation
 from explainers.session import Cancelled, Precision, Session, checker, content_of
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.trace import Reading, Trace
-
-Methods = Sequence[str | tuple[str, Rule]]
 
 
 class Observer(Protocol):
@@ -76,7 +75,8 @@ def explain(
               what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own;
+    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own; what is
+              spelt in two ways is computed once, and found by both; different rules of the same name get numbers (``custom-2``);
               None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
@@ -100,7 +100,7 @@ def explain(
     if long_texts == "windows" and (read := read_windows(model, inputs)):
         explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
         return explain_long(explain_batch, model, inputs, read, target, seed=seed, observer=observer, check=checker(cancelled))
-    requests = [] if methods is None else _requests(methods, len(model.blocks))
+    requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
     check = checker(cancelled)
     with torch.inference_mode(False), torch.enable_grad():
         pixels = any(r.pixels for r in requests)
@@ -108,7 +108,7 @@ def explain(
         lacks = lacks_of(session.recording)
         requests, left_out = (requests, []) if requests else _usual(lacks, session.targets)
         _refuse(requests, lacks, session)
-        explanations = _predictions(session, requests)
+        explanations = _predictions(session, requests, spellings)
         for explanation in explanations:
             explanation.notes += left_out
             if observer is not None:
@@ -125,14 +125,6 @@ def explain(
             session.forget_signals()
     several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
     return explanations if several else explanations[0]
-
-
-def _requests(methods: Methods | str, blocks: int) -> list[Request]:
-    specs = [methods] if isinstance(methods, str) else list(methods)
-    if not specs:
-        raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
-    requests = [parse(spec, None, blocks) if isinstance(spec, str) else parse(*spec, blocks) for spec in specs]
-    return list({request.spec: request for request in reversed(requests)}.values())[::-1]
 
 
 def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
@@ -154,7 +146,7 @@ def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) ->
                 target.seed(session.answers, request.rule)
 
 
-def _predictions(session: Session, requests: list[Request]) -> list[Explanation]:
+def _predictions(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
     model, labels = session.model, session.labels
     logits = session.answers.float().cpu()
     probabilities = probabilities_of(logits / model.calibration.temperature, model.output)
@@ -169,6 +161,7 @@ def _predictions(session: Session, requests: list[Request]) -> list[Explanation]
             probabilities=probabilities[i],
             targets=[],
             methods=[r.spec for r in requests],
+            spellings=spellings,
             versions=versions(),
             notes=[*notes, *notes_on_outputs(logits[i], model.output, model.squashed)],
             prompted=model.kind == "clip",

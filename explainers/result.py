@@ -202,7 +202,8 @@ class Explanation:
     ``windows`` says where the windows lie of a text that was longer than the model takes: its logits are the means of theirs, and
     ``tensors`` has a row for each. Empty for what was read whole.
 
-    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one.
+    ``result[spec]`` is the map of a method for the first target; ``result[spec, label]`` that for another one. ``spellings`` has for each
+    spec as it was asked for that of its map: another where one method was spelt in two ways.
     """
 
     model: str
@@ -221,6 +222,7 @@ class Explanation:
     prompted: bool = False  # whether the classes are prompts
     prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
     windows: tuple[WindowInfo, ...] = ()
+    spellings: dict[str, str] = field(default_factory=dict, repr=False)
     tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
     completeness_of: Callable[[str, int], float] | None = field(default=None, repr=False)
 
@@ -231,6 +233,7 @@ class Explanation:
 
     def __getitem__(self, key: str | tuple[str, str | int]) -> Attribution:
         spec, wanted = key if isinstance(key, tuple) else (key, 0)
+        spec = self.spellings.get(spec, spec)
         label = self.targets[wanted].label if isinstance(wanted, int) else wanted
         for attribution in self.maps:
             if attribution.method == spec and attribution.target == label:
@@ -289,11 +292,12 @@ class Explanation:
         from explainers.rendering.figures import panel
 
         known = list(dict.fromkeys(attribution.method for attribution in self.maps))
-        if missing := [spec for spec in methods or () if spec not in known]:
+        wanted = [self.spellings.get(spec, spec) for spec in methods or ()]
+        if missing := [spec for spec in wanted if spec not in known]:
             raise ExplainerError(f"There is no map of {', '.join(missing)}: there are {', '.join(known) or 'none yet'}.")
         maps = [
             attribution
-            for spec in methods or known
+            for spec in wanted or known
             for attribution in self.maps
             if attribution.method == spec and target in (None, attribution.target)
         ]

@@ -28,6 +28,7 @@ class Engine:
     default_methods  Model -> specs
     variants         Model or None -> variants as JSON objects, in the order of the pages
     readout_of       spec, number of blocks of the model -> name of its read-out; raises ExplainerError where the spec is wrong
+    distinct         specs, number of blocks of the model -> those that differ in more than their spelling
     for_probability  specs -> those that can explain a probability, and a note on the others or None
     methods          Model or None -> methods as JSON objects
     choosing         name and kind of a model, each or None, and its variants -> families, sets of methods, and how far each can be trusted
@@ -58,6 +59,7 @@ class Engine:
     default_methods: Callable[[Any], list[str]]
     variants: Callable[[Any], list[dict[str, Any]]]
     readout_of: Callable[[str, int], str]
+    distinct: Callable[[Sequence[str], int], list[str]]
     for_probability: Callable[[Sequence[str]], tuple[list[str], str | None]]
     methods: Callable[[Any], list[dict[str, Any]]]
     choosing: Callable[[str | None, str | None, Sequence[Mapping[str, Any]]], dict[str, Any]]

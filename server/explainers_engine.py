@@ -21,6 +21,7 @@ from explainers.methods import NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
 from explainers.methods.families import FAMILIES
 from explainers.methods.presets import PRESETS
+from explainers.methods.requests import distinct_specs
 from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import card, device_named, fetch
@@ -45,6 +46,7 @@ def engine() -> Engine:
         default_methods=explainers.default_methods,
         variants=lambda model: [variant.to_json() for variant in explainers.variants(model)],
         readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
+        distinct=distinct_specs,
         for_probability=explainers.for_probability,
         methods=methods,
         choosing=choosing,

@@ -13,6 +13,7 @@ from explainers.evaluation.rows import RUN, half_of
 from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
+from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import variants
 from explainers.metrics import METRICS, Metric, metrics_named
 from explainers.models.base import Model
@@ -98,11 +99,9 @@ def make_plan(
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
     if model.kind == "clip" and not data.classes:
         raise ExplainerError(f"{model.name} compares pictures with names, and {data.name} has no list of classes.")
-    chosen = tuple(dict.fromkeys(spec for name in methods for spec in _specs(name, model)))
+    chosen = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
     if not chosen:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
-    for spec in chosen:
-        parse(spec, blocks=len(model.blocks))
     return Plan(
         model=model.name,
         dataset=data.name,

@@ -138,6 +138,11 @@ class Request:
         return name_of(self.method, self.rule)
 
     @property
+    def computes(self) -> tuple[str, Rule | None, dict[str, Any]]:
+        """Method, rule and the value of every option: equal for all spellings of a spec."""
+        return self.method.name, self.rule, {name: self.options.get(name, option.default) for name, option in self.method.options.items()}
+
+    @property
     def adds_up_to(self) -> str | None:
         """What its scores promise to add up to; None: nothing."""
         return self.method.adds_up_to(self.rule, self.options)

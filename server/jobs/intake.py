@@ -237,6 +237,7 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     notes = [] if question.note is None else [question.note]
     for spec in methods:
         check_method(spec, facts, engine)
+    methods = engine.distinct(methods, facts.blocks)
     if question.read == "probability":
         able, note = engine.for_probability(methods)
         if note is not None and question.methods is not None:

@@ -57,6 +57,28 @@ def test_specs_are_taken_once_and_trimmed() -> None:
     assert len(result.maps) == 2
 
 
+def test_what_is_spelt_in_several_ways_is_computed_once_and_found_by_each() -> None:
+    spellings = ["hirescam", "hirescam:gradient", "hirescam?integrated=0", "hirescam:gradient?integrated=0"]
+    others = ["hirescam:libra", "hirescam?integrated=3", "rollout?start_layer=0", "rollout"]
+    result = explain(image_model(), picture(), methods=[*spellings, *others])
+    assert [attribution.method for attribution in result.maps] == result.methods == [spellings[0], *others[:3]]
+    assert all(result[spec] is result.maps[0] for spec in spellings)
+    assert result["rollout"] is result["rollout?start_layer=0"]
+    assert explain(image_model(), picture(), methods="hirescam:gradient")["hirescam:gradient"].method == "hirescam:gradient"
+
+
+def test_different_rules_without_a_name_have_a_map_each() -> None:
+    model, changes = image_model(), [{"norm": "constant", "attention": "half"}, {"norm": "identity"}]
+    rules = [explainers.Rule(**change) for change in changes]  # type: ignore[arg-type]
+    result = explain(model, picture(), methods=[("input_x_gradient", rule) for rule in [*rules, rules[1]]] + [("hirescam", rules[1])])
+    assert result.methods == ["input_x_gradient:custom", "input_x_gradient:custom-2", "hirescam:custom-2"]
+    for spec, rule in zip(result.methods, [*rules, rules[1]], strict=True):
+        alone = explain(model, picture(), methods=[(spec.partition(":")[0], rule)]).maps[0]
+        assert torch.equal(result[spec].scores, alone.scores)
+        assert result[spec].rule == spec.partition(":")[2]
+    assert not torch.equal(result.maps[0].scores, result.maps[1].scores)
+
+
 @pytest.mark.parametrize("model", [image_model, text_model], ids=["image", "text"])
 def test_without_methods_the_usual_ones_run(model: Any) -> None:
     found = explain(model(), picture() if model is image_model else TEXT)

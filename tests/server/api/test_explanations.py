@@ -69,7 +69,7 @@ def test_a_class_is_a_label_or_an_index(site: Site, target: Any, indices: list[i
 
 
 def test_methods_are_those_asked_for(site: Site) -> None:
-    wanted = ["rollout?start_layer=1", "random", "rollout?start_layer=1"]
+    wanted = ["rollout?start_layer=1", "random", "rollout?start_layer=1", "rollout?start_layer=01"]
     document = site.ask(png(), methods=wanted, wait=True).json()
     assert [one["method"] for one in document["maps"]] == document["methods"] == wanted[:2]
 

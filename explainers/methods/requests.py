@@ -1,0 +1,49 @@
+"""The list of methods that an explanation is made with: each once, however it is spelt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from explainers.autograd.rules import Rule
+from explainers.errors import ExplainerError
+from explainers.methods.registry import Request, parse
+
+Methods = Sequence[str | tuple[str, Rule]]
+
+
+def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[list[Request], dict[str, str]]:
+    """What ``methods`` ask for, each once under its first spelling; and for every spelling of them the spec that it is found by.
+
+    Of different rules of one's own with the same name, the second is called ``custom-2`` (and so on), in its spec too.
+    ``blocks`` is how many the model has, where it is known. Raises ExplainerError for an empty list and for a wrong spec.
+    """
+    specs = [methods] if isinstance(methods, str) else list(methods)
+    if not specs:
+        raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
+    pairs = [(spec, None) if isinstance(spec, str) else spec for spec in specs]
+    listed = [parse(spec, None, blocks).rule for spec, custom in pairs if custom is None]
+    named = {rule.name: rule for rule in listed if rule is not None}
+    distinct: list[Request] = []
+    spellings: dict[str, str] = {}
+    for spec, custom in pairs:
+        request = parse(spec, None if custom is None else _numbered(custom, named), blocks)
+        same = next((other for other in distinct if other.computes == request.computes), request)
+        if same is request:
+            distinct.append(request)
+        spellings[request.spec] = same.spec
+    return distinct, spellings
+
+
+def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
+    """``specs`` without those that ask for the same as one before them."""
+    return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
+
+
+def _numbered(rule: Rule, named: dict[str, Rule]) -> Rule:
+    """``rule``, with a number behind its name where another one in ``named`` is called so; it is added there."""
+    numbered, number = rule, 1
+    while named.setdefault(numbered.name, numbered) != numbered:
+        number += 1
+        numbered = replace(rule, name=f"{rule.name}-{number}", title=f"{rule.title} {number}")
+    return numbered
