@@ -22,6 +22,7 @@ from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
+from explainers.models.eval_mode import with_gradients
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.outputs import probabilities as probabilities_of
 from explainers.plugins import plugin_versions
@@ -102,7 +103,7 @@ def explain(
         return explain_long(explain_batch, model, inputs, read, target, seed=seed, observer=observer, check=checker(cancelled))
     requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
     check = checker(cancelled)
-    with torch.inference_mode(False), torch.enable_grad():
+    with with_gradients():
         pixels = any(r.pixels for r in requests)
         session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
         lacks = lacks_of(session.recording)
@@ -196,7 +197,7 @@ def _completeness(
         if rule not in gradient_rules():
             raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
-        with torch.inference_mode(False), torch.enable_grad():
+        with with_gradients():
             trace = Trace(Recording(model, {**tensors, **prompts}), chosen, RULES[rule])
             terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
         return float((trace.account() - terms).abs())

@@ -35,6 +35,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
+from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
 from explainers.result import input_json
 from explainers.session import Check, checker, content_of, rerunner
@@ -172,7 +173,7 @@ def _encoded(model: Model, prepared: Prepared) -> Encoded:
     """Raises ExplainerError for several inputs at once."""
     if len(prepared) != 1:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
-    with torch.inference_mode(False), torch.enable_grad():
+    with with_gradients():
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs
     mask = recording.mask[0]
@@ -203,7 +204,7 @@ def _interaction(a: Encoded, b: Encoded, rule: str, steps: int, check: Check) ->
     if len(b.units) < len(a.units):
         return _exchanged(_interaction(b, a, rule, steps, check))
     norms = float(a.embedding.norm() * b.embedding.norm())
-    with torch.inference_mode(False), torch.enable_grad():
+    with with_gradients():
         first, second, pairs = _compared(a, b, RULES[rule], steps, check)
     return Interaction(
         first=a.record,

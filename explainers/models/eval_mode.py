@@ -1,4 +1,4 @@
-"""Eval mode for a while, also where several passes over one model run at once."""
+"""Eval mode for a while, also where several passes over one model run at once; and gradients, whatever the caller switched off."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
 _EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
@@ -30,3 +31,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                 if not _EVALUATING[m]:
                     del _EVALUATING[m]
                     m.training = True
+
+
+@contextmanager
+def with_gradients() -> Iterator[None]:
+    """Gradients are kept for a while, also under ``torch.inference_mode`` and ``torch.no_grad``; decorates functions as well."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

@@ -18,6 +18,7 @@ from explainers.errors import ExplainerError
 from explainers.models.base import Model
 from explainers.models.calibration import Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.eval_mode import with_gradients
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.hub import Progress, missing_weights
@@ -30,6 +31,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model",
 _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
+@with_gradients()
 def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 

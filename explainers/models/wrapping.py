@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models import labels as naming
 from explainers.models.base import Input, Kind, Model, Prepared, Side
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import evaluating, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.libraries import recognition as lib
@@ -24,6 +25,7 @@ from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 
 
+@with_gradients()
 def wrap(
     module: nn.Module,
     *,
@@ -61,6 +63,10 @@ def wrap(
     """
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
+    if any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers())):
+        raise ExplainerError(
+            "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
+        )
     if device is not None:
         module = module.to(device)
     library = lib.library_of(module)

@@ -181,3 +181,10 @@ def test_embedded_models_load_and_answer(name: str) -> None:
         logits = model.forward(tensors)
     assert torch.isfinite(logits).all()
     assert logits.shape == (1, 2 if model.kind == "clip" else len(model.labels))
+
+
+def test_loads_what_can_be_explained_also_under_inference_mode(tmp_path: Path) -> None:
+    save_timm(tmp_path / "mine")
+    with torch.inference_mode():
+        model = load(tmp_path / "mine", "cpu")
+    assert not any(tensor.is_inference() for tensor in model.module.state_dict().values())

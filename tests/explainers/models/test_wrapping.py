@@ -308,3 +308,14 @@ def test_refuses_tensors_that_the_model_does_not_take() -> None:
         model.prepare({"input_ids": torch.zeros(1, 4)})
     with pytest.raises(ExplainerError, match="tokenizer="):
         model.prepare("a good film")
+
+
+def test_gradients_are_kept_whatever_the_caller_switched_off() -> None:
+    module = FAMILIES["deit3"].build()
+    with torch.inference_mode():
+        model = wrap(module)
+        result = explainers.explain(model, {"pixel_values": torch.zeros(1, 3, 32, 24)}, methods="fullgrad:libra")
+        made_here = FAMILIES["vit"].build()
+    assert result.maps[0].completeness_error == pytest.approx(0, abs=1e-5)
+    with pytest.raises(ExplainerError, match="build the model outside"):
+        wrap(made_here)
