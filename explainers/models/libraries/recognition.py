@@ -61,9 +61,11 @@ def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Cal
             raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
         if library == "open_clip":
             return openclip.logits(module, tensors)
+        samples = len(next(iter(tensors.values())))
         if by_name:
-            return logits_of(module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})))
-        return logits_of(module(tensors["pixel_values"]))
+            taken = _as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})
+            return logits_of(module(**taken), samples)
+        return logits_of(module(tensors["pixel_values"]), samples)
 
     def turned(tensors: Mapping[str, Tensor]) -> Tensor:
         return run(tensors).T
@@ -104,17 +106,22 @@ def text_length(module: nn.Module) -> int | None:
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
-def logits_of(output: Any) -> Tensor:
-    """The logits in what a model returns: itself, ``logits``, or ``logits_per_image``."""
+def logits_of(output: Any, samples: int) -> Tensor:
+    """The logits (samples, C) in what a model returns: itself, ``logits``, or ``logits_per_image``. A number a sample is one logit."""
     for name in ("logits_per_image", "logits"):
         field = getattr(output, name, None)
         if isinstance(field, Tensor):
             output = field
             break
+    if isinstance(output, Tensor) and output.dim() < 2 and output.numel() == samples:  # (samples,); squeezed, one sample has no dimension
+        output = output.reshape(samples, 1)
     if isinstance(output, Tensor) and output.dim() == 2:
         return output
     kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-    raise ExplainerError(f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head")
+    raise ExplainerError(
+        f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head, whose forward returns a tensor of "
+        "that shape, (batch,) for one logit, or something that has it as .logits"
+    )
 
 
 def vision_config(module: nn.Module) -> Any:

@@ -106,10 +106,16 @@ def test_a_value_before_a_sigmoid_says_so() -> None:
     assert any("ends in a sigmoid" in note and "not the value that the model returns" in note for note in result.notes)
 
 
-def test_one_probability_cut_out_and_made_a_column_is_explained_by_its_logit() -> None:
-    def column(z: Tensor) -> Tensor:
-        return torch.sigmoid(z[:, 0])[:, None]
-
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda z: torch.sigmoid(z[:, 0])[:, None],
+        lambda z: torch.sigmoid(z).squeeze(),
+        lambda z: torch.sigmoid(z)[:, 0],
+        lambda z: z.squeeze(-1),
+    ],
+)
+def test_one_logit_of_any_shape_is_explained_as_a_column(column: Callable[[Tensor], Tensor]) -> None:
     plain, squashed = Head(1), Head(1, column)
     expected, found = (
         explainers.explain(explainers.wrap(head), image(), [0, 1], ["fullgrad:libra", "transformer_attribution"])
