@@ -1,6 +1,6 @@
 """What a model looks at in a whole class: one method over many inputs, summed up.
 
-The words ranked by their total relevance are what Ali et al. 2022 (XAI for Transformers, arXiv 2202.07304, section 5) make of a data set.
+Words, and the names among them, are ranked by their total relevance as in Ali et al. 2022 (:mod:`explainers.word_ranking`).
 An input's trust is the symmetric relevance gain of its map (Blücher et al., TMLR 2024): the area under the explained number while tokens
 go least important first, less that while they go most important first. Below 0 the map names what the model does not need.
 """
@@ -29,6 +29,7 @@ from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
 from explainers.result import Explanation
 from explainers.targets import Probability, Target, as_list, choose, prompts_of
+from explainers.word_ranking import WordTotal, names_in, word_totals
 
 FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
@@ -46,16 +47,6 @@ class Row:
     grid: tuple[int, int] | None = None
     words: list[tuple[str, float]] = field(default_factory=list, repr=False)
     problem: str | None = None
-
-
-@dataclass(frozen=True)
-class WordTotal:
-    """A word in any case: how often it stands in the texts, and its scores there, summed and on average."""
-
-    word: str
-    count: int
-    total: float
-    mean: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,19 +74,39 @@ class Summary:
         """Those on which it does so worst, the worst first."""
         return sorted(self.rows, key=lambda row: row.trust)[:count]
 
+    def rank(self, words: Iterable[str]) -> list[WordTotal]:
+        """Of ``words`` alone those that stand in the texts, in any case, the largest total first: a list of names, of places, of what may
+        not matter. Raises ExplainerError for a string in place of a list, and for what is several words.
+        """
+        if isinstance(words, str):
+            raise ExplainerError(f"rank takes a list of words, not one string; send [{words!r}]")
+        listed = {str(word).strip().casefold() for word in words}
+        if several := sorted(word for word in listed if len(word.split()) != 1):
+            raise ExplainerError(f"{several[0]!r} is not one word; scores belong to single words, so send each by itself")
+        return [word for word in self.words if word.word in listed]
+
+    def names(self) -> list[WordTotal]:
+        """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
+        often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
+
+        Of texts in lower case there are none: give a list of names to :meth:`rank`.
+        """
+        return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; of the rows only what is small."""
 
         def brief(rows: Sequence[Row]) -> list[dict[str, Any]]:
             return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
 
+        ranked = {"words": self.words, "names": self.names()}
         return {
             "model": self.model,
             "method": self.method,
             "target": self.target,
             "inputs": len(self.rows),
             **({} if self.mean is None else {"mean": self.mean.tolist()}),
-            **({"words": [asdict(word) for word in self.words]} if self.words else {}),
+            **({name: [asdict(word) for word in words] for name, words in ranked.items()} if self.words else {}),
             "most_trusted": brief(self.most_trusted()),
             "least_trusted": brief(self.least_trusted()),
             "problems": [{"name": row.name, "problem": row.problem} for row in self.problems],
@@ -144,7 +155,9 @@ def summarise(
     if not good:
         raise ExplainerError(f"none of the {len(rows_done)} inputs could be explained; of the first: {rows_done[0].problem}")
     named = "the top class" if target is None else good[0].label
-    return Summary(model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), _totals(good))
+    return Summary(
+        model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), word_totals(row.words for row in good)
+    )
 
 
 def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
@@ -239,19 +252,6 @@ def _mean(rows: Sequence[Row]) -> Tensor | None:
     weights = maps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(maps.dtype).tiny)
     mean: Tensor = (maps / weights).mean(0).unflatten(0, grid)
     return mean
-
-
-def _totals(rows: Sequence[Row]) -> list[WordTotal]:
-    scores: dict[str, list[float]] = {}
-    for row in rows:
-        for word, score in row.words:
-            if any(character.isalnum() for character in word):
-                scores.setdefault(word.casefold(), []).append(score)
-    totals = [
-        WordTotal(word, len(totals_of_word), sum(totals_of_word), sum(totals_of_word) / len(totals_of_word))
-        for word, totals_of_word in scores.items()
-    ]
-    return sorted(totals, key=lambda word: -word.total)
 
 
 def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:

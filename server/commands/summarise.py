@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from server.commands.listing import text_table
 
 if TYPE_CHECKING:
     from explainers import Summary
+    from explainers.word_ranking import WordTotal
 
 WORDS = 20  # words in the table
 
@@ -31,6 +33,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("pictures", metavar="IMAGE", nargs="*", type=Path, help="image files, or folders of them")
     parser.add_argument("--texts", metavar="FILE", type=Path, help="a file of texts, one a line, in place of pictures")
+    parser.add_argument("--names", action="store_true", help="of texts, rank the names alone: words with a capital inside a sentence")
     parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--target", metavar="CLASS", help="name or number of a class, or any:GROUP (default: each input's own top class)")
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     (args.out / "summary.json").write_text(json.dumps(summary.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
-    print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary))
+    print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary, names=args.names))
 
 
 def default_model(args: argparse.Namespace) -> str:
@@ -91,6 +94,8 @@ def the_inputs(args: argparse.Namespace) -> list[Any]:
         if not texts:
             raise CommandError(f"{args.texts} holds no text: write one a line")
         return list(texts)
+    if args.names:
+        raise CommandError("--names ranks words: give --texts FILE in place of pictures")
     files: list[Path] = []
     for path in args.pictures:
         if not path.exists():
@@ -114,8 +119,22 @@ def pictures_in(folder: Path) -> list[Path]:
     return pictures
 
 
-def table(summary: Summary) -> str:
-    """The summary for people."""
+def word_table(title: str, words: Sequence[WordTotal]) -> list[str]:
+    """A heading, and a line for each word."""
+    rows = [(word.word, str(word.count), f"{word.total:+.3g}", f"{word.mean:+.3g}") for word in words]
+    return [f"\n{title}", text_table(("word", "times", "total", "mean"), rows)]
+
+
+def name_tables(names: Sequence[WordTotal]) -> list[str]:
+    """Names from both ends: those that speak most for the target and, where they are many, those that do so least."""
+    if not names:
+        return ["\nno names: no word has a capital inside a sentence more often than it is in lower case"]
+    parts = word_table("names by their total relevance", names[:WORDS])
+    return [*parts, *word_table("and the last of them", names[WORDS:][-WORDS:])] if len(names) > WORDS else parts
+
+
+def table(summary: Summary, names: bool = False) -> str:
+    """The summary for people; of words all of them or ``names`` alone."""
     parts = [f"{summary.method} for {summary.target}, {len(summary.rows)} inputs of {summary.model}"]
     if summary.mean is not None:
         peak = divmod(int(summary.mean.argmax()), summary.mean.shape[1])
@@ -123,8 +142,7 @@ def table(summary: Summary) -> str:
             f"\nthe mean map is largest at row {peak[0] + 1}, column {peak[1] + 1} of {summary.mean.shape[0]} x {summary.mean.shape[1]}"
         )
     if summary.words:
-        rows = [(word.word, str(word.count), f"{word.total:+.3g}", f"{word.mean:+.3g}") for word in summary.words[:WORDS]]
-        parts += ["\nwords by their total relevance", text_table(("word", "times", "total", "mean"), rows)]
+        parts += name_tables(summary.names()) if names else word_table("words by their total relevance", summary.words[:WORDS])
     for title, rows_of in (("trusted most", summary.most_trusted()), ("trusted least", summary.least_trusted())):
         shown = [(row.name, row.label, f"{row.value:+.3g}", f"{row.trust:+.3g}") for row in rows_of]
         parts += [f"\n{title}", text_table(("input", "target", "value", "gain"), shown)]

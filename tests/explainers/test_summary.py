@@ -178,3 +178,29 @@ def test_prompts_are_summed_up_too(tmp_path: Path) -> None:
     assert found.target == "a good film"
     assert found.mean is not None
     assert found.mean.shape == found.rows[0].grid
+
+
+def test_names_are_ranked_by_the_capitals_of_the_texts(reader: Model) -> None:
+    """The tokenizer makes all letters small; the words of the ranking are picked here by hand."""
+    texts = [
+        "Good Mara made a film.",
+        "The bad movie of Dr. Ned, not of Mara!",
+        "Film is not a film.  Ned made the Film",
+        'A film: "Bad" not good... I like Mara',
+        "NOT A GOOD FILM",
+    ]
+    summary = explainers.summarise(reader, texts, "for", METHOD)
+    scores: dict[str, list[float]] = defaultdict(list)
+    for text in texts:
+        for word in explainers.explain(reader, text, "for", METHOD).maps[0].words():
+            scores[word.text.lower()].append(word.score)
+    names = sorted(["mara", "ned"], key=lambda name: -sum(scores[name]))
+    assert [(word.word, word.count) for word in summary.names()] == [(name, len(scores[name])) for name in names]
+    assert [word.total for word in summary.names()] == pytest.approx([sum(scores[name]) for name in names], rel=1e-4, abs=1e-6)
+    assert [word["word"] for word in summary.to_json()["names"]] == names
+    assert summary.rank(["FILM", "Mara", "elsewhere"]) == [word for word in summary.words if word.word in ("film", "mara")]
+    assert summary.rank([]) == []
+    with pytest.raises(explainers.ExplainerError, match="a list of words"):
+        summary.rank("Mara")
+    with pytest.raises(explainers.ExplainerError, match="'mara film' is not one word"):
+        summary.rank(["Mara Film"])

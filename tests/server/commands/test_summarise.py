@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 from explainers.models.catalogue import CATALOGUE
+from explainers.word_ranking import WordTotal
 from server.cli import main
+from server.commands.summarise import name_tables
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 
@@ -32,10 +34,29 @@ def test_summarise_ranks_words_and_goes_on(tmp_path: Path, capsys: pytest.Captur
     assert (tmp_path / "run/rows.jsonl").read_text("utf-8") == lines
 
 
+def test_summarise_ranks_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("A dull film with Hanks in it.\nThe plot is by Lynch.\n", "utf-8")
+    command = ["summarise", "--texts", str(texts), "--target", "negative", "--method", "input_x_gradient", "--device", "cpu"]
+    assert main([*command, "--out", str(tmp_path / "run"), "--names"]) == 0
+    block = capsys.readouterr().out.split("names by their total relevance\n")[1].split("\n\n")[0]
+    summary = json.loads((tmp_path / "run/summary.json").read_text("utf-8"))
+    ranked = [word["word"] for word in summary["names"]]
+    assert sorted(ranked) == ["hanks", "lynch"]
+    assert [line.split()[0] for line in block.splitlines()[2:]] == ranked
+    texts.write_text("a dull film\n", "utf-8")
+    assert main([*command, "--out", str(tmp_path / "other"), "--names"]) == 0
+    assert "no names" in capsys.readouterr().out
+    names = [WordTotal(f"n{i}", 1, -float(i), -float(i)) for i in range(50)]
+    shown = "\n".join(name_tables(names))
+    assert [name.word for name in names if f"{name.word} " in shown] == [f"n{i}" for i in [*range(20), *range(30, 50)]]
+
+
 def test_summarise_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, problem in (
         ([], "give image files"),
         (["nothing.png"], "there is no file"),
+        (["nothing.png", "--names"], "--names ranks words"),
         ([str(tmp_path)], "there is no picture"),
         (["--texts", str(tmp_path / "none.txt")], "none.txt"),
     ):

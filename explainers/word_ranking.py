@@ -1,0 +1,83 @@
+"""The words of many texts, ranked by their total relevance, and which of them are names.
+
+Ali et al. 2022 (XAI for Transformers, arXiv 2202.07304, section 5) rank words, and among them names and entities, over a data set. Which
+words are names is read here from capitals alone: no tagger, and nothing of a language but what :func:`names_in` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+#: After these a capital says nothing: a sentence, a quotation or what a colon announces begins there.
+_BEGINNINGS = frozenset('.!?…:;"“„«')
+#: A full stop behind these ends no sentence; nor does it behind the initial of a name.
+_TITLES = frozenset({"mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr"})
+_PRONOUN = "i"  # English: in capitals wherever it stands, also in I'm and I've
+_APOSTROPHES = str.maketrans("’ʼ", "''")
+
+
+@dataclass(frozen=True)
+class WordTotal:
+    """A word in any case: how often it stands in the texts, and its scores there, summed and on average."""
+
+    word: str
+    count: int
+    total: float
+    mean: float
+
+
+def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]:
+    """Every word of texts, each a list of (word, score), without regard to case and without punctuation around it; the largest total
+    first.
+    """
+    scores: dict[str, list[float]] = {}
+    for text in texts:
+        for word, score in text:
+            if bare := _parts(word)[1]:
+                scores.setdefault(bare.casefold(), []).append(score)
+    totals = [WordTotal(word, len(each), sum(each), sum(each) / len(each)) for word, each in scores.items()]
+    return sorted(totals, key=lambda word: -word.total)
+
+
+def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
+    """The words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often than
+    they stand in lower case anywhere.
+
+    ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is any in a text
+    wholly in capitals. Initials, titles such as Dr and the English I are no names.
+    """
+    capitals: Counter[str] = Counter()
+    for text in texts:
+        is_shouted = not any(character.islower() for word in text for character in word)
+        previous, between = "", "."
+        for word in text:
+            before, bare, after = _parts(word)
+            if not bare:
+                between += before
+                continue
+            if bare[0].islower():
+                capitals[bare.casefold()] -= 1
+            elif bare[0].isupper() and _is_inside(previous, between + before) and not is_shouted:
+                capitals[bare.casefold()] += 1
+            previous, between = bare, after
+    return {word for word, count in capitals.items() if count > 0 and len(word) > 1 and word not in _TITLES and not _is_pronoun(word)}
+
+
+def _parts(word: str) -> tuple[str, str, str]:
+    """What stands before the first letter or digit, from there to the last, and behind it; marks alone are all before."""
+    places = [place for place, character in enumerate(word) if character.isalnum()]
+    if not places:
+        return word, "", ""
+    return word[: places[0]], word[places[0] : places[-1] + 1], word[places[-1] + 1 :]
+
+
+def _is_inside(previous: str, between: str) -> bool:
+    """Whether a word stands inside a sentence, by the word before it and the marks between."""
+    is_abbreviated = between == "." and ((len(previous) == 1 and previous.isupper()) or previous.casefold() in _TITLES)
+    return bool(previous) and (is_abbreviated or not _BEGINNINGS & set(between))
+
+
+def _is_pronoun(word: str) -> bool:
+    return word.translate(_APOSTROPHES).split("'")[0] == _PRONOUN
