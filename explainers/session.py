@@ -16,6 +16,7 @@ from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
 from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.sizes import naming_size
 from explainers.targets import ResolvedTarget, Target, as_list, choose, prompts_of
 from explainers.trace import Answer, Trace
 
@@ -82,7 +83,8 @@ class Session:
             self.prompts_read = model.prompt_inputs(self.labels)
             self.tensors = {**self.tensors, **self.prompts_read.tensors}
         self._check()
-        self.recording = Recording(model, self.tensors, pixels=pixels)
+        with naming_size(model, self.tensors):
+            self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
         self.chosen = [self._choose(target) for target in self.targets]

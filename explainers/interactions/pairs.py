@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from explainers.interactions.encoders import encoder
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
+from explainers.models.inputs.sizes import naming_size
 from explainers.result import input_json
 from explainers.session import Check, checker, content_of, rerunner
 
@@ -173,7 +175,7 @@ def _encoded(model: Model, prepared: Prepared) -> Encoded:
     """Raises ExplainerError for several inputs at once."""
     if len(prepared) != 1:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
-    with with_gradients():
+    with with_gradients(), naming_size(model, prepared.tensors):
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs
     mask = recording.mask[0]
@@ -198,8 +200,8 @@ def _interaction(a: Encoded, b: Encoded, rule: str, steps: int, check: Check) ->
     """Pairs, and what goes with them."""
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
-    if steps < 0:
-        raise ExplainerError(f"steps={steps}: send a number of steps, or 0.")
+    if not isinstance(steps, Integral) or steps < 0:
+        raise ExplainerError(f"steps={steps!r}: send a whole number of steps, or 0.")
     started = time.perf_counter()
     if len(b.units) < len(a.units):
         return _exchanged(_interaction(b, a, rule, steps, check))

@@ -57,6 +57,15 @@ def test_specs_are_taken_once_and_trimmed() -> None:
     assert len(result.maps) == 2
 
 
+@pytest.mark.parametrize("name", ["vit", "hf-vit"])
+@pytest.mark.parametrize("shape", [(3, 10, 10), (1, 32, 24), (3, 64, 64)])
+def test_tensors_of_a_size_that_the_model_cannot_take(name: str, shape: tuple[int, ...]) -> None:
+    model = wrapped(name)
+    height, width = model.details["input"]
+    with pytest.raises(ExplainerError, match=rf"pixel_values of {'x'.join(map(str, shape))} .*: send 3x{height}x{width}"):
+        explain(model, {"pixel_values": torch.zeros(1, *shape)}, methods="rollout")
+
+
 def test_what_is_spelt_in_several_ways_is_computed_once_and_found_by_each() -> None:
     spellings = ["hirescam", "hirescam:gradient", "hirescam?integrated=0", "hirescam:gradient?integrated=0"]
     others = ["hirescam:libra", "hirescam?integrated=3", "rollout?start_layer=0", "rollout"]

@@ -13,12 +13,14 @@ from explainers.errors import ExplainerError
 from explainers.models.base import Model
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.token_removal import (
+    OF_PATCHES,
     REFUSALS,
     Hook,
     How,
     TokenRemoval,
     agree,
     answer,
+    check_how,
     fewest_tokens,
     most_tokens,
     repeated_to,
@@ -34,8 +36,8 @@ def patch_removal(
     ``how`` is "removed", "zeroed" or "painted"; None removes them where the model allows it, and paints them elsewhere.
     Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
     """
-    if how not in (None, "removed", "zeroed", "painted"):
-        raise ExplainerError(f"how={how!r} is for texts: patches are removed, zeroed or painted.")
+    if how is not None:
+        check_how(how, OF_PATCHES, "patches")
     count, prefix = grid[0] * grid[1], model.layout_of(tensors).prefix
     most = tokens or most_tokens(model)
 

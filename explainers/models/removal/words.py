@@ -9,7 +9,16 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Model, Windows
-from explainers.models.removal.token_removal import How, TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.token_removal import (
+    OF_WORDS,
+    How,
+    TokenRemoval,
+    answer,
+    check_how,
+    fewest_tokens,
+    most_tokens,
+    repeated_to,
+)
 
 
 def word_removal(
@@ -71,8 +80,7 @@ def window_removal(model: Model, windows: Windows, how: How = "removed") -> Toke
 def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
     """Logits with a token of the tokenizer in the place of every word piece that is gone."""
     names = {"masked": "mask_token_id", "unknown": "unknown_token_id"}
-    if how not in names:
-        raise ExplainerError(f"how={how!r} is for images: word pieces are removed, masked or unknown.")
+    check_how(how, OF_WORDS, "word pieces")
     token = model.details.get(names[how])
     if token is None:
         raise ExplainerError(f"The tokenizer of {model.name} has no token for how={how}: choose another way to take words away.")

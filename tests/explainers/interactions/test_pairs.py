@@ -223,6 +223,11 @@ def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor])
         explainers.alike(clip, pixels, "a film")
     with pytest.raises(explainers.ExplainerError, match="carry gradients"):
         explainers.interaction(clip, pixels, "a film", rule="deep_taylor")
+    for steps in (1.5, -1, "2"):
+        with pytest.raises(explainers.ExplainerError, match="whole number of steps"):
+            explainers.interaction(clip, pixels, "a film", steps=steps)  # type: ignore[arg-type]
+    with pytest.raises(explainers.ExplainerError, match="cannot take pixel_values of 3x9x9"):
+        explainers.interaction(clip, {"pixel_values": torch.zeros(1, 3, 9, 9)}, "a film")
     with pytest.raises(explainers.ExplainerError, match="2 inputs"):
         explainers.alike(clip, {"pixel_values": pixels["pixel_values"].repeat(2, 1, 1, 1)}, pixels)
     with pytest.raises(explainers.Cancelled):
