@@ -218,9 +218,9 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
     for i, sample in enumerate(samples):
         values = scores[i][mask[i]]
         if not bool(values.isfinite().all()):
-            raise ExplainerError(
-                f"{request.spec} gave numbers that are not finite for this input in {trace.recording.logits.dtype}: try float32 weights."
-            )
+            dtype = trace.recording.logits.dtype
+            remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
+            raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
         sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         attributions.append(

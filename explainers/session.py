@@ -82,6 +82,9 @@ class Session:
             self.labels = list(dict.fromkeys([*(prompts or ()), *named])) if model.side == "image" else named
             self.prompts_read = model.prompt_inputs(self.labels)
             self.tensors = {**self.tensors, **self.prompts_read.tensors}
+        for name, tensor in self.tensors.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
         self._check()
         with naming_size(model, self.tensors):
             self.recording = Recording(model, self.tensors, pixels=pixels)

@@ -207,8 +207,16 @@ def test_completeness_of_one_of_a_padded_batch() -> None:
 def test_numbers_that_are_not_finite_are_refused() -> None:
     model = toy(lambda x: torch.cat([x.flatten(1), (x * 1e300 * 1e300).flatten(1)], 1))
     x = torch.ones(2, 3, 4, dtype=torch.float64)
-    with pytest.raises(ExplainerError, match="not finite"):
+    with pytest.raises(ExplainerError, match=r"not finite.*: check the weights"):
         explain(model, {"x": x}, target=20, methods="input_x_gradient")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_input_with_numbers_that_are_not_finite_is_refused_by_name(value: float) -> None:
+    tensors = FAMILIES["vit"].inputs(2)
+    tensors["pixel_values"][1, 0, 3, 3] = value
+    with pytest.raises(ExplainerError, match="pixel_values holds numbers that are not finite"):
+        explain(wrapped("vit"), tensors, target=0, methods="input_x_gradient")
 
 
 def test_the_versions_and_the_digest_that_numbers_depend_on() -> None:
