@@ -31,7 +31,7 @@ class CatalogueEntry:
 
 
 def _embedded(name: str, kind: Kind, title: str, description: str, photos: bool = False) -> CatalogueEntry:
-    return CatalogueEntry(name, kind, title, description, True, "trained for Vitrine", photos=photos)
+    return CatalogueEntry(name, kind, title, description, True, "made for Vitrine", photos=photos)
 
 
 def _hub(name: str, kind: Kind, title: str, description: str, recommended: bool = False, megabytes: int | None = None) -> CatalogueEntry:
@@ -77,6 +77,11 @@ CATALOGUE: list[CatalogueEntry] = [
 def embedded_names() -> list[str]:
     """Names of the models that ship inside, those that are really there."""
     return [entry.name for entry in CATALOGUE if entry.embedded and (_folder() / entry.name / "config.json").is_file()]
+
+
+def photos_model() -> str:
+    """The name of the embedded model for the photos that people bring."""
+    return next(entry.name for entry in CATALOGUE if entry.embedded and entry.photos)
 
 
 def embedded_path(name: str) -> Path:

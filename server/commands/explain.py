@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
 def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     """The model and the explanation that the arguments of :func:`add_question` ask for."""
     inputs = the_input(args)
-    name = args.model or default_model(args)
+    name = args.model or default_model(args.image is not None, args.prompt)
     import explainers  # after the cheap checks: this imports torch
 
     threads = explainers.Threads()
@@ -162,11 +162,15 @@ def read_text(args: argparse.Namespace) -> str:
         raise CommandError(f"{args.text_file} is not a text file in UTF-8") from None
 
 
-def default_model(args: argparse.Namespace) -> str:
-    """The embedded model that takes this kind of input."""
-    if args.image is None:
+def default_model(is_image: bool, prompt: object) -> str:
+    """The embedded model that takes this kind of input; of pictures the one that knows photos, with which the pages begin too."""
+    if not is_image:
         return "reviews-bert"
-    return "clip" if args.prompt else "scenes-vit"
+    if prompt:
+        return "clip"
+    from explainers.models.catalogue import photos_model
+
+    return photos_model()
 
 
 def check_kind(args: argparse.Namespace, model: Model) -> None:

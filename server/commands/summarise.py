@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from server.commands import CommandError, Commands
+from server.commands.explain import default_model
 from server.commands.listing import text_table
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def run(args: argparse.Namespace) -> None:
     import explainers
     from explainers.targets import named_target
 
-    model = explainers.load(args.model or default_model(args), device=args.device)
+    threads = explainers.Threads()
+    model = explainers.load(args.model or default_model(args.texts is None, args.prompt), device=args.device)
+    threads.fit(model)
     if (model.kind == "text") != (args.texts is not None):
         raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
     target: Any = args.prompt if args.target is None else named_target(args.target, model.labels)
@@ -67,17 +70,6 @@ def run(args: argparse.Namespace) -> None:
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
     print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary, names=args.names))
-
-
-def default_model(args: argparse.Namespace) -> str:
-    """The embedded model that takes such inputs; of pictures the model of photos, as on the pages."""
-    if args.texts:
-        return "reviews-bert"
-    if args.prompt:
-        return "clip"
-    from explainers.models.catalogue import CATALOGUE
-
-    return next(entry.name for entry in CATALOGUE if entry.embedded and entry.photos)
 
 
 def shown(bar: Any) -> None:

@@ -73,7 +73,7 @@ def test_several_targets_get_a_folder_each(photo: Path, tmp_path: Path) -> None:
     ]
     assert main(arguments) == 0
     result = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    second = explainers.load("scenes-vit").labels[1]
+    second = explainers.load("photos-vit").labels[1]  # the model for photos, where none is named
     assert [target["label"] for target in result["targets"]] == ["zebra", second]
     maps = [np.load(tmp_path / one["files"][1]) for one in result["maps"]]
     assert result["maps"][0]["files"][1] == "zebra/fullgrad_plus-libra.npy"
