@@ -27,7 +27,7 @@ from explainers.models.outputs import notes_on_outputs
 from explainers.models.outputs import probabilities as probabilities_of
 from explainers.plugins import plugin_versions
 from explainers.precision import computed, notes_on_scores
-from explainers.result import Attribution, Explanation
+from explainers.result import Attribution, Explanation, Numerics
 from explainers.session import Cancelled, Precision, Session, checker, content_of
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.trace import Reading, Trace
@@ -223,6 +223,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
         sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
+        on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
             Attribution(
                 method=request.spec,
@@ -240,7 +241,8 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes, *notes_on_scores(values, content, sizes, trace.layout.grid is not None)])),
+                notes=tuple(dict.fromkeys([*trace.notes, *on_scores])),
+                numerics=Numerics(sizes=sizes, notes=on_scores),
                 pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )

@@ -13,6 +13,7 @@ from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
 from explainers.models.outputs import probabilities
+from explainers.precision import joined
 from explainers.result import Attribution, Explanation, WindowInfo
 from explainers.targets import Probability, ResolvedTarget, Target, as_list, choose
 
@@ -152,10 +153,10 @@ class _Joining:
         parts.append(attribution)
         if len(parts) == len(self.windows):
             del self._waiting[place]
-            joined = self._averaged_map(parts)
-            self.explanation.maps.append(joined)
+            whole = self._averaged_map(parts)
+            self.explanation.maps.append(whole)
             if self.observer is not None:
-                self.observer.on_map(self.explanation, joined)
+                self.observer.on_map(self.explanation, whole)
 
     def _whole(self, window: Explanation) -> Explanation:
         logits, model = self.answers.mean(0), self.model
@@ -199,18 +200,16 @@ class _Joining:
         ]
 
     def _averaged_map(self, parts: list[Attribution]) -> Attribution:
-        first = parts[0]
-        return replace(
-            first,
+        whole = replace(
+            parts[0],
             scores=self.windows.joined([part.scores for part in parts]),
             content=torch.tensor([not token.special for token in self.windows.whole.tokens]),
             text=self.windows.whole,
             seconds=sum(part.seconds for part in parts[:: _at_once(self.windows)]),  # each says what its batch took
             adds_up_to=None,
             completeness_error=None,
-            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-            precision=max((part.precision for part in parts if part.precision is not None), key=lambda p: p.rounding or 0.0, default=None),
         )
+        return joined(parts, whole, self.windows.joined)
 
     def _largest_error(self, rule: str, target: int) -> float:
         """Of the windows' completeness errors."""

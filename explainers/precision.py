@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,7 +20,7 @@ from explainers.autograd.gathered import gathered_by
 from explainers.autograd.rounding import GATHERED
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.result import Attribution, MapPrecision
+from explainers.result import Attribution, MapPrecision, Numerics
 from explainers.session import Session
 from explainers.targets import ResolvedTarget
 from explainers.trace import Reading, Trace
@@ -60,6 +60,7 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
         estimate = estimated(session, trace, read)
         scores, short = estimate.reading.scores, _short(session, estimate)
         rough = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
+        errors = [row[mask] for row, mask in zip(estimate.errors.double().cpu(), trace.mask.cpu(), strict=True)]
         shares = list(zip(estimate.share.tolist(), estimate.shown.tolist(), strict=True))
         maps: list[Attribution] = []
         if not bool(short.all()) or not has_double(scores.device):
@@ -70,6 +71,7 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
             exact = session.trace(target, rule, session.double)
             ours = [_in_double(*each, dtype) for each in zip(read_maps(exact, None), rough, shares, strict=True)]
             maps = [ours[i] if over else maps[i] for i, over in enumerate(short.tolist())]
+        maps = [_with_errors(attribution, errors[i], rough[i], dtype) for i, attribution in enumerate(maps)]
     else:
         exact = session.trace(target, rule, session.double)
         maps = [replace(attribution, precision=MapPrecision("float64", reason)) for attribution in read_maps(exact, None)]
@@ -94,11 +96,13 @@ class Estimate:
     """What a read-out gives in the model's own precision, and how far rounding may have moved it.
 
     reading  in the model's own precision; its scores (B, N)
+    errors  (B, N), of each score
     share   (B,), of the largest number of each sample
     shown   (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a classification token
     """
 
     reading: Reading
+    errors: Tensor
     share: Tensor
     shown: Tensor
 
@@ -120,8 +124,8 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
         other = session.trace(trace.chosen, trace.rule, trace.recording)
         other.draw = draw
         moved.append((read(other).scores.detach() - scores).abs())
-    worst = torch.stack(moved).amax(0)
-    return Estimate(replace(reading, scores=scores), *(_share(MARGIN * worst * part, scores * part) for part in (mask, content)))
+    errors = MARGIN * torch.stack(moved).amax(0)
+    return Estimate(replace(reading, scores=scores), errors, *(_share(errors * part, scores * part) for part in (mask, content)))
 
 
 def _share(change: Tensor, scores: Tensor) -> Tensor:
@@ -163,17 +167,32 @@ def _decided(session: Session) -> str | None:
     return None
 
 
-def _in_own(attribution: Attribution, dtype: str, share: float, shown: float) -> Attribution:
+def _with_errors(attribution: Attribution, errors: Tensor, rough: Tensor, dtype: str) -> Attribution:
+    """With what is known of the numbers of a map: the estimated ``errors`` (S,), and the scores in the model's ``dtype``."""
+    assert attribution.precision is not None
+    change = None if attribution.precision.dtype == dtype else rough - attribution.scores
+    return replace(attribution, numerics=replace(attribution.numerics, errors=errors, change=change, dtype=dtype))
+
+
+def _noted(attribution: Attribution, note: str) -> Attribution:
+    """With a note on its numbers."""
+    numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
+    return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
+
+
+def _in_own(attribution: Attribution, dtype: str, share: float, shown: float, lacks_double: bool = True) -> Attribution:
+    """A map of the model's own precision, ``dtype``. ``lacks_double``: whether only a device without float64 keeps one over the bar."""
     by = _percent(share)
     if share <= BAR and shown <= ILL_CONDITIONED:
         return replace(attribution, precision=MapPrecision(dtype, f"Rounding changes it by at most {by} of its largest score.", share))
     reason = f"Rounding may change it by {by} of its largest score" + (
         "." if share > BAR else f", and {_kind(attribution)} by {_percent(shown)} of the largest of theirs."
     )
-    if share > BAR:  # it would have been computed in float64
+    kept = share > BAR and lacks_double  # it would have been computed in float64
+    if kept:
         reason = f"{reason.removesuffix('.')}, and this device has no float64."
-    remedy = "On the CPU it is computed in float64." if share > BAR else "precision=double computes it in float64."
-    return replace(attribution, precision=MapPrecision(dtype, reason, share), notes=(*attribution.notes, f"{reason} {remedy}"))
+    remedy = "On the CPU it is computed in float64." if kept else "precision=double computes it in float64."
+    return _noted(replace(attribution, precision=MapPrecision(dtype, reason, share)), f"{reason} {remedy}")
 
 
 def _in_double(attribution: Attribution, rough: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
@@ -182,18 +201,74 @@ def _in_double(attribution: Attribution, rough: Tensor, shares: tuple[float, flo
     reason = f"In {dtype} rounding may change it by {_percent(share)} of its largest score."
     if share <= BAR:
         reason = f"In {dtype} rounding may change {_kind(attribution)} by {_percent(shown)} of the largest of their scores."
-    in_double = replace(attribution, precision=MapPrecision("float64", reason, share))
+    return _amplified(replace(attribution, precision=MapPrecision("float64", reason, share)), rough, dtype, "This map was")
+
+
+def _amplified(attribution: Attribution, rough: Tensor, dtype: str, computed_so: str) -> Attribution:
+    """With a note where the scores in the model's own precision, ``rough`` (S,), are far from those of float64."""
     content = attribution.content if bool(attribution.content.any()) else torch.ones_like(attribution.content)
     size = attribution.scores[content].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
     change = float((rough - attribution.scores)[content].abs().max() / size)
     if change <= ILL_CONDITIONED:
-        return in_double
+        return attribution
     by = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
     note = (
-        f"Close to a division by zero: rounding to {dtype} alone {by}. This map was computed in float64; "
+        f"Close to a division by zero: rounding to {dtype} alone {by}. {computed_so} computed in float64; "
         "small changes of the input may change it as much."
     )
-    return replace(in_double, notes=(*in_double.notes, note))
+    return _noted(attribution, note)
+
+
+def joined(parts: Sequence[Attribution], whole: Attribution, join: Callable[[list[Tensor]], Tensor]) -> Attribution:
+    """The map of a ``whole`` that was read in parts, with the notes and the precision that follow from those of the maps of its ``parts``.
+
+    Its scores are already theirs, joined by ``join``. So are the errors of each score, and the notes are on what this gives.
+    """
+    known = [part.numerics for part in parts]
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes if note not in part.numerics.notes))
+    sizes = _joined_sizes(known, join)
+    on_scores = tuple(notes_on_scores(whole.scores, whole.content, sizes, whole.patches is not None))
+    whole = replace(whole, notes=(*notes, *on_scores), numerics=Numerics(sizes=sizes, notes=on_scores), precision=parts[0].precision)
+    precisions = [part.precision for part in parts if part.precision is not None]
+    errors = [numerics.errors for numerics in known if numerics.errors is not None]
+    if len(errors) < len(parts) or len(precisions) < len(parts):  # no relevance, or all in float64 whatever the estimate
+        return whole
+    dtype, doubled = known[0].dtype, [numerics.change is not None for numerics in known]
+    changes = [torch.zeros_like(e) if n.change is None else n.change for n, e in zip(known, errors, strict=True)]
+    rough = whole.scores + join(changes)
+    if all(doubled):
+        whole = _in_double(whole, rough, _shares(whole, join(errors)), dtype)
+    else:
+        # what was computed in float64 is as good as exact
+        left = [torch.zeros_like(e) if in_double else e for e, in_double in zip(errors, doubled, strict=True)]
+        lacks_double = any((precision.rounding or 0.0) > BAR for precision, exact in zip(precisions, doubled, strict=True) if not exact)
+        whole = _in_own(whole, dtype, *_shares(whole, join(left)), lacks_double)
+        if any(doubled):
+            whole = _of_two_types(whole, rough, dtype, sum(doubled), len(parts))
+    return _with_errors(whole, join(errors), rough, dtype)
+
+
+def _of_two_types(whole: Attribution, rough: Tensor, dtype: str, doubled: int, parts: int) -> Attribution:
+    """A map of the model's own precision of which so many parts were computed in float64."""
+    assert whole.precision is not None
+    were = f"{doubled} of {parts} windows {'was' if doubled == 1 else 'were'}"
+    why = f"{were} computed in float64, the others in {dtype}. {whole.precision.why}"
+    return _amplified(replace(whole, precision=replace(whole.precision, dtype=f"{dtype} and float64", why=why)), rough, dtype, were)
+
+
+def _joined_sizes(known: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
+    """The sizes of the terms of joined scores, in the roughest of their types."""
+    sizes = [numerics.sizes for numerics in known if numerics.sizes is not None]
+    if len(sizes) < len(known):
+        return None
+    return join(sizes).to(max((size.dtype for size in sizes), key=lambda dtype: torch.finfo(dtype).eps))
+
+
+def _shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
+    """As :class:`Estimate` has them, of one map and the ``errors`` (S,) of its scores: ``share`` and ``shown``."""
+    everywhere = torch.ones_like(attribution.content)
+    share, shown = (float(_share((errors * part)[None], (attribution.scores * part)[None])) for part in (everywhere, attribution.content))
+    return share, shown
 
 
 def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_patches: bool) -> list[str]:
@@ -227,7 +302,7 @@ def _kind(attribution: Attribution) -> str:
 def _percent(share: float) -> str:
     if not math.isfinite(share) or share > 1:
         return "more than 100 %"
-    return f"{100 * share:.1g} %"
+    return f"{float(f'{100 * share:.1g}'):g} %"  # one digit: 30, not 3e+01
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -84,6 +84,25 @@ class MapPrecision:
 
 
 @dataclass(frozen=True, eq=False)
+class Numerics:
+    """What is known of the numbers of a map, score by score: of this its notes on them are made. Tensors are (S,), on the CPU; None where
+    nobody asked.
+
+    sizes   the sum of the absolute values of a score's terms, in the type that they were added in
+    errors  by how much rounding may change a score in the model's own precision (estimated)
+    change  of a map of float64: by how much the same score in the model's own precision differs from it
+    dtype   the model's own precision, where ``errors`` are known
+    notes   those of the map's notes that say so
+    """
+
+    sizes: Tensor | None = None
+    errors: Tensor | None = None
+    change: Tensor | None = None
+    dtype: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Attribution:
     """What one method says about one target.
 
@@ -94,6 +113,7 @@ class Attribution:
     pixels   float32 (height, width) where the method goes back to the pixels the model saw
     image    the picture that the map lies on; None for a text
     precision  of a map of relevance, in which precision it was computed and why; None for others, which need no more than the model's
+    numerics   what its notes on rounding are made of
     """
 
     method: str
@@ -115,6 +135,7 @@ class Attribution:
     pixels: Tensor | None = None
     image: ImageInput | None = field(default=None, repr=False)
     precision: MapPrecision | None = None
+    numerics: Numerics = field(default=Numerics(), repr=False)
 
     @property
     def tokens(self) -> tuple[Token, ...]:
