@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from explainers.autograd.gathered import gathered_by
 from explainers.autograd.rounding import GATHERED
@@ -30,6 +30,7 @@ BAR = 1e-3
 #: A map whose patches or words rounding would have changed by more than this share of the largest of their scores says so.
 ILL_CONDITIONED = 0.01
 #: Parameters times tokens of a model whose maps are computed in float64 for the sake of patches and words alone: it costs a second.
+#: Embeddings are looked up, so they do not count.
 LIGHT = 5e9
 #: The estimate is of first order and drawn at random: what it is multiplied by, so that it bounds what rounding does.
 MARGIN = 6.0
@@ -138,8 +139,10 @@ def _share(change: Tensor, scores: Tensor) -> Tensor:
 def _short(session: Session, estimate: Estimate) -> Tensor:
     """bool (B,): whose map needs float64. Of light models also where patches and words alone may be off, though their scores are small."""
     over = estimate.share > BAR
-    parameters = sum(p.numel() for p in session.model.module.parameters())
-    if parameters * session.recording.block_inputs[0].shape[1] > LIGHT:
+    module = session.model.module
+    looked_up = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
+    multiplied = sum(p.numel() for p in module.parameters() if id(p) not in looked_up)
+    if multiplied * session.recording.block_inputs[0].shape[1] > LIGHT:
         return over
     return over | (estimate.shown > ILL_CONDITIONED)
 

@@ -120,3 +120,18 @@ def test_a_long_text_has_one_note_on_rounding(monkeypatch: pytest.MonkeyPatch, a
     exact = explainers.explain(model, TEXT, methods="transformer_attribution", precision="double").maps[0]
     assert attribution.numerics.errors is not None
     assert bool(((attribution.scores - exact.scores).abs() <= attribution.numerics.errors + 1e-6 * exact.scores.abs().max()).all())
+
+
+def test_embeddings_make_no_model_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked up: float64 costs nothing there."""
+    model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
+    text, module = "a good film", model.module
+    embeddings = sum(m.weight.numel() for m in module.modules() if isinstance(m, torch.nn.Embedding))
+    multiplied = sum(p.numel() for p in module.parameters()) - embeddings
+    tokens = model.tensors(text)["input_ids"].shape[1]
+    monkeypatch.setattr("explainers.precision.ILL_CONDITIONED", 1e-12)  # its words may be changed by more
+    for limit, dtype in ((multiplied * tokens, "float64"), (multiplied * tokens - 1, "float32")):
+        monkeypatch.setattr("explainers.precision.LIGHT", limit)
+        precision = explainers.explain(model, text, methods="transformer_attribution").maps[0].precision
+        assert precision is not None
+        assert precision.dtype == dtype
