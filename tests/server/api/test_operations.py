@@ -91,7 +91,7 @@ def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
 
 
 def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.jobs.model_registry.Registry.all", lambda self: 1 / 0)
+    monkeypatch.setattr("server.jobs.model_registry.ModelRegistry.all", lambda self: 1 / 0)
     document = refused(site.client.get("/api/models"), 500, "server-error")
     assert "ZeroDivision" not in document["detail"]
 
