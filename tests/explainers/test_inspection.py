@@ -153,6 +153,7 @@ def test_every_quantity_says_what_it_is() -> None:
 SUMMED = [name for name, one in METHODS.items() if one.summed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "bert", "gpt2"])
 @pytest.mark.parametrize("spec", [*SUMMED, "fullgrad_plus:libra"])
 def test_what_the_blocks_add_is_the_map(name: str, spec: str) -> None:

@@ -68,6 +68,7 @@ def test_the_answer_is_the_mean_of_the_windows_logits(model: Model, result: Expl
         assert window.logits == pytest.approx([float(own[result.target.index])], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_scores_are_averaged_where_windows_overlap(model: Model, result: Explanation, method: str) -> None:
     pieces = sum(not token.special for token in result.input.tokens)  # type: ignore[union-attr]

@@ -27,6 +27,7 @@ def explained(name: str, spec: str) -> explainers.Explanation:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "gpt2"])
 @pytest.mark.parametrize("rule", GRADIENTS)
 def test_a_mix_that_is_a_known_rule_is_that_rule(name: str, rule: str) -> None:

@@ -69,6 +69,7 @@ def test_attention_is_read_at_the_last_word(name: str) -> None:
         assert one["rollout"].scores[0] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", CAUSAL)
 def test_texts_keep_their_scores_on_whichever_side_the_tokenizer_pads(name: str, side: str) -> None:

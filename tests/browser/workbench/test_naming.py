@@ -22,7 +22,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     """The folder and the address of another site."""
     folder = tmp_path_factory.mktemp("course")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield folder, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

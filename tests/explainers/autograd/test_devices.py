@@ -71,6 +71,7 @@ def test_logits_are_the_models_own_within_rounding(name: str, device: str, dtype
     assert error(recorded, plain_logits(name)) < BOUNDS[dtype]
 
 
+@pytest.mark.slow
 @places
 @pytest.mark.parametrize("name", [name for name in NAMES if FAMILIES[name].kind != "clip"])
 def test_maps_are_those_of_float32_on_the_cpu_within_rounding(name: str, device: str, dtype: torch.dtype) -> None:

@@ -15,6 +15,7 @@ from tests.families import FAMILIES
 RULES_OF_GRADIENTS = ("gradient", "libra", "attnlrp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_forward_is_the_transpose_of_the_way_back(name: str) -> None:
     """<L t, s> = <t, L^T s>, for each sample, in every family of models."""

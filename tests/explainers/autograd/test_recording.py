@@ -98,6 +98,7 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     assert relative(signals.block_inputs[0], as_tokens(expected, model.form.channels)) < 1e-9
 
 
+@pytest.mark.slow
 @every_family
 def test_every_block_accounts_for_the_logit_with_the_biases_after_it(name: str) -> None:
     """Libra is complete at every depth: input times gradient at block l grows by the biases of the blocks before it alone."""
@@ -111,6 +112,7 @@ def test_every_block_accounts_for_the_logit_with_the_biases_after_it(name: str) 
     assert bool(last.isfinite().all())
 
 
+@pytest.mark.slow
 @every_family
 def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what a class token got that comes after the blocks: what constants beside the tokens get is counted.
@@ -214,6 +216,7 @@ def test_eager_and_fused_attention_of_transformers_give_equal_maps(name: str) ->
     _assert_equal_maps(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "eva02", "eva02-base", "beitv2", "siglip", "dinov3-token", "volo"])
 def test_eager_and_fused_attention_of_timm_give_equal_maps(name: str) -> None:
     found = []
@@ -286,6 +289,7 @@ def test_the_note_reaches_the_result() -> None:
     assert not result["input_x_gradient"].notes
 
 
+@pytest.mark.slow
 @every_family
 def test_no_family_uses_a_function_without_a_rule(name: str) -> None:
     recording = Recording(wrapped(name), inputs(name))

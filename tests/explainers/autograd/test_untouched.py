@@ -96,6 +96,7 @@ def test_works_where_gradients_are_off(name: str, context: Any) -> None:
     assert torch.equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "deit3", "hf-clip", "bert", "albert"])
 def test_threads_at_once_give_the_numbers_of_one_after_another(name: str) -> None:
     model = wrapped(name)

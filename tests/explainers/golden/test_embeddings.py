@@ -71,6 +71,7 @@ DELTAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "delta"), DELTAS)
 def test_the_completeness_error_is_captums_delta(name: str, delta: str) -> None:
     case = case_of(name)

@@ -136,7 +136,7 @@ def small_hub(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     files = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
     handler = type("Handler", (Hub,), {"files": files | {"README.md": b"card", "pytorch_model.bin": b"old"}, "refused": None})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", constants.ENDPOINT + "/{repo_id}/resolve/{revision}/{filename}")
     yield handler

@@ -81,6 +81,7 @@ def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:
     assert different == [layout.prefix + 1 * layout.grid[1] + 2]
 
 
+@pytest.mark.slow
 def test_leaves_the_module_as_it_was(family: Family) -> None:
     module = family.build()
     module.train()
@@ -101,6 +102,7 @@ def test_leaves_the_module_as_it_was(family: Family) -> None:
         assert not part._forward_pre_hooks
 
 
+@pytest.mark.slow
 def test_details_say_what_the_model_is(family: Family) -> None:
     module = family.build()
     details = wrap(module, name="mine").details
