@@ -112,11 +112,12 @@ def legrad(trace: Trace, layers: int = 2) -> Reading:
     needs=("attention", "class_token", "parts"),
     class_attention="last",
     options={
+        "integrated": INTEGRATED,
         "single_head": Option(
             bool,
             False,
             "let the last block attend with one head over its whole width, as the published code does; the model then says something else",
-        )
+        ),
     },
 )
 def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
@@ -127,11 +128,15 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     heads, lambda_i the cosine of projected query and keys, scaled to 0..1 over the content tokens.
     """
     assert trace.rule is not None
+    if single_head and trace.integrated:
+        raise ExplainerError(
+            "single_head runs the model in another way, and integrated= averages over the usual one: leave one of them out."
+        )
     recording = trace.rerun(single_head=True) if single_head else trace.recording
     parts, projection = trace.last_parts(recording)
     if single_head and parts.query.shape[1] != 1:
         raise ExplainerError("single_head: this model writes its last attention out step by step, so its heads stay; leave it out.")
-    signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
+    signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule)) if single_head else trace.signals
     weighted = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
     query, key = (_projected(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)

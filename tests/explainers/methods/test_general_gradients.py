@@ -30,7 +30,7 @@ def along_the_path(name: str, rule: str, points: np.ndarray, weights: np.ndarray
     for point, weight in zip(points, weights, strict=True):
         recording = Recording(model, tensors, entry=lambda x, point=point: x * float(point))  # type: ignore[misc]
         found = recording.signals(RULES[rule], one_hot(recording, TARGET))
-        for key in ("block_inputs", "attentions", "bias"):
+        for key in ("block_inputs", "attentions", "contexts", "bias"):
             several = [found.bias] if key == "bias" else list(getattr(found, key))
             total[key] = [old + weight * new for old, new in zip(total.get(key, [torch.zeros(())] * len(several)), several, strict=True)]
     return Recording(model, tensors), total
@@ -68,6 +68,24 @@ def test_generic_attention_with_integrated_gradients() -> None:
         assert a is not None
         joint = (eye + (a * g).clamp(min=0).mean(1)[0]) @ joint
     close(scores("vit", f"generic_attention?integrated={STEPS}")[0], joint[0])
+
+
+def test_grad_eclip_with_integrated_gradients() -> None:
+    """The mean gradient stands in the place of the gradient; the cosines of query and keys, as the plain map has them, stay."""
+    recording, mean = along_the_path("vit", "gradient", *gauss(STEPS))
+    plain = recording.signals(RULES["gradient"], one_hot(recording, TARGET)).contexts[-1]
+    parts = recording.parts[-1]
+    assert plain is not None
+    assert parts is not None
+    before, after = ((gradient[:, :, :1] * parts.value.detach()).sum((1, 3))[0] for gradient in (plain, mean["contexts"][-1]))
+    ours, integrated = scores("vit", "grad_eclip", f"grad_eclip?integrated={STEPS}")
+    known = before > 1e-6 * before.abs().max()
+    known[0] = False  # the classification token stands for no patch
+    assert known.sum() > 2
+    close(integrated[known], (ours / before * after).clamp(min=0)[known])
+    assert not torch.allclose(integrated, ours, rtol=0.01)
+    with pytest.raises(ExplainerError, match="leave one of them out"):
+        scores("vit", "grad_eclip?integrated=3&single_head=true")
 
 
 def test_the_riemann_sum_of_the_papers() -> None:
