@@ -252,9 +252,13 @@ class Explanation:
         """The first explained target."""
         return self.targets[0]
 
+    def spec_of(self, spelling: str) -> str:
+        """The spec of the map that was asked for by this spelling."""
+        return self.spellings.get(spelling, spelling)
+
     def __getitem__(self, key: str | tuple[str, str | int]) -> Attribution:
         spec, wanted = key if isinstance(key, tuple) else (key, 0)
-        spec = self.spellings.get(spec, spec)
+        spec = self.spec_of(spec)
         label = self.targets[wanted].label if isinstance(wanted, int) else wanted
         for attribution in self.maps:
             if attribution.method == spec and attribution.target == label:
@@ -313,7 +317,7 @@ class Explanation:
         from explainers.rendering.figures import panel
 
         known = list(dict.fromkeys(attribution.method for attribution in self.maps))
-        wanted = [self.spellings.get(spec, spec) for spec in methods or ()]
+        wanted = [self.spec_of(spec) for spec in methods or ()]
         if missing := [spec for spec in wanted if spec not in known]:
             raise ExplainerError(f"There is no map of {', '.join(missing)}: there are {', '.join(known) or 'none yet'}.")
         maps = [

@@ -129,7 +129,7 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
     """
     if not isinstance(result.input, ImageInput) or result.prompts:
         raise ExplainerError("regions lie in a picture: explain an image, from its image side")
-    method = result.spellings.get(method, method)
+    method = result.spec_of(method)
     maps = [attribution for attribution in result.maps if attribution.method == method]
     grid = maps[0].patches if maps else None
     if grid is None:

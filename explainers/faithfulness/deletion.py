@@ -190,7 +190,7 @@ def deletion_test(
         raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(labels)}")
     attributions = [attribution for attribution in result.maps if attribution.target == label]
     maps = {attribution.method: attribution.scores[attribution.content] for attribution in attributions}
-    chosen = list(maps) if methods is None else list(dict.fromkeys(result.spellings.get(spec, spec) for spec in methods))
+    chosen = list(maps) if methods is None else list(dict.fromkeys(result.spec_of(spec) for spec in methods))
     for spec in chosen:
         if spec not in maps:
             raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(maps) or 'none'}")
