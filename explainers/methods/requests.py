@@ -22,12 +22,12 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
     if not specs:
         raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
     pairs = [(spec, None) if isinstance(spec, str) else spec for spec in specs]
-    listed = [parse(spec, None, blocks).rule for spec, custom in pairs if custom is None]
-    named = {rule.name: rule for rule in listed if rule is not None}
+    plain = [parse(spec, None, blocks) if custom is None else None for spec, custom in pairs]
+    named = {request.rule.name: request.rule for request in plain if request is not None and request.rule is not None}
     distinct: list[Request] = []
     spellings: dict[str, str] = {}
-    for spec, custom in pairs:
-        request = parse(spec, None if custom is None else _numbered(custom, named), blocks)
+    for (spec, custom), parsed in zip(pairs, plain, strict=True):
+        request = parsed or parse(spec, custom and _numbered(custom, named), blocks)
         same = next((other for other in distinct if other.computes == request.computes), request)
         if same is request:
             distinct.append(request)
