@@ -138,13 +138,15 @@ def _share(change: Tensor, scores: Tensor) -> Tensor:
 
 def _short(session: Session, estimate: Estimate) -> Tensor:
     """bool (B,): whose map needs float64. Of light models also where patches and words alone may be off, though their scores are small."""
-    over = estimate.share > BAR
+    over, amplified = estimate.share > BAR, estimate.shown > ILL_CONDITIONED
+    if not bool(amplified.any()):
+        return over
     module = session.model.module
     looked_up = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
     multiplied = sum(p.numel() for p in module.parameters() if id(p) not in looked_up)
     if multiplied * session.recording.block_inputs[0].shape[1] > LIGHT:
         return over
-    return over | (estimate.shown > ILL_CONDITIONED)
+    return over | amplified
 
 
 def has_double(device: torch.device) -> bool:

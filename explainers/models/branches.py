@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from explainers.models.base import Layout
 Grid = tuple[int, int]
 
 
+@cache
 def shares(coarse: Grid, fine: Grid) -> Tensor:
     """(coarse patches, fine patches): which part of each coarse patch's area lies in which fine one, both grids covering the same image.
     Rows sum to 1.
