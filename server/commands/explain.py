@@ -101,15 +101,23 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     name = args.model or default_model(args.image is not None, args.prompt)
     import explainers  # after the cheap checks: this imports torch
 
-    threads = explainers.Threads()
-    with Loading() as loading:
-        model = explainers.load(name, device=args.device, progress=loading)
-    threads.fit(model)
+    model = loaded(name, args.device)
     check_kind(args, model)
     with Maps() as progress:
         how = {"side": args.side, "seed": args.seed, "long_texts": args.long_texts, "precision": args.precision}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result
+
+
+def loaded(name: str, device: str | None) -> Model:
+    """The model, its loading shown, and the threads of this process fitted to it."""
+    import explainers
+
+    threads = explainers.Threads()
+    with Loading() as loading:
+        model = explainers.load(name, device=device, progress=loading)
+    threads.fit(model)
+    return model
 
 
 def the_input(args: argparse.Namespace) -> Input:

@@ -8,13 +8,10 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from server.commands import Commands
 from server.docs import methods_markdown, source
-
-if TYPE_CHECKING:  # importing it imports torch, and help needs none
-    from explainers.citation import Citation
 
 WIDEST = 120  # columns of a text for reading
 
@@ -113,21 +110,16 @@ def rules_and_interactions() -> str:
     def listed(name: str, text: str) -> str:
         return textwrap.fill(f"{name}  {text}", width, initial_indent="  ", subsequent_indent=" " * 4, break_on_hyphens=False)
 
-    rules = [
-        listed(rule.name, f"{rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}. {cited(rule.source)}".rstrip())
-        for rule in explainers.RULES.values()
-    ]
+    rules = []
+    for rule in explainers.RULES.values():
+        says = f"{rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}."
+        rules.append(listed(rule.name, f"{says} {rule.source}" if rule.source.authors else says))
     functions = {
         "explainers.interaction": "which part of one input goes with which part of another, in a model that compares two.",
         "explainers.alike": "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
     }
-    pairs = [listed(name, f"{says} {cited(SOURCE)}") for name, says in functions.items()]
+    pairs = [listed(name, f"{says} {SOURCE}") for name, says in functions.items()]
     return "\n".join(["Rules", *rules]) + "\n\n" + "\n".join(["Of two inputs", *pairs])
-
-
-def cited(citation: Citation) -> str:
-    """Authors, year and title; empty for what nobody claims."""
-    return f"{source(citation.authors, citation.year)}: {citation.title}" if citation.authors else ""
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:

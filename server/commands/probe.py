@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.progress import Loading, Passes
+from server.commands.explain import loaded
+from server.commands.progress import Passes
 
 
 def add(commands: Commands) -> None:
@@ -56,10 +57,7 @@ def run(args: argparse.Namespace) -> None:
     from explainers.faithfulness.word_probe import METHOD
     from explainers.targets import named_target
 
-    threads = explainers.Threads()
-    with Loading() as loading:
-        model = explainers.load(args.model, device=args.device, progress=loading)
-    threads.fit(model)
+    model = loaded(args.model, args.device)
     target = named_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or METHOD, progress=progress)
