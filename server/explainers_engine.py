@@ -133,11 +133,11 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     (None: nothing was measured), by its own measurement where there is one.
     """
     listed = [Variant.from_json(variant) for variant in variants]
-    standing = None if kind is None else ranking_for(kind, model)
+    ranking = None if kind is None else ranking_for(kind, model)
     return {
         "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
-        "standing": None if standing is None else standing.to_json(),
+        "standing": None if ranking is None else ranking.to_json(),
     }
 
 

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
-from server.run_reports import RunReport, read_results
+from server.run_reports import RunReport, read_run_reports
 
 #: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
 RANKED_BY = ("srg", "own_object")
@@ -21,14 +21,14 @@ REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert
 class MethodRanking:
     """The places of methods in one run, by one metric."""
 
-    result: RunReport
+    run: RunReport
     metric: dict[str, Any]
 
     @cached_property
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
-        results = self.result.report["results"][self.metric["name"]]
-        return {spec: results[spec] for spec in ranked(self.result.report, self.metric) if spec != CONTROL}
+        results = self.run.report["results"][self.metric["name"]]
+        return {spec: results[spec] for spec in ranked(self.run.report, self.metric) if spec != CONTROL}
 
     @cached_property
     def ranks(self) -> dict[str, int]:
@@ -42,7 +42,7 @@ class MethodRanking:
 
     def apart(self, first: str, second: str, level: float) -> bool:
         """Whether the paired test tells two methods of the run apart at a level."""
-        report = self.result.report
+        report = self.run.report
         specs = [method["spec"] for method in report["methods"]]
         p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
         return p is not None and p < level
@@ -51,9 +51,9 @@ class MethodRanking:
         """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
         whether it is ``tied``: cannot be told from the best.
         """
-        report = self.result.report
+        report = self.run.report
         return {
-            "run": self.result.id,
+            "run": self.run.id,
             "model": report["plan"]["model"],
             "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
             "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
@@ -70,11 +70,11 @@ class MethodRanking:
 def method_rankings() -> dict[str, MethodRanking]:
     """Of each model that was measured, its run with most methods, then inputs, of those that have the control and one of these metrics."""
     best: dict[str, MethodRanking] = {}
-    for result in sorted(read_results([])[0], key=lambda result: (len(result.report["methods"]), result.report["inputs"])):
-        metrics = {metric["name"]: metric for metric in result.report["metrics"]}
-        name = next((name for name in RANKED_BY if name in metrics and CONTROL in result.report["results"][name]), None)
+    for run in sorted(read_run_reports([])[0], key=lambda run: (len(run.report["methods"]), run.report["inputs"])):
+        metrics = {metric["name"]: metric for metric in run.report["metrics"]}
+        name = next((name for name in RANKED_BY if name in metrics and CONTROL in run.report["results"][name]), None)
         if name is not None:
-            best[result.report["plan"]["model"]] = MethodRanking(result, metrics[name])
+            best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
     return best
 
 

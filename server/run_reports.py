@@ -57,7 +57,7 @@ _METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 class Figure:
     """What a run found of one spec by one metric, as it is printed: ``rank`` among ``of`` methods that have a value, 1 for the best."""
 
-    result: RunReport
+    run: RunReport
     spec: str
     metric: dict[str, Any]
     value: str
@@ -66,15 +66,15 @@ class Figure:
     of: int
 
 
-def figures_of(readout: str, rules: Iterable[str], results: Iterable[RunReport]) -> list[Figure]:
+def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
     """What runs found of a read-out alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
     setting, the one with most methods counts: its ranks say most.
     """
     specs = {readout, *(f"{readout}:{rule}" for rule in rules)}
     figures: list[Figure] = []
     known: set[tuple[str, ...]] = set()
-    for result in sorted(results, key=lambda result: -len(result.report["methods"])):
-        report = result.report
+    for run in sorted(runs, key=lambda run: -len(run.report["methods"])):
+        report = run.report
         metrics = {metric["name"]: metric for metric in report["metrics"]}
         setting = [str(report["plan"].get(part)) for part in ("model", "dataset", "target", "how")]
         for name in (next((name for name in names if name in metrics), None) for names in _METRICS):
@@ -88,7 +88,7 @@ def figures_of(readout: str, rules: Iterable[str], results: Iterable[RunReport])
                 known.add(key)
                 low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
                 value = shown(values[spec]["value"], metric["unit"])
-                figures.append(Figure(result, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
+                figures.append(Figure(run, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
     return figures
 
 
@@ -103,9 +103,9 @@ def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
     return [*named, *([str(begun)] if begun.is_dir() and any(begun.glob(f"*/{REPORT}")) else [])]
 
 
-def read_results(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
+def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
     """The results that ship and those in ``folders``, each a run or a folder of runs; and what is wrong with those that cannot be read."""
-    results: list[RunReport] = []
+    runs: list[RunReport] = []
     wrong: list[str] = []
     shipped = shipped_folder()
     roots = [*([(shipped, True)] if shipped else []), *((Path(folder).expanduser(), False) for folder in folders)]
@@ -120,6 +120,6 @@ def read_results(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
                 wrong.append(str(problem) if isinstance(problem, ExplainerError) else f"{path} cannot be read: {problem}.")
                 continue
             name = _ID.sub("-", path.parent.resolve().name.lower()).strip("-") or "run"
-            number = sum(result.id == name or result.id.startswith(f"{name}.") for result in results)
-            results.append(RunReport(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
-    return results, wrong
+            number = sum(run.id == name or run.id.startswith(f"{name}.") for run in runs)
+            runs.append(RunReport(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
+    return runs, wrong

@@ -27,16 +27,16 @@ class Verdict:
     text: str
 
 
-def verdicts(specs: Iterable[str], method_rankings: Mapping[str, MethodRanking], results: Iterable[RunReport]) -> list[Verdict]:
+def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: Iterable[RunReport]) -> list[Verdict]:
     """For each of ``specs`` that was measured: how it stands on each model, and on which models its map outlives random weights."""
-    runs = list(results)
+    runs = list(runs)
     sentences: list[Verdict] = []
     for spec in specs:
         places: dict[int, list[str]] = {}
-        for model, standing in method_rankings.items():
-            if (rank := standing.rank(spec)) is not None:
-                of = len(standing.ranks)
-                places.setdefault(_level(standing, spec), []).append(f"{model} ({rank} of {of})")
+        for model, ranking in rankings.items():
+            if (rank := ranking.rank(spec)) is not None:
+                of = len(ranking.ranks)
+                places.setdefault(_level(ranking, spec), []).append(f"{model} ({rank} of {of})")
         parts = [f"{_LEVELS[level]} on {_listed(models)}" for level, models in sorted(places.items())]
         if stuck := _stuck(spec, runs):
             parts.append(f"with random weights it keeps a rank correlation of {_listed(stuck)} with itself")
@@ -57,17 +57,17 @@ _LEVELS = (
 _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 
 
-def _level(standing: MethodRanking, spec: str) -> int:
+def _level(ranking: MethodRanking, spec: str) -> int:
     """The place in ``_LEVELS`` of a method that has a value."""
-    report = standing.result.report
-    order = ranked(report, standing.metric)
-    if not standing.apart(spec, CONTROL, APART):
+    report = ranking.run.report
+    order = ranked(report, ranking.metric)
+    if not ranking.apart(spec, CONTROL, APART):
         return _CHANCE
     if order.index(spec) > order.index(CONTROL):
         return _WORSE
-    if report["results"][standing.metric["name"]][spec]["tied"]:
+    if report["results"][ranking.metric["name"]][spec]["tied"]:
         return _BEST
-    return _THIRDS + 3 * (standing.ranks[spec] - 1) // len(standing.ranks)
+    return _THIRDS + 3 * (ranking.ranks[spec] - 1) // len(ranking.ranks)
 
 
 def _stuck(spec: str, runs: list[RunReport]) -> list[str]:

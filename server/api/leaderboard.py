@@ -11,23 +11,23 @@ from fastapi.responses import Response
 from explainers.evaluation.examples import drawn, unpacked
 from server.http.problems import Problem, suggestion
 from server.method_ranking import REFERENCE_MODELS, ranking_for
-from server.run_reports import RunReport, folders_of_runs, read_results
+from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.services import Services, Use
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
 
 
-def _results(services: Services) -> tuple[list[RunReport], list[str]]:
-    return read_results(folders_of_runs(services.settings.runs, services.runs.folder))
+def _run_reports(services: Services) -> tuple[list[RunReport], list[str]]:
+    return read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
 
 
-def find_result(run_id: str, services: Services) -> RunReport:
-    """The result of this id."""
-    results, _ = _results(services)
-    for result in results:
-        if result.id == run_id:
-            return result
-    known = [result.id for result in results]
+def find_run_report(run_id: str, services: Services) -> RunReport:
+    """The run of this id."""
+    runs, _ = _run_reports(services)
+    for run in runs:
+        if run.id == run_id:
+            return run
+    known = [run.id for run in runs]
     raise Problem(
         404, "no-such-run", f"There is no run {run_id!r}.", send=f"{suggestion(run_id, known)}GET /api/leaderboard lists the runs."
     )
@@ -39,10 +39,10 @@ def leaderboard(services: Use) -> dict[str, Any]:
     told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``problems`` says which of the
     folders cannot be read.
     """
-    results, problems = _results(services)
-    ranking = [standing.result.id for kind in REFERENCE_MODELS if (standing := ranking_for(kind)) is not None]
-    results.sort(key=lambda result: ranking.index(result.id) if result.shipped and result.id in ranking else len(ranking))
-    return {"runs": [result.to_json() for result in results], "problems": problems}
+    runs, problems = _run_reports(services)
+    ranking = [reference.run.id for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None]
+    runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
+    return {"runs": [run.to_json() for run in runs], "problems": problems}
 
 
 @router.get("/{id}/examples")
@@ -50,8 +50,8 @@ def examples(id: str, metric: str, method: str, services: Use) -> dict[str, Any]
     """The inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture (``image``), or
     the words of the text with their scores from -1 to 1.
     """
-    result = find_result(id, services)
-    stored = result.examples()
+    run = find_run_report(id, services)
+    stored = run.examples()
     ends = stored["chosen"].get(metric, {}).get(method)
     if ends is None:
         raise Problem(
@@ -72,10 +72,10 @@ def examples(id: str, metric: str, method: str, services: Use) -> dict[str, Any]
 @router.get("/{id}/map.png", response_class=Response)
 def picture(id: str, method: str, place: int, services: Use) -> Response:  # noqa: A002  (the name in the address)
     """The map of a method on one of the examples of a run, as a picture."""
-    result = find_result(id, services)
-    signed = {row["spec"]: row["signed"] for row in result.report["methods"]}
+    run = find_run_report(id, services)
+    signed = {row["spec"]: row["signed"] for row in run.report["methods"]}
     try:
-        return Response(drawn(result.examples(), method, place, signed[method]), media_type="image/png")
+        return Response(drawn(run.examples(), method, place, signed[method]), media_type="image/png")
     except KeyError:
         raise Problem(
             404, "no-such-example", f"The run {id} has no picture of {method} at {place}.", send="GET its examples first."

@@ -16,7 +16,7 @@ from server.docs import ARXIV
 from server.http.problems import Problem, suggestion
 from server.method_ranking import method_rankings
 from server.pages.formula import mathml, symbols
-from server.run_reports import figures_of, folders_of_runs, read_results
+from server.run_reports import figures_of, folders_of_runs, read_run_reports
 from server.services import Use
 from server.verdicts import verdicts
 
@@ -57,8 +57,8 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
             near = suggestion(name, listed)
             raise Problem(404, "no-such-method", f"There is no method {name!r}.", send=f"{near}They are listed at /methods.")
         method = listed[name]
-        results, _ = read_results(folders_of_runs(services.settings.runs, services.runs.folder))
-        shipped = [result for result in results if result.shipped]
+        runs, _ = read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
+        shipped = [result for result in runs if result.shipped]
         papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
         return HTMLResponse(
             template.render(
@@ -68,7 +68,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 method=method,
                 about=about(name),
                 verdicts=verdicts([name, *(f"{name}:{rule}" for rule in method["rules"])], method_rankings(), shipped),
-                figures=figures_of(name, method["rules"], results),
+                figures=figures_of(name, method["rules"], runs),
                 papers=[linked(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},
             )

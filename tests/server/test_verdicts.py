@@ -7,7 +7,7 @@ from typing import Any
 
 import explainers
 from server.method_ranking import CONTROL, MethodRanking, method_rankings
-from server.run_reports import RunReport, read_results
+from server.run_reports import RunReport, read_run_reports
 from server.verdicts import verdicts
 
 #: spec -> value, whether tied with the best, and p against the control
@@ -61,7 +61,7 @@ def test_a_map_that_random_weights_leave_alone_says_so() -> None:
 
 def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     specs = [pair.spec for pair in explainers.pairs()]
-    said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_results([])[0])}
+    said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_run_reports([])[0])}
     assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
     assert "0.87 (photos-vit)" in said["lrp"]
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place

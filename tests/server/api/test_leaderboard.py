@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from server.run_reports import read_results, shipped_folder
+from server.run_reports import read_run_reports, shipped_folder
 from tests.server.conftest import Check, Sites
 from tests.server.made_up_run import FIGURES, report, texts, write_run
 
@@ -71,7 +71,7 @@ def test_a_report_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "report.json").write_text("[]", "utf-8")
     write_run(tmp_path / "whole")
-    found, wrong = read_results([str(tmp_path)])
+    found, wrong = read_run_reports([str(tmp_path)])
     assert [one.id for one in found if not one.shipped] == ["whole"]
     assert len(wrong) == 3
     assert any("format 2" in one for one in wrong)
@@ -96,7 +96,7 @@ def test_a_damaged_report_is_named_and_spoils_no_page(sites: Sites, tmp_path: Pa
 
 def test_what_ships_can_be_read() -> None:
     assert shipped_folder() is not None
-    found, wrong = read_results([])
+    found, wrong = read_run_reports([])
     assert not wrong
     assert any(one.shows_inputs for one in found)
     for one in found:
