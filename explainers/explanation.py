@@ -24,7 +24,6 @@ from explainers.methods.requirements import defaults_of, for_probability, lacks_
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
 from explainers.models.eval_mode import with_gradients
 from explainers.models.outputs import notes_on_outputs
-from explainers.models.outputs import probabilities as probabilities_of
 from explainers.plugins import plugin_versions
 from explainers.precision import computed, notes_on_scores
 from explainers.result import Attribution, Explanation, Numerics
@@ -150,7 +149,7 @@ def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) ->
 def _predictions(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
     model, labels = session.model, session.labels
     logits = session.answers.float().cpu()
-    probabilities = probabilities_of(logits / model.calibration.temperature, model.output)
+    probabilities = model.calibration.probabilities(logits, model.output)
     explanations = []
     for i, (record, notes) in enumerate(zip(session.unpadded_inputs.inputs, session.prepared.notes, strict=True)):
         explanation = Explanation(

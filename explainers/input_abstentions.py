@@ -22,7 +22,7 @@ class InputAbstentions:
         """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
         if not self._calibration.lines or self._session.model.kind == "clip":
             return None
-        evidence = Evidence(self._explanation.logits, self._calibration.temperature, self._explanation.labels)
+        evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels)
         return abstention(self._calibration, self._with_text(evidence, self._session.prepared, self._sample), "The text")
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:
@@ -37,7 +37,7 @@ class InputAbstentions:
         details, logits = self._session.model.details, self._explanation.logits
         scale = details.get("logit_scale")
         cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
-        evidence = Evidence(logits, self._calibration.temperature, self._explanation.labels, cosine=cosine)
+        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine)
         assert self._session.prompts_read is not None
         name = f"“{self._explanation.labels[index]}”"
         return abstention(self._calibration, self._with_text(evidence, self._session.prompts_read, index), name)

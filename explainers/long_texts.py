@@ -12,7 +12,6 @@ from torch import Tensor
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
-from explainers.models.outputs import probabilities
 from explainers.precision import joined
 from explainers.result import Attribution, Explanation, WindowInfo
 from explainers.targets import Probability, ResolvedTarget, Target, as_list, choose
@@ -101,9 +100,8 @@ def _answers(model: Model, windows: Windows, check: Callable[[], None]) -> Tenso
 
 
 def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
-    temperature = model.calibration.temperature
     return choose(
-        target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, temperature=temperature, output=model.output
+        target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output
     )
 
 
@@ -176,7 +174,7 @@ class _Joining:
         whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
         if model.calibration.lines:
             unknown = model.details.get("unknown_token_id")
-            evidence = Evidence(logits, model.calibration.temperature, whole.labels, self.windows.whole, self.windows.ids, unknown)
+            evidence = Evidence(logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown)
             whole.abstention = abstention(model.calibration, evidence, "The text")
         return whole
 
@@ -190,7 +188,7 @@ class _Joining:
         return WindowInfo(tokens[first].start, tokens[last].end, (first, last), top.label, top.probability, logits)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        return probabilities(logits[None] / self.model.calibration.temperature, self.model.output)[0]
+        return self.model.calibration.probabilities(logits, self.model.output)
 
     def _notes(self) -> list[str]:
         count = sum(not token.special for token in self.windows.whole.tokens)

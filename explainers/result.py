@@ -217,7 +217,7 @@ class WindowInfo:
 class Explanation:
     """One input explained: what the model says, and what each method says made it say so.
 
-    ``probabilities`` are softmax(logits / temperature), with the temperature of the model's calibration, 1 where it has none.
+    ``probabilities`` are those of the model's calibration (`explainers.models.calibration`): softmax(logits) where it has none.
     ``abstention`` says what the model can't know of this input; None where it is within what it knows.
 
     ``windows`` says where the windows lie of a text that was longer than the model takes: its logits are the means of theirs, and

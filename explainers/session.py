@@ -96,9 +96,8 @@ class Session:
 
     def _choose(self, target: Target) -> ResolvedTarget:
         model = self.model
-        temperature = model.calibration.temperature
         known = (target, self.labels, self.answers)
-        return choose(*known, groups=model.groups, synonyms=model.synonyms, temperature=temperature, output=model.output)
+        return choose(*known, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output)
 
     @cached_property
     def double(self) -> Recording:

@@ -221,7 +221,7 @@ def _trust(model: Model, result: Explanation, target: Target) -> float:
         logits.flatten(0, 1),
         groups=model.groups,
         synonyms=model.synonyms,
-        temperature=model.calibration.temperature,
+        calibration=model.calibration,
         output=model.output,
     )
     most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
+from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.outputs import Output, probabilities
 
 #: Name of a class, synonym or group -> the indices of the classes it stands for.
@@ -62,7 +63,7 @@ class ResolvedTarget:
 
     index, against  of a group (B, M): the indices of its classes
     group           the group's name, and that of the group it is set against
-    temperature     what the logits are divided by before a probability is computed
+    calibration     what makes probabilities of the logits
     """
 
     labels: tuple[str, ...]
@@ -72,7 +73,7 @@ class ResolvedTarget:
     output: Output = "softmax"
     group: str | None = None
     against_group: str | None = None
-    temperature: float = 1.0
+    calibration: Calibration = UNCALIBRATED
 
     def repeat(self, times: int) -> ResolvedTarget:
         """The same targets for a batch in which each sample stands ``times`` times in a row."""
@@ -89,7 +90,7 @@ class ResolvedTarget:
     def value(self, logits: Tensor) -> Tensor:
         """f(x) (B,) from the logits (B, C): what the scores explain."""
         if self.probability:
-            return probabilities(logits / self.temperature, self.output).gather(-1, _columns(self.index)).sum(-1)
+            return self.calibration.probabilities(logits, self.output).gather(-1, _columns(self.index)).sum(-1)
         value = _gathered(logits, self.index).logsumexp(-1)
         return value if self.against is None else value - _gathered(logits, self.against).logsumexp(-1)
 
@@ -109,10 +110,11 @@ class ResolvedTarget:
             raise ExplainerError(
                 f"The rule {rule.name} starts from one class, not from a probability: explain the logit (target=label) instead."
             )
-        p = probabilities(logits / self.temperature, self.output)
+        scale, lapse = self.calibration.temperature, self.calibration.lapse
+        p = probabilities(logits / scale, self.output)
         chosen_share = torch.zeros_like(p).scatter(-1, _columns(self.index), p.gather(-1, _columns(self.index)))
         seed = chosen_share - chosen_share.sum(-1, keepdim=True) * p if self.output == "softmax" else chosen_share * (1 - p)
-        return seed / self.temperature
+        return (1 - lapse) * seed / scale
 
     def _shares(self, logits: Tensor) -> Tensor:
         """The gradient of the explained logit (B, C): 1 at a class, its softmax shares over a group, negative what it is set against."""
@@ -225,7 +227,7 @@ def choose(
     *,
     groups: Places = _NONE,
     synonyms: Places = _NONE,
-    temperature: float = 1.0,
+    calibration: Calibration = UNCALIBRATED,
     output: Output = "softmax",
 ) -> ResolvedTarget:
     """Resolve a target for the logits (B, C) of a batch, which mean ``output``; None is each sample's top class."""
@@ -254,12 +256,12 @@ def choose(
             raise ExplainerError(f"The contrast of {str(target.towards)!r} with itself is zero: name two different classes.")
         both = zip(label_of(target.towards, a), label_of(target.against, b), strict=True)
         names = tuple(f"{x} − {y}" for x, y in both)
-        return ResolvedTarget(names, a, b, group=group_of(target.towards), against_group=group_of(target.against), temperature=temperature)
+        return ResolvedTarget(names, a, b, group=group_of(target.towards), against_group=group_of(target.against), calibration=calibration)
     if isinstance(target, Probability):
         if output == "regression":
             raise ExplainerError("This model gives values, not probabilities: explain the value itself (target=label).")
         index = index_of(target.of)
         names = tuple(f"p({x})" for x in label_of(target.of, index))
-        return ResolvedTarget(names, index, probability=True, group=group_of(target.of), temperature=temperature, output=output)
+        return ResolvedTarget(names, index, probability=True, group=group_of(target.of), calibration=calibration, output=output)
     index = index_of(target)
-    return ResolvedTarget(tuple(label_of(target, index)), index, group=group_of(target), temperature=temperature)
+    return ResolvedTarget(tuple(label_of(target, index)), index, group=group_of(target), calibration=calibration)

@@ -23,7 +23,7 @@ from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import REFUSED, WORST, Score, answers, half, refused_figure, vit_scores
-from embedded.recipes.calibration import read_calibration
+from embedded.recipes.calibration import read_known
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
@@ -127,7 +127,7 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
 
 def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
     """How many scenes stay known, and how many pictures of other things are said to be something else: made-up ones, and photos."""
-    calibration = read_calibration(setting.folder)
+    calibration = read_known(setting.folder)
     if calibration is None:
         return [Figure(name, what, None, note="the model has no calibration.json") for what in (KEPT, REFUSED, PHOTOS_REFUSED)]
     score = vit_scores(setting.folder)

@@ -1,6 +1,6 @@
-"""What a model knows that it doesn't know: the temperature of its probabilities, and lines that its scores are held against.
+"""What a model knows that it doesn't know: how sure its probabilities may be, and lines that its scores are held against.
 
-Of a classifier on every second photo of ``imagen_test`` or on rendered scenes, of a dual encoder on photos held back from training,
+Of a classifier on the photos of ``imagen_test`` or on rendered scenes, of a dual encoder on photos held back from training,
 where the teacher's answer stands for the truth. ``calibration.json`` lies with the weights.
 """
 
@@ -20,44 +20,60 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
+from explainers.models.calibration import UNCALIBRATED, Calibration
 
 FILE = "calibration.json"
 STAY = 0.9  # of the known photos stay known
 PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
 BINS = 15
+TEMPERATURES = np.geomspace(0.3, 3, 150).tolist()
+LAPSES = [step / 200 for step in range(41)]  # up to 0.2
 SEED = 20_250_104
 
 
 @dataclass(frozen=True)
 class Known:
-    """The temperature and the line of a classifier."""
+    """The probabilities and the line of a classifier."""
 
-    temperature: float
+    calibration: Calibration
     score: str
     line: float
 
     def known(self, logits: Tensor) -> Tensor:
         """bool (N,): which answers (N, classes) are above the line."""
-        return scores(logits, self.temperature)[self.score] >= self.line
+        return scores(logits, self.calibration)[self.score] >= self.line
+
+    def likeliest(self, logits: Tensor) -> Tensor:
+        """(N,): the largest probability of each answer (N, classes)."""
+        return self.calibration.probabilities(logits, "softmax").amax(1)
 
 
-def scores(logits: Tensor, temperature: float) -> dict[str, Tensor]:
+def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
     """Of answers (N, classes) the scores that a line may be drawn in, (N,) each: larger for what is known."""
     return {
-        "max_probability": (logits / temperature).softmax(1).amax(1),
+        "max_probability": calibration.probabilities(logits, "softmax").amax(1),
         "max_logit": logits.amax(1),
-        "energy": temperature * (logits / temperature).logsumexp(1),
+        "energy": calibration.temperature * (logits / calibration.temperature).logsumexp(1),
     }
 
 
-def fitted_temperature(logits: Tensor, right: Tensor) -> float:
-    """The temperature with which the largest probability tells best whether an answer is right (N,): the least Brier score."""
+def fitted(logits: Tensor, right: Tensor) -> Calibration:
+    """The temperature and the lapse under which it is likeliest that those answers (N, classes) are right that are (N,).
 
-    def brier(temperature: float) -> float:
-        return float(((logits / temperature).softmax(1).amax(1) - right.float()).square().mean())
+    Only the largest probability counts. A temperature alone, which makes all answers less sure alike, can't say of a model that it is
+    wrong now and then where it is surest, and sure of more than it should be or of less elsewhere.
+    """
+    lapses = torch.tensor(LAPSES)[:, None]
 
-    return float(min(np.geomspace(0.3, 3, 150), key=brier))
+    def likelihood(temperature: float) -> Tensor:
+        """(lapses,): the mean logarithm."""
+        p = (1 - lapses) * (logits / temperature).softmax(1).amax(1) + lapses / logits.shape[1]
+        return torch.where(right, p, 1 - p).clamp(min=1e-9).log().mean(1)
+
+    likelihoods = torch.stack([likelihood(temperature) for temperature in TEMPERATURES])
+    row, column = divmod(int(likelihoods.argmax()), len(LAPSES))
+    return Calibration(round(TEMPERATURES[row], 4), lapse=LAPSES[column])
 
 
 def calibration_error(likeliest: Tensor, right: Tensor) -> float:
@@ -102,11 +118,11 @@ def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
     below it. Where none is named right, no line can be drawn.
     """
     right = truth.gather(1, logits.argmax(1, keepdim=True))[:, 0]
-    temperature = fitted_temperature(logits, right)
     if not right.any():
         return {"temperature": 1.0, "lines": {}}
-    line = _best_line(logits[right], unknown, temperature, STAY, "photos that the model names right")
-    return {"temperature": round(temperature, 4), "lines": {"something_else": line}}
+    probabilities = fitted(logits, right)
+    line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right")
+    return {"temperature": probabilities.temperature, "lapse": probabilities.lapse, "lines": {"something_else": line}}
 
 
 def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
@@ -114,13 +130,13 @@ def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
 
     The line is drawn as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
     """
-    return {"temperature": 1.0, "lines": {"something_else": _best_line(known, unknown, 1.0, SCENES_STAY, "rendered scenes")}}
+    return {"temperature": 1.0, "lines": {"something_else": _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes")}}
 
 
-def _best_line(known: Tensor, unknown: Tensor, temperature: float, stay: float, what: str) -> dict[str, Any]:
+def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str) -> dict[str, Any]:
     """The line under the share ``stay`` of known answers in the score where most unknown ones lie below it."""
-    lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, temperature).items()}
-    below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, temperature).items()}
+    lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, calibration).items()}
+    below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)
     measured = (
         f"{stay:.0%} of {len(known)} {what} stay above the line; "
@@ -134,13 +150,15 @@ def write(folder: Path, document: dict[str, Any]) -> None:
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
-def read_calibration(folder: Path) -> Known | None:
-    """What lies beside the weights of a classifier; None where nothing does, or no line is drawn."""
-    if not (folder / FILE).is_file():
-        return None
-    document = json.loads((folder / FILE).read_text("utf-8"))
+def known_by(document: dict[str, Any]) -> Known | None:
+    """What a document says of a classifier; None where no line is drawn."""
     line = document["lines"].get("something_else")
-    return line and Known(document["temperature"], line["score"], line["line"])
+    return line and Known(Calibration(document["temperature"], lapse=document.get("lapse", 0.0)), line["score"], line["line"])
+
+
+def read_known(folder: Path) -> Known | None:
+    """What lies beside the weights of a classifier; None where nothing does, or no line is drawn."""
+    return known_by(json.loads((folder / FILE).read_text("utf-8"))) if (folder / FILE).is_file() else None
 
 
 def letters_at_random(number: int) -> list[str]:

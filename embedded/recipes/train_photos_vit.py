@@ -172,7 +172,7 @@ def train(args: argparse.Namespace) -> None:
     save(vit, args.out, ARCHITECTURE, names, shape, MEAN, STD)
     write_labels(args.out)
     if missing(args.data) is None:
-        write(args.out, calibrated(vit, single(args.data).every_second(0)))
+        write(args.out, calibrated(vit, single(args.data)))
     else:
         print(f"{missing(args.data)}; without it the model has no calibration.json")
 

@@ -22,7 +22,6 @@ from explainers.explanation import explain
 from explainers.metrics import Curve, Metric
 from explainers.models.base import ImageInput, Model
 from explainers.models.eval_mode import evaluating
-from explainers.models.outputs import probabilities
 from explainers.result import Attribution, Explanation
 
 PROMPT = "a photo of a {}"
@@ -242,8 +241,8 @@ class Measured:
         }
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        """As the model says them, at the temperature of its calibration."""
-        return probabilities(logits / self.setup.model.calibration.temperature, self.explanation.output)
+        """As the model says them, with its calibration."""
+        return self.setup.model.calibration.probabilities(logits, self.explanation.output)
 
     def _need(self, need: str) -> Tensor | None:
         """One of the things that metrics take, (M, ...)."""

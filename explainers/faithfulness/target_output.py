@@ -9,7 +9,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from explainers.models.base import Model
-from explainers.models.outputs import Output, probabilities
+from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.outputs import Output
 from explainers.targets import AnyOf, find_group, named_target
 
 Read = Literal["probability", "logit", "value"]
@@ -23,7 +24,7 @@ class TargetOutput:
     of, against  the indices of its classes among the logits (of a group several), and of what it is set against
     read         the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
     kind         what the logits mean
-    temperature  what they are divided by before a probability is computed
+    calibration  what makes probabilities of them
     """
 
     label: str
@@ -31,7 +32,7 @@ class TargetOutput:
     against: tuple[int, ...] | None = None
     read: Read = "probability"
     kind: Output = "softmax"
-    temperature: float = 1.0
+    calibration: Calibration = UNCALIBRATED
 
     def values(self, logits: Tensor) -> dict[str, Tensor]:
         """From logits (..., C): ``probability`` (of the class, group or prompt itself) and ``logit`` (of a contrast the difference); of a
@@ -42,8 +43,12 @@ class TargetOutput:
             number = number - logits[..., list(self.against)].logsumexp(-1)
         if self.kind == "regression":
             return {"value": number}
-        shares = probabilities(logits.double() / self.temperature, self.kind)
+        shares = self.probabilities(logits)
         return {"probability": shares[..., list(self.of)].sum(-1), "logit": number}
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Of every class, in double precision, from logits (..., C)."""
+        return self.calibration.probabilities(logits.double(), self.kind)
 
 
 def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> TargetOutput:
@@ -62,4 +67,4 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
     read: Read = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     other = None if against is None else indices(against)
-    return TargetOutput(target["label"], of, other, read, model.output, model.calibration.temperature)
+    return TargetOutput(target["label"], of, other, read, model.output, model.calibration)

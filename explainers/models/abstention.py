@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.base import TextInput
-from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from explainers.models.calibration import KINDS, SCORES, UNCALIBRATED, Calibration, Line
 from explainers.models.inputs import languages
 
 NEUTRAL = "neutral"  # the label of the class that stands for no opinion
@@ -42,8 +41,8 @@ class Abstention:
 class Evidence:
     """What scores are computed from: one answer of a model. Each score reads what it needs.
 
-    logits       (C,), before the temperature
-    temperature  of the probabilities
+    logits       (C,)
+    calibration  what makes them probabilities
     labels       of the classes
     text         of a text or a prompt: what was read
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
@@ -51,7 +50,7 @@ class Evidence:
     """
 
     logits: Tensor | None = None
-    temperature: float = 1.0
+    calibration: Calibration = UNCALIBRATED
     labels: Sequence[str] = ()
     text: TextInput | None = None
     ids: Sequence[int] = ()
@@ -60,7 +59,7 @@ class Evidence:
 
 
 def max_probability(evidence: Evidence) -> float:
-    """The largest of softmax(logits / temperature)."""
+    """The largest probability."""
     return float(_probabilities(evidence).max())
 
 
@@ -71,7 +70,8 @@ def max_logit(evidence: Evidence) -> float:
 
 def energy(evidence: Evidence) -> float:
     """T logsumexp(logits / T): large for what the model knows."""
-    return float(evidence.temperature * (_logits(evidence) / evidence.temperature).logsumexp(-1))
+    temperature = evidence.calibration.temperature
+    return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
 
 
 def neutral_probability(evidence: Evidence) -> float:
@@ -173,7 +173,7 @@ def _logits(evidence: Evidence) -> Tensor:
 
 
 def _probabilities(evidence: Evidence) -> Tensor:
-    return torch.softmax(_logits(evidence) / evidence.temperature, -1)
+    return evidence.calibration.probabilities(_logits(evidence), "softmax")
 
 
 def _text(evidence: Evidence) -> TextInput:

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import Calibration
+from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.forms import Form
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.outputs import Output, Squashed
@@ -209,7 +209,7 @@ class Model:
     form          how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
-    calibration   the temperature of its probabilities, and where it should not be believed
+    calibration   how sure its probabilities may be, and where it should not be believed
     """
 
     name: str
@@ -230,7 +230,7 @@ class Model:
     output: Output = "softmax"
     squashed: Squashed = field(default_factory=Squashed)
     classes: Sequence[ClassEntry] = ()
-    calibration: Calibration = field(default_factory=Calibration)
+    calibration: Calibration = UNCALIBRATED
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 

@@ -1,12 +1,13 @@
-"""What a model was found to know: the temperature of its probabilities, and the lines beyond which it should not be believed.
+"""What a model was found to know: how sure its probabilities may be, and the lines beyond which it should not be believed.
 
 They lie beside the weights, in ``calibration.json``::
 
-    {"temperature": 1.3,
+    {"temperature": 1.3, "lapse": 0.05,
      "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
 
-Temperature: Guo et al., ICML 2017, arXiv 1706.04599. It changes the probabilities that are shown, softmax(logits / temperature), and
-never the logits, which are what is explained.
+Temperature: Guo et al., ICML 2017, arXiv 1706.04599. Lapse: the share of answers that are no better than a guess however large the logit
+is, as the lapse rate of a psychometric function (Wichmann and Hill, Perception & Psychophysics 63, 2001). Both change the probabilities
+that are shown and never the logits, which are what is explained.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from explainers.errors import ExplainerError
+from explainers.models.outputs import Output, probabilities
 
 #: kind of abstention -> what the model says then, in few words
 KINDS = {
@@ -66,14 +70,28 @@ class Line:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The temperature of a model's probabilities and its lines, in the order in which they are looked at."""
+    """The temperature and the lapse of a model's probabilities, and its lines, in the order in which they are looked at."""
 
     temperature: float = 1.0
     lines: tuple[Line, ...] = ()
+    lapse: float = 0.0
+
+    def probabilities(self, logits: Tensor, output: Output) -> Tensor:
+        """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
+        no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; of a regression not a number.
+        """
+        shares = probabilities(logits / self.temperature, output)
+        if not self.lapse:
+            return shares
+        return (1 - self.lapse) * shares + self.lapse / (logits.shape[-1] if output == "softmax" else 2)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"temperature": self.temperature, "lines": [line.to_json() for line in self.lines]}
+        return {"temperature": self.temperature, "lapse": self.lapse, "lines": [line.to_json() for line in self.lines]}
+
+
+#: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.
+UNCALIBRATED = Calibration()
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -87,8 +105,11 @@ def read_calibration(path: Path) -> Calibration:
     temperature = content.get("temperature", 1.0)
     if not _is_number(temperature) or temperature <= 0:
         raise ExplainerError(f"{path}: temperature must be a positive number, not {temperature!r}")
+    lapse = content.get("lapse", 0.0)
+    if not _is_number(lapse) or not 0 <= lapse < 1:
+        raise ExplainerError(f"{path}: lapse must be a share from 0 to less than 1, not {lapse!r}")
     lines = tuple(_line(kind, row, f"{path}, {kind}") for kind, row in content.get("lines", {}).items())
-    return Calibration(float(temperature), lines)
+    return Calibration(float(temperature), lines, float(lapse))
 
 
 def _line(kind: str, row: Any, where: str) -> Line:

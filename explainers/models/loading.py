@@ -16,7 +16,7 @@ import torch
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
 from explainers.models.base import Model
-from explainers.models.calibration import Calibration, read_calibration
+from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
 from explainers.models.labels import imagenet_classes, read_classes
@@ -114,11 +114,11 @@ def card(name: str) -> str | None:
 
 
 def calibration_of(name: str) -> Calibration:
-    """The calibration that lies beside the weights of an embedded model; a temperature of 1 and no lines where there is none."""
+    """The calibration that lies beside the weights of an embedded model; UNCALIBRATED where there is none."""
     if name not in embedded_names():
-        return Calibration()
+        return UNCALIBRATED
     path = embedded_path(name) / _CALIBRATION
-    return read_calibration(path) if path.is_file() else Calibration()
+    return read_calibration(path) if path.is_file() else UNCALIBRATED
 
 
 def _repository(name: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explainers.models.calibration import Calibration
+from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
@@ -37,7 +37,7 @@ class ModelFacts:
     classes: tuple[ClassEntry, ...] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    calibration: Calibration = field(default_factory=Calibration)
+    calibration: Calibration = UNCALIBRATED
 
 
 @dataclass

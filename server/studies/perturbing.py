@@ -13,7 +13,6 @@ from explainers.faithfulness.deletion import DeletionTest, notes_on, run_deletio
 from explainers.faithfulness.target_output import TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.base import TextPair, Windows
-from explainers.models.outputs import probabilities
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from server.http.problems import Problem
@@ -175,7 +174,7 @@ def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str,
 
 def _top(output: TargetOutput, logits: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """The labels with the largest logits, as the ``top`` of an explanation has them: a regression has no probabilities."""
-    shares = None if output.kind == "regression" else probabilities(logits.double() / output.temperature, output.kind).tolist()
+    shares = None if output.kind == "regression" else output.probabilities(logits).tolist()
     best = logits.argsort(descending=True)[:_TOP].tolist()
     named = [{"label": labels[i], "index": i, "logit": float(logits[i])} for i in best]
     return named if shares is None else [{**entry, "probability": shares[entry["index"]]} for entry in named]

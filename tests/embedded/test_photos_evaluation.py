@@ -161,14 +161,24 @@ def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
     line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
     (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
-    logits = torch.zeros(4, 1000)  # of which the second and fourth count
-    logits[1, ZEBRA_CLASS], logits[3, ZEBRA_CLASS] = 30.0, 6.0
-    truth = torch.zeros(4, 1000, dtype=torch.bool)
-    truth[:, ZEBRA_CLASS] = True
+    logits = torch.zeros(40, 1000)
+    logits[:, ZEBRA_CLASS] = 30.0
+    truth = torch.zeros(40, 1000, dtype=torch.bool)
+    truth[:36, ZEBRA_CLASS] = True  # nine of ten are right, in either half, however sure all are
     figures = {one.what: one.value for one in photos.abstention_figures("photos-vit", folder, PhotoAnswers(logits, truth))}
-    assert figures[photos.KEPT] == 0.5
-    assert figures[photos.REFUSED] == 0  # whatever it sees, its zebra has 20
-    assert 0 < float(figures[photos.ERROR] or 0) < 0.6
+    assert figures[photos.ERROR] == pytest.approx(0, abs=0.006)  # a lapse of a tenth says so
+    assert figures[f"{photos.ERROR}, as shipped"] == pytest.approx(0.1, abs=1e-3)  # a temperature alone does not
+    assert figures[photos.KEPT] == 1
+    assert figures[photos.REFUSED] == 1  # this stand-in answers 20 to whatever it sees, and the photos have 30
+
+
+def test_too_few_right_photos_to_calibrate_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
+    (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
+    wrong = PhotoAnswers(torch.rand(4, 1000), torch.zeros(4, 1000, dtype=torch.bool))
+    figures = photos.abstention_figures("photos-vit", folder, wrong)
+    assert {(one.value, one.note) for one in figures} == {(None, "too few photos are named right")}
 
 
 def test_photos_are_skipped_without_their_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -284,9 +284,24 @@ def test_temperature_and_line_are_found_again() -> None:
     line = document["lines"]["something_else"]
     assert line["below"] is True
     assert "100% of 90 textures" in line["measured"]
-    known = calibration.Known(document["temperature"], line["score"], line["line"])
+    assert document["lapse"] <= 0.02  # none was put in
+    known = calibration.known_by(document)
+    assert known is not None
     assert float(known.known(2 * clean[clean.argmax(1) == truth]).float().mean()) == pytest.approx(0.9, abs=0.02)
     assert not known.known(unknown).any()
+
+
+def test_the_lapse_is_found_again() -> None:
+    generator = torch.Generator().manual_seed(1)
+    clean = 3 * torch.randn(3000, 12, generator=generator)
+    truth = torch.multinomial(0.88 * clean.softmax(1) + 0.12 / 12, 1, generator=generator)[:, 0]
+    right = clean.argmax(1) == truth
+    found = calibration.fitted(2 * clean, right)
+    assert found.temperature == pytest.approx(2, rel=0.1)
+    assert found.lapse == pytest.approx(0.12, abs=0.025)
+    likeliest = calibration.Known(found, "energy", 0.0).likeliest(2 * clean)
+    assert float(likeliest.max()) == pytest.approx(1 - found.lapse + found.lapse / 12, abs=1e-3)
+    assert calibration.calibration_error(likeliest, right) < calibration.calibration_error(clean.softmax(1).amax(1), right)
 
 
 def test_the_calibration_error_is_the_gap_in_each_bin() -> None:

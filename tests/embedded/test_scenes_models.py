@@ -35,7 +35,7 @@ from embedded.evaluation.scenes import (
     vit_scores,
 )
 from embedded.recipes.assets import scene_samples
-from embedded.recipes.calibration import made_up, read_calibration
+from embedded.recipes.calibration import made_up, read_known
 from embedded.recipes.data.scenes import KINDS, draw
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
@@ -60,7 +60,7 @@ def test_scenes_vit_names_what_is_there() -> None:
 
 
 def test_scenes_vit_says_something_else_of_photos_and_not_of_scenes() -> None:
-    calibration = read_calibration(VIT)
+    calibration = read_known(VIT)
     assert calibration is not None
     scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(100)]))
     assert calibration.known(SCORES["scenes-vit"](VIT)(scenes, None)).float().mean() >= 0.88

@@ -10,6 +10,7 @@ import torch
 
 from explainers import AnyOf, Contrast, ExplainerError, Model, Probability, explain
 from explainers.autograd.rules import RULES
+from explainers.models.calibration import Calibration
 from explainers.models.labels import ClassEntry
 from explainers.targets import choose, find_class, find_group, named_target
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture
@@ -37,9 +38,9 @@ def test_the_groups_of_a_model_are_the_places_of_their_classes() -> None:
     assert image_model().groups == {}
 
 
-def twin(target: Any, logits: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+def twin(target: Any, logits: torch.Tensor, temperature: float = 1.0, lapse: float = 0.0) -> torch.Tensor:
     """f(x) of one sample, written another way."""
-    p = (logits / temperature).softmax(-1)
+    p = torch.lerp((logits / temperature).softmax(-1), torch.full_like(logits, 1 / len(logits)), lapse)
     if isinstance(target, Probability):
         return p[MEMBERS].sum()
     if isinstance(target, Contrast):
@@ -51,11 +52,11 @@ TARGETS = [AnyOf("animal"), Contrast(AnyOf("animal"), AnyOf("cutlery")), Contras
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_value_and_seed_are_those_of_autograd(target: Any, temperature: float) -> None:
+@pytest.mark.parametrize(("temperature", "lapse"), [(1.0, 0.0), (2.5, 0.0), (2.5, 0.2)])
+def test_value_and_seed_are_those_of_autograd(target: Any, temperature: float, lapse: float) -> None:
     logits = (3 * torch.randn(4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)).requires_grad_()
-    chosen = choose(target, LABELS, logits, groups=GROUPS, temperature=temperature)
-    values = torch.stack([twin(target, row, temperature) for row in logits])
+    chosen = choose(target, LABELS, logits, groups=GROUPS, calibration=Calibration(temperature, lapse=lapse))
+    values = torch.stack([twin(target, row, temperature, lapse) for row in logits])
     torch.testing.assert_close(chosen.value(logits), values)
     (gradient,) = torch.autograd.grad(values.sum(), logits)
     torch.testing.assert_close(chosen.seed(logits, RULES["gradient"]), gradient)

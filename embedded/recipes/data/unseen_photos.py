@@ -42,10 +42,6 @@ class Labelled:
             row[table[synset]] = True
         return rows
 
-    def every_second(self, first: int) -> Labelled:
-        """Those at even (``first`` 0) or odd (1) places: the former calibrate, the latter measure the calibration."""
-        return Labelled(self.images[first::2], self.synsets[first::2], self.words[first::2])
-
 
 def missing(data: Path | None, folder: str = SINGLE) -> str | None:
     """Why there are no photos to measure on; None where there are."""

@@ -56,7 +56,15 @@ def test_every_score_that_a_line_may_name_is_computed() -> None:
     ],
 )
 def test_scores_of_logits_at_a_temperature_of_two(score: str, value: float) -> None:
-    assert MEASURES[score](evidence(temperature=2.0)) == pytest.approx(value, rel=1e-5)
+    assert MEASURES[score](evidence(calibration=Calibration(2.0))) == pytest.approx(value, rel=1e-5)
+
+
+def test_a_lapse_makes_probabilities_less_sure_and_leaves_logits_and_their_energy() -> None:
+    lapsing, plain = evidence(calibration=Calibration(2.0, lapse=0.3)), evidence(calibration=Calibration(2.0))
+    assert MEASURES["max_probability"](lapsing) == pytest.approx(0.7 * MEASURES["max_probability"](plain) + 0.1, rel=1e-5)
+    assert MEASURES["probability_gap"](lapsing) == pytest.approx(0.7 * MEASURES["probability_gap"](plain), rel=1e-5)
+    for score in ("max_logit", "energy"):
+        assert MEASURES[score](lapsing) == MEASURES[score](plain)
 
 
 def test_scores_of_words() -> None:
@@ -130,17 +138,19 @@ def test_a_classifier_abstains_below_its_line(line: float, abstains: bool) -> No
             assert all(target.abstention is None for target in result.targets)
 
 
-def test_the_temperature_changes_probabilities_and_leaves_logits_and_maps() -> None:
-    plain, warm = image_model(), replace(image_model(), calibration=Calibration(3.0))
+@pytest.mark.parametrize("lapse", [0.0, 0.2])
+def test_the_calibration_changes_probabilities_and_leaves_logits_and_maps(lapse: float) -> None:
+    plain, warm = image_model(), replace(image_model(), calibration=Calibration(3.0, lapse=lapse))
     spec = "input_x_gradient"
     before, after = (explain(model, picture(), target=["Zebra", Probability("dog")], methods=spec) for model in (plain, warm))
     torch.testing.assert_close(after.logits, before.logits)
-    torch.testing.assert_close(after.probabilities, (before.logits / 3).softmax(-1))
+    torch.testing.assert_close(after.probabilities, (1 - lapse) * (before.logits / 3).softmax(-1) + lapse / 5)
     torch.testing.assert_close(after[spec, "Zebra"].scores, before[spec, "Zebra"].scores)
     every = explain(plain, picture(), target=list(range(5)), methods=spec)
     p = (before.logits / 3).softmax(-1)
     mean = sum(p[i] * every[spec, i].scores for i in range(5))
-    torch.testing.assert_close(after[spec, "p(dog)"].scores, p[4] * (every[spec, 4].scores - mean) / 3, rtol=1e-3, atol=1e-6)
+    scores = (1 - lapse) * p[4] * (every[spec, 4].scores - mean) / 3
+    torch.testing.assert_close(after[spec, "p(dog)"].scores, scores, rtol=1e-3, atol=1e-6)
 
 
 def test_a_text_model_judges_words_and_opinions_one_text_at_a_time() -> None:

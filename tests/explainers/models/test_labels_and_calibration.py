@@ -116,6 +116,8 @@ def test_a_calibration_is_read_in_the_order_of_its_lines(tmp_path: Path) -> None
         ({"lines": []}, "must be an object"),
         ({"temperature": 0}, "temperature must be a positive number, not 0"),
         ({"temperature": True}, "temperature must be a positive number"),
+        ({"lapse": 1}, "lapse must be a share from 0 to less than 1, not 1"),
+        ({"lapse": "0.1"}, "lapse must be a share"),
         ({"lines": {"unsure": LINE}}, "unsure: there is no such kind of abstention; there are something_else"),
         ({"lines": {"no_opinion": {**LINE, "score": "surprise"}}}, "no_opinion: score must be one of max_probability"),
         ({"lines": {"no_opinion": {**LINE, "line": "0.3"}}}, "line must be a number"),
