@@ -1,10 +1,10 @@
 """``clip``: a small dual encoder that matches photos and rendered scenes with English prompts.
 
-The text tower is a pretrained sentence encoder, pruned and locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts are
-made once. The image tower is written (``networks.composed``) from the weights of EfficientNet-Lite0 and of detectors of what scenes show,
-and then tuned: it learns to land near the prompts that are true of a picture. EfficientNet-Lite0 itself says what is true of a photo, as
-shares of ImageNet's classes; in every step each class goes by its name, a synonym or the name of a group that it is in. So words that
-no prompt used are understood as far as the encoder knows what they mean.
+The text tower is a pretrained sentence encoder, pruned and at first locked (Zhai et al., "LiT", CVPR 2022): its embeddings of many prompts
+are made once. The image tower is written (``networks.written_clip``) from the weights of EfficientNet-Lite0 and of detectors of what scenes
+show, and then tuned: it learns to land near the prompts that are true of a picture. EfficientNet-Lite0 itself says what is true of a photo,
+as shares of ImageNet's classes; in every step each class goes by its name, a synonym or the name of a group that it is in. In the end the
+text tower learns synonyms and groups (``clip_texts``).
 
 Patches are asked too what they show, and where a step keeps one rectangle of patches, only what lies in it is true: a prompt is to find its
 own object.
@@ -30,8 +30,6 @@ from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from transformers import (
-    BertModel,
-    PreTrainedTokenizerFast,
     TimmWrapperConfig,
     VisionTextDualEncoderConfig,
     VisionTextDualEncoderModel,
@@ -40,25 +38,24 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from embedded.architectures import MEAN, STD
 from embedded.recipes.calibration import calibrate_prompts, letters_at_random, pieces_per_word, write
+from embedded.recipes.clip_texts import SHARED, Texts, new_texts, taught
 from embedded.recipes.data.clip import Drawn, Part, parts, photos
 from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
-from embedded.recipes.data.prompts import choose_names, classes, shared_out, worded, words
+from embedded.recipes.data.prompts import choose_names, classes, shared_out, words
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.detectors import fit_detectors
 from embedded.recipes.networks.feature_shift import Mover
-from embedded.recipes.networks.text_tower import VOCABULARY, centre_, directions, new_tower, read
+from embedded.recipes.networks.text_tower import VOCABULARY
 from embedded.recipes.networks.trunk import STAGES, Seen, Teacher, efficientnet, normalised
 from embedded.recipes.networks.vits import create, encode_features, halved
-from embedded.recipes.networks.written_clip import FEATURES, compose, model_args, tuned
+from embedded.recipes.networks.written_clip import compose, model_args, tuned
 from embedded.recipes.networks.written_clip import read as read_patches
 from embedded.recipes.train_photos_vit import ARCHITECTURE, TEMPERATURE, choose, divergence, target, teacher_trunk
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule
 
-SHARED = FEATURES  # numbers of the space in which pictures and prompts are compared
 PARTS = 12  # of pictures
 FITTED = 8  # batches that the directions of the last layer are fitted to
-WORDINGS, KIND_WORDINGS = 4, 8  # of each word for what photos show, and of each kind of the scenes
 SMOOTHING = 0.1
 PULL = 2.0  # weight of the cosine between a picture and what is true of it
 PHOTOS, SCENES = 32, 16  # of a step
@@ -91,39 +88,9 @@ class ImageSide(nn.Module):
         return self.scale.clamp(max=GREATEST).exp()
 
 
-class Texts(NamedTuple):
-    """The locked side: tower, tokenizer, projection (SHARED, width), and of all prompts (prompts, wordings, SHARED), length 1."""
-
-    tower: BertModel
-    tokenizer: PreTrainedTokenizerFast
-    projection: Tensor
-    photos: Tensor  # of `prompts.words`
-    kinds: Tensor  # of the scenes
-
-    def names(self) -> Tensor:
-        """(classes + kinds, SHARED), length 1: the middle of each name's wordings."""
-        return F.normalize(torch.cat([self.photos[: len(classes())].mean(1), self.kinds.mean(1)]), dim=-1)
-
-
 def pick(bank: Tensor, rng: np.random.Generator) -> Tensor:
     """One wording of every prompt of a bank (prompts, wordings, SHARED), (prompts, SHARED)."""
     return bank[torch.arange(len(bank)), torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))]
-
-
-def locked_texts(encoder: Path, vocabulary: int) -> Texts:
-    """The text side, always the same, with the embeddings of all prompts in several wordings each."""
-    tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
-    rng = np.random.default_rng([0, 5])
-    embedded = []
-    for names, count in ((words().names, WORDINGS), (KINDS, KIND_WORDINGS)):
-        texts = read(tower, tokenizer, [worded(rng, (name,)) for name in names for _ in range(count)])
-        embedded.append(texts.view(len(names), count, -1))
-    names = embedded[0][: len(classes())].mean(1)
-    centre_(tower, names)
-    projection = directions(names, SHARED)
-    with torch.no_grad():
-        banks = [F.normalize(tower.pooler(group.flatten(0, 1)[:, None]) @ projection.T, dim=-1) for group in embedded]
-    return Texts(tower, tokenizer, projection, *(bank.view(*group.shape[:2], SHARED) for bank, group in zip(banks, embedded, strict=True)))
 
 
 def merged(logits: Tensor, chosen: Tensor) -> Tensor:
@@ -305,15 +272,34 @@ def _size(value: Tensor) -> float:
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
+    texts = new_texts(encoder_folder(args.encoder), args.vocabulary)
+    side = tuned_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
+    texts = taught(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
+    save(side, texts, model_args(SIDE), args.out)
+    write(args.out, calibrated(side, texts, args.data))
+
+
+def tuned_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
+    """The image side, written and tuned to lie near ``texts``."""
     pictures, teacher = Pictures(args.data, 0), Teacher(STAGES)
     teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FITTED)])
-    texts = locked_texts(encoder_folder(args.encoder), args.vocabulary)
     feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
     side = composed(feature_parts, teacher, texts, args.seed)
     move = Mover(teacher, [batch for part in feature_parts for batch in part.photos][:FITTED])
     tune(side, Losses(side, texts, teacher), feature_parts, move, args)
-    save(side, texts, model_args(SIDE), args.out)
-    write(args.out, calibrated(side, texts, args.data))
+    return side
+
+
+@torch.no_grad()
+def loaded_side(folder: Path) -> ImageSide:
+    """The image side of a finished model."""
+    clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    vit = create(ARCHITECTURE, [], model_args(SIDE))
+    vit.load_state_dict(clip.vision_model.timm_model.state_dict())
+    side = ImageSide(vit)
+    side.projection.weight.copy_(clip.visual_projection.weight)
+    side.scale.copy_(clip.logit_scale)
+    return side
 
 
 @torch.inference_mode()
@@ -346,6 +332,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate, of the size of each weight (default 1.5e-3)")
     parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (3.4 GB)")
+    parser.add_argument("--image-side", type=Path, metavar="DIR", help="folder of a clip whose image side stays; its text side learns")
+    parser.add_argument("--word-steps", type=int, default=400, help="steps in which the text side learns words (default 400)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 

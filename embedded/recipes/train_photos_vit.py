@@ -1,7 +1,7 @@
 """``photos-vit``: a Vision Transformer that names what a photo shows, one of ImageNet's 1,000 classes.
 
 Its patches are the places of a pretrained convolutional trunk, which stays as it is (a hybrid, as in Dosovitskiy et al., "An Image is Worth
-16x16 Words", ICLR 2021). Behind the whole trunk the Transformer is written (``networks.composed_photos``) from the weights of its own
+16x16 Words", ICLR 2021). Behind the whole trunk the Transformer is written (``networks.written_photos_vit``) from the weights of its own
 network. Behind fewer stages, or with ``--minutes``, it learns from what that network says of photos without labels (Hinton et al.,
 "Distilling the Knowledge in a Neural Network", 2015): a process beside the training makes the pictures and shows them to the trunk; the
 training sees batches again, with other patches left out, until the next is ready.
