@@ -49,7 +49,7 @@ def assert_close(ours: Tensor, theirs: Tensor, bound: float = CLOSE, message: st
     assert error <= bound * max(1.0, float(theirs.detach().abs().max())), message
 
 
-@pytest.mark.parametrize("trainable", [True, False], ids=["trainable", "frozen"])
+@pytest.mark.parametrize("trainable", [pytest.param(True, id="trainable", marks=pytest.mark.slow), pytest.param(False, id="frozen")])
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
 def test_value_gradient_and_the_formula_of_each_rule(case: Case, trainable: bool) -> None:
     function = frozen(case.make(), trainable)

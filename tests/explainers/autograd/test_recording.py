@@ -47,7 +47,10 @@ def relative(ours: Tensor, theirs: Tensor) -> float:
 
 
 @every_family
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "bound"),
+    [pytest.param(torch.float32, 1e-6, id="float32", marks=pytest.mark.slow), pytest.param(torch.float64, 1e-12, id="float64")],
+)
 def test_logits_are_the_models_own(name: str, dtype: torch.dtype, bound: float) -> None:
     model, tensors = wrapped(name, dtype), inputs(name, 3, dtype)
     with torch.no_grad():
@@ -56,7 +59,10 @@ def test_logits_are_the_models_own(name: str, dtype: torch.dtype, bound: float) 
 
 
 @every_family
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.float64, 1e-10)], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "bound"),
+    [pytest.param(torch.float32, 1e-4, id="float32", marks=pytest.mark.slow), pytest.param(torch.float64, 1e-10, id="float64")],
+)
 def test_libra_fullgrad_sums_to_the_logit(name: str, dtype: torch.dtype, bound: float) -> None:
     recording = Recording(wrapped(name, dtype), inputs(name, 3, dtype))
     logits = recording.logits.detach()
