@@ -162,7 +162,11 @@ export class ModelChoice {
    * @returns {Promise<Model>}
    */
   async ready(name) {
-    let model = this.models.find((candidate) => candidate.name === name);
+    if (this.all.some((candidate) => candidate.name === name && candidate.state === "loading")) {
+      await this.#loaded(name);
+      await this.load(); // only now it is known what kind a folder's model is
+    }
+    const model = this.models.find((candidate) => candidate.name === name);
     if (!model) {
       const known = this.models.map((candidate) => candidate.name).join(", ");
       throw new Problem({
@@ -170,10 +174,6 @@ export class ModelChoice {
         detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
         send: known ? `Choose one of: ${known}` : "Load one on the Models page",
       });
-    }
-    if (model.state === "loading") {
-      await this.#loaded(name);
-      model = (await this.load()).find((candidate) => candidate.name === name);
     }
     if (model.state !== "loaded") {
       throw new Problem({

@@ -57,6 +57,22 @@ def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit
         expect(desk.page.locator("#case-problem")).to_contain_text("There is no memory left. Close something.")
 
 
+def test_a_model_that_the_address_names_may_still_load(desk: Visit) -> None:
+    """What kind a folder's model is, the server knows only once it is loaded."""
+    models = desk.get("/api/models")
+    named = next(model for model in models["models"] if model["name"] == "scenes-vit")
+    named.update(state="loading", kind=None)
+
+    def tell(route: Route) -> None:
+        named.update(state="loaded", kind="image")
+        route.fulfill(body="event: loaded\ndata: {}\n\n", content_type="text/event-stream")
+
+    desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
+    desk.page.route("**/api/models/events*", tell)
+    desk.open("/image?model=scenes-vit")
+    assert desk.document()["model"] == "scenes-vit"
+
+
 def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     desk.open("/image")
     first = desk.document()
