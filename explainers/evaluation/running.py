@@ -29,6 +29,7 @@ FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
 AT_ONCE = "tokens_at_once"  # of forward passes, in run.json
 DATA = "data_digest"  # of the first inputs, in run.json
+CALIBRATION = "calibration"  # temperature and lapse of the probabilities, in run.json
 DIGESTED = 3
 #: Told how many inputs are measured, of how many.
 Progress = Callable[[int, int], None]
@@ -56,9 +57,9 @@ def run(
     """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
 
     The ``engine`` says where inputs are measured; a run that one began another may finish.
-    Raises ExplainerError where the folder holds a run of another plan, of other weights, other versions or other inputs, and where a file
-    of it is damaged; where another process measures in it; where the data set's classes are to be explained and the model knows none of
-    them.
+    Raises ExplainerError where the folder holds a run of another plan, of other weights, another calibration, other versions or other
+    inputs, and where a file of it is damaged; where another process measures in it; where the data set's classes are to be explained and
+    the model knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled)
     indices = data.chosen(plan.limit, plan.seed)
@@ -68,6 +69,7 @@ def run(
         "format": FORMAT,
         "plan": plan.to_json(),
         "weights_digest": model.weights_digest,
+        CALIBRATION: {"temperature": model.calibration.temperature, "lapse": model.calibration.lapse},
         "versions": versions(),
         "inputs": len(indices),
         DATA: first_inputs(data, plan),
@@ -128,13 +130,20 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         plan = dict(before["plan"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ExplainerError(f"{path} is damaged, so nobody knows what {folder} holds: name another folder.") from None
-    before.setdefault(DATA, about[DATA])  # runs of earlier versions know nothing of it
+    for key in (DATA, CALIBRATION):
+        before.setdefault(key, about[key])  # runs of earlier versions know nothing of it
     differing = [
         key if isinstance(value, list) else f"{key} ({plan.get(key)}, not {value})"
         for key, value in about["plan"].items()
         if plan.get(key) != value
     ]
-    titles = {"format": "format", "weights_digest": "weights of the model", "versions": "versions of the libraries", DATA: "inputs"}
+    titles = {
+        "format": "format",
+        "weights_digest": "weights of the model",
+        CALIBRATION: "calibration of the probabilities",
+        "versions": "versions of the libraries",
+        DATA: "inputs",
+    }
     differing += [title for key, title in titles.items() if before.get(key) != about[key]]
     if before.get("inputs") != about["inputs"] and not differing:
         differing = ["number of inputs"]

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.rows import alone_in
 from explainers.evaluation.running import Run, digest_of, run
 from explainers.metrics import METRICS
+from explainers.models.calibration import Calibration
 from tests.conftest import ROOT
 from tests.embedded_models import loaded
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
@@ -157,6 +159,17 @@ def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
     again = measured("A good film")
     assert again is not None
     assert again.rows == first.rows
+
+
+def test_the_same_weights_with_other_probabilities_are_another_run(tmp_path: Path) -> None:
+    model = loaded("reviews-bert")
+    file = tmp_path / "texts.csv"
+    file.write_text("text\nA good film\n")
+    data = open_dataset("texts", file)
+    plan = make_plan(model, data, ["random"], ["class_correlation"])
+    assert run(model, data, plan, tmp_path / "run") is not None
+    with pytest.raises(ExplainerError, match="It has other calibration of the probabilities: name another folder"):
+        run(replace(model, calibration=Calibration(1.0, lapse=0.1)), data, plan, tmp_path / "run")
 
 
 def test_two_processes_do_not_measure_in_one_folder(tiny: Tiny, tmp_path: Path) -> None:
