@@ -27,7 +27,7 @@ export class Dock {
       on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use },
     });
     this.output = el("output", { class: "num", for: "gone" });
-    this.said = el("p", { class: "num said", role: "status" });
+    this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
     const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
     const title = el("h2", { id: "truth-title" }, "Test the maps");
@@ -42,7 +42,7 @@ export class Dock {
       slide,
       see,
       workbench.kind === "text" ? this.#editing() : "",
-      this.said,
+      this.statusLine,
       this.problem,
     );
     this.#show();

@@ -66,7 +66,7 @@ export class Edits {
       this.field,
       el("button", { type: "submit", class: "act plain" }, "Write it"),
     );
-    this.said = el("p", { class: "num", role: "status" });
+    this.statusLine = el("p", { class: "num", role: "status" });
     this.change = new ChangeTable();
     this.problem = el("div");
     const reset = el(
@@ -83,7 +83,7 @@ export class Edits {
       ),
       this.text,
       el("div", { class: "row" }, replace, reset),
-      this.said,
+      this.statusLine,
       this.problem,
       this.change.node,
     );
@@ -212,7 +212,7 @@ export class Edits {
 
   #show(answer, edited = 0) {
     const { info } = this.workbench.subject.value;
-    this.said.textContent = edited
+    this.statusLine.textContent = edited
       ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew`
       : "as it was written";
     this.root.dataset.edited = String(edited);

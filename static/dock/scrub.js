@@ -17,7 +17,7 @@ import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
-const SAID = { probability: "says then", logit: "logit then", value: "value then" };
+const READ_TERMS = { probability: "says then", logit: "logit then", value: "value then" };
 
 /**
  * A number of the target as it is read: a probability, a logit or a value.
@@ -153,15 +153,13 @@ export class Scrubber {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
       const row = answer.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
-      const said = [
-        answer.isContrast ? "difference then" : SAID[answer.read],
-        `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`,
-        `${ordinal(row.rank)} of ${rows.length}`,
-      ];
-      put(facts.then.term, said[0]);
-      put(facts.then.value, said[1]);
-      put(facts.rank.value, said[2]);
-      plate.cut.resultLine = `${said[0]} ${said[1]} · rank ${said[2]}`;
+      const term = answer.isContrast ? "difference then" : READ_TERMS[answer.read];
+      const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
+      const rank = `${ordinal(row.rank)} of ${rows.length}`;
+      put(facts.then.term, term);
+      put(facts.then.value, then);
+      put(facts.rank.value, rank);
+      plate.cut.resultLine = `${term} ${then} · rank ${rank}`;
     } else {
       put(facts.then.value, "–");
       put(facts.rank.value, "–");
@@ -214,8 +212,8 @@ export class Scrubber {
     const summaries = trials.map(
       (trial) => trial.summaryLine && [this.#of(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
-    if (isAsking) this.dock.said.replaceChildren("asking the model… ", this.count);
-    else put(this.dock.said, summaries.filter(Boolean).join(" · "));
+    if (isAsking) this.dock.statusLine.replaceChildren("asking the model… ", this.count);
+    else put(this.dock.statusLine, summaries.filter(Boolean).join(" · "));
     this.#tellProgress();
   }
 

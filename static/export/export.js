@@ -132,16 +132,16 @@ function embedCode({ id, hung }) {
  * @returns {HTMLElement[]}
  */
 export function figureMenu(workbench) {
-  const said = el("span", { class: "quiet", role: "status" });
+  const statusLine = el("span", { class: "quiet", role: "status" });
   const tell =
     (run, done = "") =>
     async () => {
-      said.textContent = "";
+      statusLine.textContent = "";
       try {
         await run();
-        said.textContent = done;
+        statusLine.textContent = done;
       } catch (problem) {
-        said.textContent = problem.detail ?? String(problem);
+        statusLine.textContent = problem.detail ?? String(problem);
       }
     };
   const copy = async (text, title) => {
@@ -196,5 +196,5 @@ export function figureMenu(workbench) {
           { text: "Copy the link", run: tell(() => copy(location.href, "Link"), "copied") },
         ],
   );
-  return [said, node];
+  return [statusLine, node];
 }

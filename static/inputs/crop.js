@@ -85,7 +85,7 @@ class Cropping {
       left: slide("left", "Left to right", (t) => this.#put({ x: t * (width - this.across) })),
       top: slide("top", "Top to bottom", (t) => this.#put({ y: t * (height - this.down) })),
     };
-    this.said = el("p", { class: "num quiet", role: "status" });
+    this.statusLine = el("p", { class: "num quiet", role: "status" });
     const finish = (text, kind, run) =>
       el(
         "button",
@@ -117,7 +117,7 @@ class Cropping {
         { class: "slides" },
         Object.values(this.slides).map(({ node }) => node),
       ),
-      this.said,
+      this.statusLine,
       el(
         "div",
         { class: "finish" },
@@ -169,8 +169,8 @@ class Cropping {
     this.slides.top.range.value = share(y0, this.height - (y1 - y0));
     this.slides.left.range.disabled = x1 - x0 === this.width;
     this.slides.top.range.disabled = y1 - y0 === this.height;
-    this.said.textContent = `columns ${x0} to ${x1} of ${this.width}, rows ${y0} to ${y1} of ${this.height}`;
-    this.frame.setAttribute("aria-label", `The part that the model sees: ${this.said.textContent}`);
+    this.statusLine.textContent = `columns ${x0} to ${x1} of ${this.width}, rows ${y0} to ${y1} of ${this.height}`;
+    this.frame.setAttribute("aria-label", `The part that the model sees: ${this.statusLine.textContent}`);
   }
 
   #key(event) {

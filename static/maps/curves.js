@@ -100,8 +100,8 @@ class Panel {
         points.map(([cx, cy]) => svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 1.7 })),
       );
     };
-    const text = (at, down, said, anchor, className = "") =>
-      svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, said);
+    const text = (at, down, label, anchor, className = "") =>
+      svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, label);
     const grid = [0, 0.5, 1].flatMap((t) => {
       const value = ends[0] + t * (ends[1] - ends[0]);
       return [

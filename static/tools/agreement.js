@@ -42,7 +42,7 @@ class Agreement {
       { class: "about" },
       "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
     );
-    this.said = el("p", { class: "alike", role: "status" });
+    this.statusLine = el("p", { class: "alike", role: "status" });
     this.table = el("table", {
       "aria-label": "Rank correlations of the maps",
       on: { keydown: (event) => this.#walk(event), click: (event) => this.#open(event) },
@@ -50,7 +50,7 @@ class Agreement {
     root.replaceChildren(
       this.about,
       this.field,
-      this.said,
+      this.statusLine,
       el("div", { class: "listing", tabIndex: -1, role: "region", "aria-label": "Which methods agree" }, this.table),
     );
   }
@@ -140,7 +140,7 @@ class Agreement {
     pairs.sort((a, b) => b.value - a.value);
     const pair = ({ names, value }) => `${names[0]} and ${names[1]} (${shown(value)})`;
     const least = pairs.length > 1 ? ` Least alike: ${pair(pairs.at(-1))}.` : "";
-    this.said.textContent = pairs.length
+    this.statusLine.textContent = pairs.length
       ? `Over ${tokens} ${what}, most alike: ${pair(pairs[0])}.${least}`
       : "There are no two maps to compare.";
   }

@@ -97,7 +97,7 @@ class Brush {
     const swap = button("Hide the rest", () =>
       this.#put(new Set(this.#all.filter((patch) => !this.hidden.has(patch)))),
     );
-    this.said = el("p", { class: "now", role: "status", "aria-live": "polite" });
+    this.statusLine = el("p", { class: "now", role: "status", "aria-live": "polite" });
     this.how = el("p", { class: "quiet" });
     this.where = el("p", { class: "quiet num" }, "\u00a0");
     this.change = new ChangeTable();
@@ -116,7 +116,7 @@ class Brush {
         this.sizes,
         this.modes,
         el("div", { class: "row" }, this.back, this.clear, swap),
-        this.said,
+        this.statusLine,
         this.change.node,
         this.how,
       ),
@@ -314,13 +314,13 @@ class Brush {
         : answer.read === "value"
           ? number(outcome.value ?? outcome.logit)
           : percent(outcome.probability);
-    this.said.replaceChildren(
+    this.statusLine.replaceChildren(
       el("q", {}, classOf(target)),
       ` ${shown(target)} → `,
       el("b", {}, shown(answer)),
       el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches hidden`),
     );
-    this.said.dataset.hidden = String(hidden);
+    this.statusLine.dataset.hidden = String(hidden);
     this.how.textContent = HOW[answer.how];
     this.change.show(this.info.top, answer.top);
   }

@@ -29,7 +29,7 @@ class Disagreement {
     const fields = this.selects.map((select, i) =>
       el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select),
     );
-    this.said = el("p", { class: "alike", role: "status", "aria-live": "polite" });
+    this.statusLine = el("p", { class: "alike", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
     const table = el(
@@ -41,7 +41,7 @@ class Disagreement {
     this.legend = el("p", { class: "quiet" });
     root.replaceChildren(
       el("div", { class: "choose" }, fields),
-      this.said,
+      this.statusLine,
       el("div", { class: "two" }, table, el("div", {}, this.text, this.legend)),
     );
     followGrain(root, workbench, () => this.show());
@@ -80,7 +80,7 @@ class Disagreement {
     const apart = a.map((rank, i) => (rank - b[i]) / last); // -1 to 1
     const titles = two.map(({ title }) => title);
     const rho = spearman(...values);
-    this.said.textContent =
+    this.statusLine.textContent =
       rho === null
         ? "One of them gives every word the same score, so there is no rank to compare."
         : `Rank correlation ${number(rho, 2)} over ${units.length} words, ranked by ${bySign ? "score" : "strength, as not both have a sign"}. 1 is the same order, 0 no order in common, ${number(-1, 1)} the reverse.`;

@@ -125,12 +125,12 @@ export class InteractionView {
     this.rows = [pairs, turned];
     this.ends = limits(pairs, true);
     this.hint = hint;
-    this.said = el("p", { class: "said", role: "status" });
+    this.statusLine = el("p", { class: "said", role: "status" });
     const panes = this.sides.map((side, i) =>
       el("figure", { class: side.grid ? "pane picture" : "pane" }, el("figcaption", {}, names[i]), side.node),
     );
     // below: its length moves nothing
-    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.said);
+    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.statusLine);
     this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
     view.follow(() => this.#draw());
     this.#draw();
@@ -154,7 +154,7 @@ export class InteractionView {
       // partners of a part without any stay pale
       side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]);
     });
-    this.said.textContent = from === undefined ? this.hint : this.#sentence(from);
+    this.statusLine.textContent = from === undefined ? this.hint : this.#sentence(from);
   }
 
   #sentence(from) {
