@@ -7,6 +7,7 @@ import explainers  # before timm and transformers
 # isort: split
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ PAIRS, PRECISE = 40, 60  # pairs of photos; COCO's photos
 ZERO_SHOT, SYNONYMS, PARENTS = "photos, right name of 1,000", "photos, right synonym of 1,000", "photos, right group among the other names"
 WORDS = f"words never trained on, right picture first of {AMONG}"
 DENSER, PRECISION = "photos of two objects, own one lit more than the other", "photos, segmentation average precision"
-MORE = ("token_tm:libra", "legrad", "grad_eclip")  # beside those of the pages: what was made for CLIP, or does well on it
+# beside those of the pages: what was made for CLIP, or does well on it
+MORE = ("token_tm:libra", "legrad", "grad_eclip", "gradcam_plus:libra", "xgradcam_plus:libra")
 METRICS = {DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, DENSER: 0.85, PRECISION: 0.45}
 
@@ -136,7 +138,7 @@ def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str,
     if why is not None:
         return [Figure(name, what, None, BARS[what], note=why) for what in (DENSER, PRECISION)]
     model = explainers.load(setting.folder)
-    methods = setting.specs([*explainers.default_methods(model), *MORE])
+    methods = setting.specs(())
     outlined, two, every = localised(model, known_things(setting.data, setting.limited(PRECISE)), methods)
     beside, pairs, _ = localised(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
     tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
@@ -155,9 +157,11 @@ def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str,
 
 def measure(name: str, setting: Setting) -> Report:
     """The rows of scenes, of photos and of words; rows that say so where the photos are missing."""
+    model = explainers.load(setting.folder, device="cpu")
+    if setting.methods is None:
+        setting = replace(setting, methods=(*explainers.default_methods(model), *MORE))
     report = on_scenes.measure(name, setting)
     figures, tables = list(report.figures), dict(report.tables)
-    model = explainers.load(setting.folder, device="cpu")
     rates = {"scenes": words_on(model, *drawn_scenes(), OF_SCENES)}
     why = missing(setting.data)
     if why is not None:
