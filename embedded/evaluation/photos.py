@@ -107,6 +107,7 @@ def likeness(rows: Sequence[Row]) -> float | None:
             scores.setdefault(row["index"], []).append(row["scores"])
     pairs = [rank_correlations(np.array(maps))[np.triu_indices(len(maps), 1)] for maps in scores.values()]
     every = np.concatenate(pairs) if pairs else np.empty(0)
+    every = every[~np.isnan(every)]  # a map that is the same everywhere correlates with none
     return float(every.mean()) if len(every) else None
 
 
