@@ -23,7 +23,7 @@ class InputAbstentions:
         if not self._calibration.lines or self._session.model.kind == "clip":
             return None
         evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels)
-        return abstention(self._calibration, self._with_text(evidence, self._session.prepared, self._sample), "The text")
+        return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:
         """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
@@ -40,7 +40,7 @@ class InputAbstentions:
         evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine)
         assert self._session.prompts_read is not None
         name = f"“{self._explanation.labels[index]}”"
-        return abstention(self._calibration, self._with_text(evidence, self._session.prompts_read, index), name)
+        return abstention(self._with_text(evidence, self._session.prompts_read, index), name)
 
     def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
         text = prepared.inputs[row]

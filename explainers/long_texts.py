@@ -175,7 +175,7 @@ class _Joining:
         if model.calibration.lines:
             unknown = model.details.get("unknown_token_id")
             evidence = Evidence(logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown)
-            whole.abstention = abstention(model.calibration, evidence, "The text")
+            whole.abstention = abstention(evidence, "The text")
         return whole
 
     def _window_info(self, whole: Explanation, window: int) -> WindowInfo:

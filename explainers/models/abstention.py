@@ -42,7 +42,7 @@ class Evidence:
     """What scores are computed from: one answer of a model. Each score reads what it needs.
 
     logits       (C,)
-    calibration  what makes them probabilities
+    calibration  what makes them probabilities, and the lines
     labels       of the classes
     text         of a text or a prompt: what was read
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
@@ -133,12 +133,12 @@ MEASURES: dict[str, Callable[[Evidence], float]] = {
 assert set(MEASURES) == set(SCORES)
 
 
-def abstention(calibration: Calibration, evidence: Evidence, subject: str) -> Abstention | None:
-    """The first line of the calibration that the answer crosses, as an abstention; None where it crosses none.
+def abstention(evidence: Evidence, subject: str) -> Abstention | None:
+    """The first line of its calibration that the answer crosses, as an abstention; None where it crosses none.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
-    for line in calibration.lines:
+    for line in evidence.calibration.lines:
         value = MEASURES[line.score](evidence)
         if line.crossed(value):
             return Abstention(line.kind, KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)

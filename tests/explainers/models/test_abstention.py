@@ -97,19 +97,21 @@ def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
         Line("no_opinion", "max_probability", 0.9, True, "m"),
         Line("something_else", "max_logit", 5.0, True, "m"),
     )
-    found = abstention(Calibration(1.0, lines), evidence(text=text(("good", 1))), "reviews")
+    found = abstention(evidence(calibration=Calibration(1.0, lines), text=text(("good", 1))), "reviews")
     assert found is not None
     assert (found.kind, found.says, found.line) == ("no_opinion", "no opinion", 0.9)
     assert found.score == pytest.approx(float(LOGITS.softmax(0)[0]))
-    assert abstention(Calibration(1.0, lines[:1]), evidence(text=text(("good", 3))), "reviews") is None  # on the line is not beyond it
-    german = abstention(Calibration(1.0, lines), evidence(text=text(("gut", 4))), "reviews")
+    assert (
+        abstention(evidence(calibration=Calibration(1.0, lines[:1]), text=text(("good", 3))), "reviews") is None
+    )  # on the line is not beyond it
+    german = abstention(evidence(calibration=Calibration(1.0, lines), text=text(("gut", 4))), "reviews")
     assert german is not None
     assert german.kind == "unreadable_language"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
-    found = abstention(calibration(kind, "max_probability", 0.9), evidence(), "the model")
+    found = abstention(evidence(calibration=calibration(kind, "max_probability", 0.9)), "the model")
     assert found is not None
     assert found.detail.endswith("the largest probability is 70.5%, below the line of 90.0%.")
     assert found.to_json() == {"kind": kind, "says": KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
