@@ -131,14 +131,13 @@ def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[Catego
     return sorted((pair for pair in pictures if pair[1]), key=lambda pair: len(pair[1]) < 2)[:number]
 
 
-def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str, Table]) -> list[Figure]:
+def map_figures(name: str, setting: Setting, photos: Labelled, methods: Sequence[str], tables: dict[str, Table]) -> list[Figure]:
     """Whether a prompt finds its own object, on COCO's photos and on pairs side by side; adds the tables by method."""
     assert setting.data is not None
     why = missing(setting.data, COCO)
     if why is not None:
         return [Figure(name, what, None, BARS[what], note=why) for what in (DENSER, PRECISION)]
     model = explainers.load(setting.folder)
-    methods = setting.specs(())
     outlined, two, every = localised(model, known_things(setting.data, setting.limited(PRECISE)), methods)
     beside, pairs, _ = localised(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
     tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
@@ -158,9 +157,8 @@ def map_figures(name: str, setting: Setting, photos: Labelled, tables: dict[str,
 def measure(name: str, setting: Setting) -> Report:
     """The rows of scenes, of photos and of words; rows that say so where the photos are missing."""
     model = explainers.load(setting.folder, device="cpu")
-    if setting.methods is None:
-        setting = replace(setting, methods=(*explainers.default_methods(model), *MORE))
-    report = on_scenes.measure(name, setting)
+    methods = setting.specs([*explainers.default_methods(model), *MORE])
+    report = on_scenes.measure(name, replace(setting, methods=methods))
     figures, tables = list(report.figures), dict(report.tables)
     rates = {"scenes": words_on(model, *drawn_scenes(), OF_SCENES)}
     why = missing(setting.data)
@@ -170,7 +168,7 @@ def measure(name: str, setting: Setting) -> Report:
         assert setting.data is not None
         photos = single(setting.data, setting.limit)
         figures += named_figures(name, model, photos)
-        figures += map_figures(name, setting, photos, tables)
+        figures += map_figures(name, setting, photos, methods, tables)
         if len(set(photos.synsets)) > 2 * AMONG:
             rates["photos"] = words_on(model, photos.images, photos.synsets, OF_PHOTOS)
     every = [rate for word_rates in rates.values() for rate in word_rates.values()]

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.recipes.calibration import Known, calibrate, calibration_error, known_by, made_up, read_known
+from embedded.recipes.calibration import calibrate, calibration_error, known_by, made_up, read_known
 from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
@@ -151,34 +151,39 @@ def compared(name: str, whole: PhotoAnswers, images: Tensor, size: int, note: st
     return Figure(name, what, float((network_logits.argmax(1) == whole.logits.argmax(1)).float().mean()), note=note)
 
 
-def refused_figure(name: str, calibration: Known, score: Score) -> Figure:
-    """How many of the made-up pictures a model says to be something else."""
-    refused = ~calibration.known(answers(score, made_up(MADE_UP)))
-    return Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text")
+def calibrated_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Every second photo and made-up picture under the calibration of the others; None where too few photos are named right for one.
+
+    strange   answers to made-up pictures, (M, classes)
+    Returns the largest probability of each photo (N,), bool (N,) which photos stay known, and bool (M,) which made-up pictures do.
+    """
+    likeliest, known = torch.zeros(len(whole.logits)), torch.zeros(len(whole.logits), dtype=torch.bool)
+    strange_known = torch.zeros(len(strange), dtype=torch.bool)
+    for first in (0, 1):
+        own, others = slice(first, None, 2), slice(1 - first, None, 2)
+        calibrated = known_by(calibrate(whole.logits[others], whole.truth[others], strange[others]))
+        if calibrated is None:
+            return None
+        likeliest[own], known[own] = calibrated.likeliest(whole.logits[own]), calibrated.known(whole.logits[own])
+        strange_known[own] = calibrated.known(strange[own])
+    return likeliest, known, strange_known
 
 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
     shipped = read_known(folder)
-    if shipped is None:
-        return [Figure(name, what, None, BARS.get(what), note="the model has no calibration.json") for what in (ERROR, KEPT, REFUSED)]
-    right, strange = whole.right(), answers(vit_scores(folder), made_up(MADE_UP))
-    likeliest, known = torch.zeros(len(right)), torch.zeros(len(right), dtype=torch.bool)
-    refused = torch.zeros(len(strange), dtype=torch.bool)
-    for first in (0, 1):  # every second photo and picture, calibrated with the others
-        own, others = slice(first, None, 2), slice(1 - first, None, 2)
-        calibrated = known_by(calibrate(whole.logits[others], whole.truth[others], strange[others]))
-        if calibrated is None:
-            return [Figure(name, what, None, BARS.get(what), note="too few photos are named right") for what in (ERROR, KEPT, REFUSED)]
-        likeliest[own], known[own] = calibrated.likeliest(whole.logits[own]), calibrated.known(whole.logits[own])
-        refused[own] = ~calibrated.known(strange[own])
+    halves = None if shipped is None else calibrated_by_halves(whole, answers(vit_scores(folder), made_up(MADE_UP)))
+    if shipped is None or halves is None:
+        why = "the model has no calibration.json" if shipped is None else "too few photos are named right"
+        return [Figure(name, what, None, BARS.get(what), note=why) for what in (ERROR, KEPT, REFUSED)]
+    right, (likeliest, known, strange_known) = whole.right(), halves
     note = f"{len(right):,} photos, each half calibrated with the other"
     return [
         Figure(name, ERROR, calibration_error(likeliest, right), BARS[ERROR], at_most=True, note=note),
         Figure(name, f"{ERROR}, as shipped", calibration_error(shipped.likeliest(whole.logits), right), note="the photos it was fitted to"),
         Figure(name, KEPT, float(known[right].float().mean()), note=f"{int(right.sum()):,} photos that are named right, half by half"),
         Figure(name, "photos of anything that stay known", float(known.float().mean()), note=note),
-        Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text, half by half"),
+        Figure(name, REFUSED, float((~strange_known).float().mean()), note=f"{MADE_UP} textures, noise, pages of text, half by half"),
     ]
 
 

@@ -22,8 +22,8 @@ import torch
 from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.evaluation.photos import REFUSED, WORST, Score, answers, half, refused_figure, vit_scores
-from embedded.recipes.calibration import read_known
+from embedded.evaluation.photos import MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
+from embedded.recipes.calibration import made_up, read_known
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
@@ -133,9 +133,10 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
     score = vit_scores(setting.folder)
     scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(number)]))
     stay = calibration.known(answers(score, scenes)).float().mean()
+    refused = ~calibration.known(answers(score, made_up(MADE_UP)))
     figures = [
         Figure(name, KEPT, float(stay), note=f"{number} scenes"),
-        refused_figure(name, calibration, score),
+        Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text"),
     ]
     why = missing(setting.data)
     if why is not None or setting.data is None:
