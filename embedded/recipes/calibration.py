@@ -64,7 +64,7 @@ def fitted(logits: Tensor, right: Tensor) -> Calibration:
     Only the largest probability counts. A temperature alone, which makes all answers less sure alike, can't say of a model that it is
     wrong now and then where it is surest, and sure of more than it should be or of less elsewhere.
     """
-    lapses = torch.tensor(LAPSES)[:, None]
+    lapses = torch.tensor(LAPSES)[:, None]  # all at once: each by `Calibration.probabilities` would be 41 softmaxes of the same logits
 
     def likelihood(temperature: float) -> Tensor:
         """(lapses,): the mean logarithm."""

@@ -24,6 +24,7 @@ from transformers import BertModel, PreTrainedTokenizerFast
 from embedded.recipes.data.held_out import HELD_OUT
 from embedded.recipes.data.prompts import classes, scene_groups, worded, words
 from embedded.recipes.data.scenes import KINDS
+from embedded.recipes.data.unseen_photos import known_classes
 from embedded.recipes.networks.text_tower import centre_, directions, new_tower, read
 from embedded.recipes.networks.written_clip import FEATURES
 from embedded.recipes.training import fit
@@ -102,19 +103,14 @@ def embedded_prompts(texts: Texts, prompts: Sequence[str]) -> Tensor:
 
 def synonyms() -> list[tuple[str, int]]:
     """The words that stand for one class and are not its name, each with its class."""
-    stands_for: dict[str, set[int]] = {}
-    for index, row in enumerate(classes()):
-        for word in {row["label"], *row["synonyms"], *row["groups"]}:
-            stands_for.setdefault(word, set()).add(index)
-    names = words().names
+    names, stands_for = words().names, known_classes()
     pairs = [(names[place], index) for index, places in enumerate(words().synonyms) for place in places]
-    return [(word, index) for word, index in pairs if stands_for[word] == {index}]
+    return [(word, index) for word, index in pairs if stands_for[word] == [index]]
 
 
 def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
     """Endless steps; ``texts`` says where what is held belongs."""
-    taught, group_rows = synonyms(), _group_rows()
-    labels = [row["label"] for row in classes()]
+    taught, labels = synonyms(), [row["label"] for row in classes()]
     others = [word for word in sorted(texts.tokenizer.get_vocab()) if word.isalpha() and len(word) >= SHORTEST and word not in HELD_OUT]
     nouns = [noun for group in scene_groups() for noun in group]
     for number in range(first, 10**9):
@@ -127,17 +123,10 @@ def lessons(texts: Texts, seed: int, first: int) -> Iterator[Lesson]:
         prompts = [worded(rng, noun) for noun in [*((word,) for word in learned), *held]]
         with torch.no_grad():
             places = embedded_prompts(texts, prompts[len(learned) :])
-        rows = torch.stack([group_rows[place] for place, _ in groups])
+        rows = torch.zeros(len(groups), len(classes()))
+        for row, (_, members) in zip(rows, groups, strict=True):
+            row[torch.from_numpy(members)] = 1 / len(members)
         yield Lesson(prompts, torch.tensor([index for _, index in chosen]), rows, places)
-
-
-def _group_rows() -> dict[int, Tensor]:
-    """Of each group, by its place in ``words().names``, the shares (classes,) of its classes."""
-    rows = {}
-    for place, members in words().groups:
-        rows[place] = torch.zeros(len(classes()))
-        rows[place][torch.from_numpy(members)] = 1 / len(members)
-    return rows
 
 
 def taught(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: bool = False) -> Texts:
