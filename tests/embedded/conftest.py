@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded import made_up_data
+from tests.embedded import made_up_data, tiny_encoder
 
 
 @pytest.fixture(scope="session")
 def photo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as ``--data`` names it."""
     return made_up_data.make(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny sentence encoder of random weights."""
+    return tiny_encoder.save(tmp_path_factory.mktemp("encoder"))

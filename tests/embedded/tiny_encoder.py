@@ -1,0 +1,27 @@
+"""A tiny sentence encoder of random weights, which stands in for the pretrained one of clip's text side."""
+
+from __future__ import annotations
+
+import embedded.architectures  # noqa: F401  (before transformers)
+
+# isort: split
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, BertModel
+
+from embedded.recipes.networks.pruning import SPECIAL_TOKENS
+from tests.vocabularies import bert_pieces
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDS = ["the", "dog", "cat", "photo", "zebra", "of", "kitten", "tax"]
+PIECES = [*SPECIAL_TOKENS, "[unused0]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "-", *WORDS]
+SHAPE = {"hidden_size": 320, "intermediate_size": 64, "num_attention_heads": 4}
+
+
+def save(folder: Path) -> Path:
+    """Write it as the package holds the real one."""
+    bert_pieces(PIECES, SPECIAL_TOKENS).save(str(folder / "tokenizer.json"))
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=len(PIECES), num_hidden_layers=3, **SHAPE)).save_pretrained(folder)
+    return folder
