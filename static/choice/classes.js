@@ -10,7 +10,10 @@ import { likewise, readChoice, setAgainst } from "./targetoptions.js";
 import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 
-/** @import { ClassEntry, Target, Wish } from "../core/types.js" */
+/**
+ * @import { ClassEntry } from "../core/search.js"
+ * @import { Target, Wish } from "../core/types.js"
+ */
 
 const ROWS = 5;
 const LINGER = 300; // milliseconds in which the click of a finger follows its press

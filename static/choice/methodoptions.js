@@ -4,7 +4,7 @@ import { el } from "../core/dom.js";
 import { canBeRemedied, withoutOptions } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 
-/** @import { Method } from "../core/types.js" */
+/** @import { Method } from "../core/registry.js" */
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 

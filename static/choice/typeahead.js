@@ -2,7 +2,18 @@
 
 import { el } from "../core/dom.js";
 
-/** @import { SearchField } from "../core/types.js" */
+/** @import { Suggestion } from "../core/search.js" */
+
+/**
+ * A field with a list of what was typed finds.
+ * @typedef {object} SearchField
+ * @property {string} id
+ * @property {string} label
+ * @property {(text: string) => Suggestion[]} suggest
+ * @property {(name: string) => void} onTake
+ * @property {string} [none] said where nothing is found
+ * @property {boolean} [stays] whether the list is always there
+ */
 
 /**
  * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always

@@ -7,7 +7,10 @@ import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
 import { typeAhead } from "./typeahead.js";
 
-/** @import { ClassEntry, Target } from "../core/types.js" */
+/**
+ * @import { ClassEntry } from "../core/search.js"
+ * @import { Target } from "../core/types.js"
+ */
 
 const FEW = 8; // classes that need no search
 const NAME = "Why not another class?";

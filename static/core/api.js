@@ -1,6 +1,14 @@
 // The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
 
-/** @import { ProblemBody } from "./types.js" */
+/**
+ * A problem as the API says it.
+ * @typedef {object} ProblemBody
+ * @property {string} [type] "urn:vitrine:problem:" and its name
+ * @property {string} title
+ * @property {string} [detail] what was wrong
+ * @property {string} [send] what to send instead
+ * @property {number} [status]
+ */
 
 /** What was wrong, and what to send instead. */
 export class Problem extends Error {

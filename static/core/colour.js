@@ -1,7 +1,10 @@
 // From raw scores to colours. Signed maps: blue against, red for, nothing at zero. Unsigned maps: one perceptual
 // sequence.
 
-/** @import { Ends, View } from "./types.js" */
+/**
+ * The values at the two ends of the colours, the lower first.
+ * @typedef {number[]} Ends
+ */
 
 /**
  * Perceptual sequences for unsigned maps, dark to bright: seventeen stops of matplotlib's maps of these names (magma
@@ -101,7 +104,7 @@ export const DIVERGING = {
 
 /**
  * The colours that a view asks for, of signed or unsigned maps.
- * @param {Partial<View>} view
+ * @param {{sequence?: string, diverging?: string}} view
  * @param {boolean} signed
  * @returns {string}
  */

@@ -4,10 +4,7 @@ import { SEQUENCES } from "./colour.js";
 import { byId, el } from "./dom.js";
 import { sheet } from "./menu.js";
 
-/**
- * @import { Store } from "./state.js"
- * @import { View } from "./types.js"
- */
+/** @import { Store, View } from "./state.js" */
 
 /**
  * A row of choices bound to one key of the view. `choices` maps values to their names.

@@ -3,7 +3,7 @@
 import { Problem } from "./api.js";
 import { el } from "./dom.js";
 
-/** @import { ProblemBody } from "./types.js" */
+/** @import { ProblemBody } from "./api.js" */
 
 /**
  * Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it.

@@ -4,7 +4,116 @@
 import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
-/** @import { MethodList, Variant } from "./types.js" */
+/**
+ * An option of a read-out.
+ * @typedef {object} MethodOption
+ * @property {string} name
+ * @property {"int" | "float" | "bool" | "str"} kind
+ * @property {number | boolean | string | null} default
+ * @property {string} help
+ * @property {number | null} minimum
+ * @property {number | null} maximum
+ * @property {string[]} choices
+ * @property {string} allowed in words
+ */
+
+/**
+ * A read-out with one rule, as its read-out lists it.
+ * @typedef {object} MethodPair
+ * @property {string} spec
+ * @property {string | null} rule
+ * @property {string} title
+ * @property {string} by
+ * @property {number | null} year
+ * @property {string} paper
+ * @property {string | null} adds_up_to
+ * @property {string | null} reason why the pair cannot run; null where it can
+ * @property {string[]} remedies the options with which it can all the same
+ * @property {string} line what it shows, in plain words
+ */
+
+/**
+ * A read-out, with all its rules.
+ * @typedef {object} Method
+ * @property {string} name
+ * @property {string} title
+ * @property {string} family
+ * @property {boolean} classic
+ * @property {string | null} rule the usual one
+ * @property {string[]} rules those that make sense
+ * @property {boolean} signed
+ * @property {boolean} class_specific
+ * @property {boolean} slow
+ * @property {boolean} summed whether it is a sum over blocks
+ * @property {string} description
+ * @property {string} passes
+ * @property {MethodOption[]} options
+ * @property {MethodPair[]} pairs
+ */
+
+/**
+ * The place of a method in a run that ships.
+ * @typedef {object} Standing
+ * @property {number} rank
+ * @property {number} of how many methods
+ * @property {number} value by the metric
+ * @property {number} low end of the interval
+ * @property {number} high end of the interval
+ * @property {boolean} tied with the best: cannot be told from it
+ * @property {string} run that ships, its id on the leaderboard
+ * @property {string} model on which it was measured
+ * @property {string} measured on what
+ * @property {{name: string, title: string, unit: string, direction: string}} metric
+ * @property {number} random what the random baseline has
+ */
+
+/**
+ * What a plate says of its method: a read-out with a rule, and with options where the spec has any.
+ * @typedef {object} Variant
+ * @property {string} spec
+ * @property {string} readout
+ * @property {string | null} rule
+ * @property {string} title
+ * @property {boolean} signed
+ * @property {boolean} [class_specific]
+ * @property {string} [by]
+ * @property {number | null} [year]
+ * @property {string} [paper]
+ * @property {string} [family]
+ * @property {boolean} [classic]
+ * @property {boolean} [slow]
+ * @property {boolean} [summed]
+ * @property {string} [line] what it shows, in plain words
+ * @property {string} [description]
+ * @property {string} [passes]
+ * @property {string[]} [rules]
+ * @property {MethodOption[]} [options]
+ * @property {string | null} [adds_up_to]
+ * @property {string | null} [reason] why it cannot run
+ * @property {string[]} [remedies]
+ * @property {Standing | null} [standing]
+ * @property {number} [place] in the order of the wall
+ */
+
+/**
+ * A backward rule.
+ * @typedef {object} Rule
+ * @property {string} name
+ * @property {string} label
+ * @property {string} short
+ * @property {string} group of rules, or ""
+ */
+
+/**
+ * What can be asked of a model, as GET /api/methods gives it.
+ * @typedef {object} MethodList
+ * @property {Method[]} [methods]
+ * @property {{spec: string, default: boolean, reason: string | null}[]} [variants]
+ * @property {{name: string, title: string, line: string}[]} [families]
+ * @property {{name: string, title: string, says: string, specs: string[]}[]} [presets] sets to begin with
+ * @property {(Standing & {ranks: {[spec: string]: object}}) | null} [standing] of all methods
+ * @property {Rule[]} [rules]
+ */
 
 /** What is shown where there is room for one map. */
 export const FEATURED_METHOD = "fullgrad_plus:libra";

@@ -1,7 +1,19 @@
 // What the search for a class finds: classes by label, synonym and group, and groups, which are asked for as
 // `any:<group>`.
 
-/** @import { ClassEntry, Suggestion } from "./types.js" */
+/**
+ * A class of a model, as far as it is known.
+ * @typedef {object} ClassEntry
+ * @property {string} label
+ * @property {string} [group]
+ * @property {string[]} [groups]
+ * @property {string[]} [synonyms]
+ */
+
+/**
+ * What was typed finds: what to send, and how it is shown.
+ * @typedef {{name: string, shown: string, hint?: string}} Suggestion
+ */
 
 const MOST_MATCHES = 60; // matches that a list shows at once
 const ANY = "any:";

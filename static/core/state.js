@@ -2,7 +2,56 @@
 
 import { DIVERGING, SEQUENCES } from "./colour.js";
 
-/** @import { Address, Subject } from "./types.js" */
+/** @import { Started } from "./types.js" */
+
+/**
+ * How maps are looked at; the address has what is not as it begins.
+ * @typedef {object} View
+ * @property {string} evidence "both", "for" or "against"
+ * @property {string} grid "smooth", "bicubic" or "patches"
+ * @property {string} level "patches" or "pixels"
+ * @property {string} scale "own" or "shared"
+ * @property {number} opacity in percent
+ * @property {string} sequence colours of unsigned maps
+ * @property {string} diverging colours of signed maps
+ * @property {string} lens "on" or "off"
+ * @property {string} grain "pieces", "words" or "sentences"
+ * @property {string} shown "seen" or "original"
+ * @property {string} words "hidden" or "shown"
+ * @property {string} numbers "hidden" or "shown"
+ * @property {string} more "folded" or "shown"
+ * @property {string} pair the columns whose difference is shown, "0-1"
+ * @property {string} paint the spec by whose maps the picture is painted, or ""
+ * @property {number} none percent below which a patch belongs to no prompt
+ * @property {string} first which tokens the test takes away first, "most" or "least"
+ * @property {number} gone percent of the tokens that are gone
+ */
+
+/**
+ * What the address asks for.
+ * @typedef {object} Address
+ * @property {string | null} id of an explanation
+ * @property {string | null} source the explanation whose input is asked about
+ * @property {string | null} model
+ * @property {string[]} targets
+ * @property {string[]} prompts
+ * @property {string | null} compare the explanation by another model that stands beside it
+ * @property {string | null} sample
+ * @property {string} side whose tokens get the scores, "image" or "text"
+ * @property {string[]} methods specs
+ * @property {View} view
+ * @property {number} focus
+ */
+
+/**
+ * The patch or unit that is pointed at, -1 for none, and whether it is held.
+ * @typedef {{at: number, locked: boolean}} Focus
+ */
+
+/**
+ * An explanation on show: its model, and what that said; `done` once all maps are there.
+ * @typedef {{id: string | null, model: string | null, info: Started | null, done: boolean}} Subject
+ */
 
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {

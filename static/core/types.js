@@ -1,13 +1,8 @@
-// The shapes that several scripts share: what the API answers, and what a page keeps. Types alone: no page loads this.
+// What the API is asked and what it answers, as several scripts share it. Types alone: no page loads this.
 
 /**
- * A problem as the API says it.
- * @typedef {object} ProblemBody
- * @property {string} [type] "urn:vitrine:problem:" and its name
- * @property {string} title
- * @property {string} [detail] what was wrong
- * @property {string} [send] what to send instead
- * @property {number} [status]
+ * @import { ProblemBody } from "./api.js"
+ * @import { ClassEntry } from "./search.js"
  */
 
 /**
@@ -102,19 +97,6 @@
  */
 
 /**
- * The values at the two ends of the colours, the lower first.
- * @typedef {number[]} Ends
- */
-
-/**
- * What is drawn of a map over a picture.
- * @typedef {object} Drawable
- * @property {number[]} scores in raster order
- * @property {Grid} grid
- * @property {boolean} signed
- */
-
-/**
  * One map of an explanation.
  * @typedef {object} ScoreMap
  * @property {string} method the spec
@@ -179,154 +161,6 @@
  */
 
 /**
- * An option of a read-out.
- * @typedef {object} MethodOption
- * @property {string} name
- * @property {"int" | "float" | "bool" | "str"} kind
- * @property {number | boolean | string | null} default
- * @property {string} help
- * @property {number | null} minimum
- * @property {number | null} maximum
- * @property {string[]} choices
- * @property {string} allowed in words
- */
-
-/**
- * A read-out with one rule, as its read-out lists it.
- * @typedef {object} MethodPair
- * @property {string} spec
- * @property {string | null} rule
- * @property {string} title
- * @property {string} by
- * @property {number | null} year
- * @property {string} paper
- * @property {string | null} adds_up_to
- * @property {string | null} reason why the pair cannot run; null where it can
- * @property {string[]} remedies the options with which it can all the same
- * @property {string} line what it shows, in plain words
- */
-
-/**
- * A read-out, with all its rules.
- * @typedef {object} Method
- * @property {string} name
- * @property {string} title
- * @property {string} family
- * @property {boolean} classic
- * @property {string | null} rule the usual one
- * @property {string[]} rules those that make sense
- * @property {boolean} signed
- * @property {boolean} class_specific
- * @property {boolean} slow
- * @property {boolean} summed whether it is a sum over blocks
- * @property {string} description
- * @property {string} passes
- * @property {MethodOption[]} options
- * @property {MethodPair[]} pairs
- */
-
-/**
- * The place of a method in a run that ships.
- * @typedef {object} Standing
- * @property {number} rank
- * @property {number} of how many methods
- * @property {number} value by the metric
- * @property {number} low end of the interval
- * @property {number} high end of the interval
- * @property {boolean} tied with the best: cannot be told from it
- * @property {string} run that ships, its id on the leaderboard
- * @property {string} model on which it was measured
- * @property {string} measured on what
- * @property {{name: string, title: string, unit: string, direction: string}} metric
- * @property {number} random what the random baseline has
- */
-
-/**
- * What a plate says of its method: a read-out with a rule, and with options where the spec has any.
- * @typedef {object} Variant
- * @property {string} spec
- * @property {string} readout
- * @property {string | null} rule
- * @property {string} title
- * @property {boolean} signed
- * @property {boolean} [class_specific]
- * @property {string} [by]
- * @property {number | null} [year]
- * @property {string} [paper]
- * @property {string} [family]
- * @property {boolean} [classic]
- * @property {boolean} [slow]
- * @property {boolean} [summed]
- * @property {string} [line] what it shows, in plain words
- * @property {string} [description]
- * @property {string} [passes]
- * @property {string[]} [rules]
- * @property {MethodOption[]} [options]
- * @property {string | null} [adds_up_to]
- * @property {string | null} [reason] why it cannot run
- * @property {string[]} [remedies]
- * @property {Standing | null} [standing]
- * @property {number} [place] in the order of the wall
- */
-
-/**
- * A backward rule.
- * @typedef {object} Rule
- * @property {string} name
- * @property {string} label
- * @property {string} short
- * @property {string} group of rules, or ""
- */
-
-/**
- * What can be asked of a model, as GET /api/methods gives it.
- * @typedef {object} MethodList
- * @property {Method[]} [methods]
- * @property {{spec: string, default: boolean, reason: string | null}[]} [variants]
- * @property {{name: string, title: string, line: string}[]} [families]
- * @property {{name: string, title: string, says: string, specs: string[]}[]} [presets] sets to begin with
- * @property {(Standing & {ranks: {[spec: string]: object}}) | null} [standing] of all methods
- * @property {Rule[]} [rules]
- */
-
-/**
- * A class of a model, as far as it is known.
- * @typedef {object} ClassEntry
- * @property {string} label
- * @property {string} [group]
- * @property {string[]} [groups]
- * @property {string[]} [synonyms]
- */
-
-/**
- * What was typed finds: what to send, and how it is shown.
- * @typedef {{name: string, shown: string, hint?: string}} Suggestion
- */
-
-/**
- * A field with a list of what was typed finds.
- * @typedef {object} SearchField
- * @property {string} id
- * @property {string} label
- * @property {(text: string) => Suggestion[]} suggest
- * @property {(name: string) => void} onTake
- * @property {string} [none] said where nothing is found
- * @property {boolean} [stays] whether the list is always there
- */
-
-/**
- * One of a file, a way to get it, a text and the id of an explanation; and what is known of it.
- * @typedef {object} GivenInput
- * @property {Blob | null} [image]
- * @property {(() => Promise<Blob>) | null} [fetch]
- * @property {string | null} [text]
- * @property {string | null} [source]
- * @property {number[] | null} [crop]
- * @property {string | null} [sample]
- * @property {boolean} [isOwn]
- */
-
-/**
  * A model of the list.
  * @typedef {object} Model
  * @property {string} name
@@ -347,22 +181,6 @@
 /**
  * A model with its classes, once it is loaded.
  * @typedef {Model & {labels: string[], classes?: ClassEntry[], card: string | null}} ModelDetail
- */
-
-/**
- * An input to try.
- * @typedef {object} Sample
- * @property {string} id
- * @property {string} kind "image", "clip" or "text"
- * @property {string} model that it suits
- * @property {string} title
- * @property {string} [note]
- * @property {string} [image] its address
- * @property {string} [thumbnail] a data URI
- * @property {string} [text]
- * @property {string} [target]
- * @property {string[]} [prompts]
- * @property {{name: string, prompts: string[]}[]} [sets] of prompts
  */
 
 /**
@@ -389,104 +207,6 @@
  * @property {DeletionCurve} random
  * @property {{method: string, rank: number, most: number, least: number, gap: number, control?: boolean}[]} ranking
  * @property {boolean} [isContrast] whether the target is set against another
- */
-
-/**
- * What two inputs have to do with each other.
- * @typedef {object} Interaction
- * @property {number} cosine
- * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} first
- * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} second
- * @property {number[][]} pairs a row for each part of the first
- * @property {string[]} notes
- */
-
-/**
- * How maps are looked at; the address has what is not as it begins.
- * @typedef {object} View
- * @property {string} evidence "both", "for" or "against"
- * @property {string} grid "smooth", "bicubic" or "patches"
- * @property {string} level "patches" or "pixels"
- * @property {string} scale "own" or "shared"
- * @property {number} opacity in percent
- * @property {string} sequence colours of unsigned maps
- * @property {string} diverging colours of signed maps
- * @property {string} lens "on" or "off"
- * @property {string} grain "pieces", "words" or "sentences"
- * @property {string} shown "seen" or "original"
- * @property {string} words "hidden" or "shown"
- * @property {string} numbers "hidden" or "shown"
- * @property {string} more "folded" or "shown"
- * @property {string} pair the columns whose difference is shown, "0-1"
- * @property {string} paint the spec by whose maps the picture is painted, or ""
- * @property {number} none percent below which a patch belongs to no prompt
- * @property {string} first which tokens the test takes away first, "most" or "least"
- * @property {number} gone percent of the tokens that are gone
- */
-
-/**
- * What the address asks for.
- * @typedef {object} Address
- * @property {string | null} id of an explanation
- * @property {string | null} source the explanation whose input is asked about
- * @property {string | null} model
- * @property {string[]} targets
- * @property {string[]} prompts
- * @property {string | null} compare the explanation by another model that stands beside it
- * @property {string | null} sample
- * @property {string} side whose tokens get the scores, "image" or "text"
- * @property {string[]} methods specs
- * @property {View} view
- * @property {number} focus
- */
-
-/**
- * The patch or unit that is pointed at, -1 for none, and whether it is held.
- * @typedef {{at: number, locked: boolean}} Focus
- */
-
-/**
- * An explanation on show: its model, and what that said; `done` once all maps are there.
- * @typedef {{id: string | null, model: string | null, info: Started | null, done: boolean}} Subject
- */
-
-/**
- * A text and how it is cut.
- * @typedef {{text: string, units: Unit[], windows?: TextWindow[]}} TextBase
- */
-
-/**
- * What maps lie on: the grey picture, or a text.
- * @typedef {{width?: number, height?: number, text?: string, units?: Unit[], windows?: TextWindow[]}} Base
- */
-
-/**
- * What the deletion test took away from a plate: the tokens `gone` of so many.
- * @typedef {{gone: Set<number>, of: number, which: string, resultLine: string | null}} Cut
- */
-
-/**
- * A plate of a picture or of words, as others see it.
- * @typedef {object} MapPlate
- * @property {HTMLElement} node
- * @property {string} name
- * @property {Variant} variant
- * @property {string | null} target the column, where there are several
- * @property {ScoreMap | null} map
- * @property {any} base
- * @property {Ends} ends
- * @property {number[]} values
- * @property {View} look
- * @property {any} [face] of a picture
- * @property {HTMLElement[]} [spans] of words
- * @property {Cut | null} [cut]
- * @property {{id: string | null, node: HTMLElement}} actions
- * @property {any} [deletion] the lines of the deletion test, where their room is kept
- * @property {string} [state] "waiting", "stale", "done" or "missing"
- * @property {(map: ScoreMap | null, id?: string) => void} show
- * @property {(base: any) => void} setBase
- * @property {(ends: Ends) => void} colour
- * @property {(focus: Focus) => void} mark
  */
 
 export {};

@@ -11,7 +11,11 @@ import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 
-/** @import { Explanation, MapPlate, View } from "../core/types.js" */
+/**
+ * @import { View } from "../core/state.js"
+ * @import { Explanation } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
+ */
 
 const LINE = 27;
 const WIDTH = { picture: 220, alone: 448, text: 440 };

@@ -6,8 +6,8 @@ import { el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { MapPlate, View } from "../core/types.js"
+ * @import { Store, View } from "../core/state.js"
+ * @import { MapPlate } from "../maps/types.js"
  */
 
 const stem = (...parts) =>

@@ -1,6 +1,9 @@
 // Which sample a page begins with: the one that a link names, else one for the model.
 
-/** @import { Address, Sample } from "../core/types.js" */
+/**
+ * @import { Address } from "../core/state.js"
+ * @import { Sample } from "./samples.js"
+ */
 
 /**
  * The sample that the address names; undefined where it names none that is there.

@@ -1,6 +1,16 @@
 // What a question is about: a picture, a text, or the input of an explanation that the server keeps.
 
-/** @import { GivenInput } from "../core/types.js" */
+/**
+ * One of a file, a way to get it, a text and the id of an explanation; and what is known of it.
+ * @typedef {object} GivenInput
+ * @property {Blob | null} [image]
+ * @property {(() => Promise<Blob>) | null} [fetch]
+ * @property {string | null} [text]
+ * @property {string | null} [source]
+ * @property {number[] | null} [crop]
+ * @property {string | null} [sample]
+ * @property {boolean} [isOwn]
+ */
 
 /** The input of a question. */
 export class Input {

@@ -6,8 +6,8 @@ import { el } from "../core/dom.js";
 import { patchName } from "../maps/face.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Focus, Grid, ModelInput, View } from "../core/types.js"
+ * @import { Focus, Store, View } from "../core/state.js"
+ * @import { Grid, ModelInput } from "../core/types.js"
  */
 
 const SIDE = 288; // pixels of the canvas; it is shown at half its size

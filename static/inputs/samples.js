@@ -2,7 +2,21 @@
 
 import { byId, el } from "../core/dom.js";
 
-/** @import { Sample } from "../core/types.js" */
+/**
+ * An input to try.
+ * @typedef {object} Sample
+ * @property {string} id
+ * @property {string} kind "image", "clip" or "text"
+ * @property {string} model that it suits
+ * @property {string} title
+ * @property {string} [note]
+ * @property {string} [image] its address
+ * @property {string} [thumbnail] a data URI
+ * @property {string} [text]
+ * @property {string} [target]
+ * @property {string[]} [prompts]
+ * @property {{name: string, prompts: string[]}[]} [sets] of prompts
+ */
 
 /** The strip of samples. */
 export class Samples {

@@ -9,8 +9,8 @@ import { Input } from "./input.js";
 import { Lens } from "./lens.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Focus, Grid, ModelInput, Subject, View } from "../core/types.js"
+ * @import { Focus, Store, Subject, View } from "../core/state.js"
+ * @import { Grid, ModelInput } from "../core/types.js"
  */
 
 const BASE = 448; // pixels of the longer side of the grey base

@@ -2,7 +2,7 @@
 
 import { el, number, refill, signedNumber } from "../core/dom.js";
 
-/** @import { Method } from "../core/types.js" */
+/** @import { Method } from "../core/registry.js" */
 
 const USUAL = "fullgrad_plus:libra";
 

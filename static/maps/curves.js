@@ -4,8 +4,9 @@
 import { el, number, percent, whole } from "../core/dom.js";
 
 /**
+ * @import { Ends } from "../core/colour.js"
  * @import { Store } from "../core/state.js"
- * @import { DeletionTest, Ends } from "../core/types.js"
+ * @import { DeletionTest } from "../core/types.js"
  */
 
 const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40 };

@@ -5,8 +5,9 @@ import { Chip, placesBySize, rankName } from "./chip.js";
 import { paint } from "./heatmap.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Drawable, Focus, Grid, View } from "../core/types.js"
+ * @import { Focus, Store, View } from "../core/state.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
  */
 
 const WIDTH = 448; // pixels of the canvas; it is shown smaller

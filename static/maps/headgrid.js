@@ -5,7 +5,11 @@ import { el, number } from "../core/dom.js";
 import { patchName, strongest } from "./face.js";
 import { paint } from "./heatmap.js";
 
-/** @import { Drawable, Grid, View } from "../core/types.js" */
+/**
+ * @import { View } from "../core/state.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
+ */
 
 /**
  * A head of a block, counted from 0; "mean" is the mean of its heads.

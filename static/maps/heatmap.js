@@ -2,7 +2,12 @@
 
 import { chosen, coloursOf, entry, place, table } from "../core/colour.js";
 
-/** @import { Drawable, Ends, Grid, View } from "../core/types.js" */
+/**
+ * @import { Ends } from "../core/colour.js"
+ * @import { View } from "../core/state.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
+ */
 
 /**
  * The picture in calm grey, as a canvas of the given size: colours above it stay readable and keep their meaning.

@@ -2,7 +2,10 @@
 
 import { el } from "../core/dom.js";
 
-/** @import { Grid, TextBase } from "../core/types.js" */
+/**
+ * @import { Grid } from "../core/types.js"
+ * @import { TextBase } from "./types.js"
+ */
 
 /**
  * Cover the patches of `gone` on the canvas of a face with the colour of the paper.

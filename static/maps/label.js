@@ -6,7 +6,12 @@ import { isMethod } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { withTerms } from "../help/terms.js";
 
-/** @import { Ends, ScoreMap, Standing, Variant, View } from "../core/types.js" */
+/**
+ * @import { Ends } from "../core/colour.js"
+ * @import { Standing, Variant } from "../core/registry.js"
+ * @import { View } from "../core/state.js"
+ * @import { ScoreMap } from "../core/types.js"
+ */
 
 /**
  * Who published a method, and when.

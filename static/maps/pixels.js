@@ -5,8 +5,10 @@ import { getBytes, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Drawable, ScoreMap, Variant, View } from "../core/types.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Store, View } from "../core/state.js"
+ * @import { ScoreMap } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
  */
 
 const MAGIC = "\x93NUMPY";

@@ -4,8 +4,9 @@ import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./face.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Drawable, Grid, View } from "../core/types.js"
+ * @import { Store, View } from "../core/state.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
  */
 
 /** @type {string[]} */

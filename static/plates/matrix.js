@@ -8,7 +8,9 @@ import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLin
 import { Wall } from "./plate.js";
 
 /**
- * @import { MapPlate, ScoreMap, Variant } from "../core/types.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { ScoreMap } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
  * @import { PlateStores, WallOptions } from "./types.js"
  */
 

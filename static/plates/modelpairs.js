@@ -8,9 +8,11 @@ import { Matrix } from "./matrix.js";
 import { colourAll } from "./plate.js";
 
 /**
- * @import { Registry } from "../core/registry.js"
- * @import { Base, Focus, Grid, MapPlate, ModelInput, ScoreMap, Started, Unit, Variant } from "../core/types.js"
- * @import { PlateStores, WallOptions } from "./types.js"
+ * @import { Registry, Variant } from "../core/registry.js"
+ * @import { Focus } from "../core/state.js"
+ * @import { Grid, ModelInput, ScoreMap, Started, Unit } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
+ * @import { Base, PlateStores, WallOptions } from "./types.js"
  */
 
 const ROWS = 3; // classes over a column

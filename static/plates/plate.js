@@ -24,8 +24,12 @@ import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
 import { WallGroups } from "./wallgroups.js";
 
 /**
- * @import { Base, Ends, Focus, MapPlate, ScoreMap, Variant, View } from "../core/types.js"
- * @import { PlateStores, WallOptions } from "./types.js"
+ * @import { Ends } from "../core/colour.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Focus, View } from "../core/state.js"
+ * @import { ScoreMap } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
+ * @import { Base, PlateStores, WallOptions } from "./types.js"
  */
 
 /**

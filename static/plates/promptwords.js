@@ -4,7 +4,8 @@ import { Matrix } from "./matrix.js";
 import { unitsOf, WordPlate } from "./words.js";
 
 /**
- * @import { PromptInput, TextBase } from "../core/types.js"
+ * @import { PromptInput } from "../core/types.js"
+ * @import { TextBase } from "../maps/types.js"
  * @import { WallOptions } from "./types.js"
  */
 

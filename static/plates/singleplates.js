@@ -5,8 +5,9 @@ import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
 /**
- * @import { Answer, ModelInput, Variant } from "../core/types.js"
- * @import { WorkbenchView, MapWall } from "./types.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Answer, ModelInput } from "../core/types.js"
+ * @import { MapWall, WorkbenchView } from "./types.js"
  */
 
 /**

@@ -1,11 +1,16 @@
 // The frame of a page as plates, the dock and the tools see it. Types alone: no page loads this.
 
 /**
- * @import { Registry } from "../core/registry.js"
- * @import { Store } from "../core/state.js"
- * @import { Explanation, Focus, MapPlate, Model, ScoreMap, Started } from "../core/types.js"
- * @import { Subject, Variant, View, Wish } from "../core/types.js"
+ * @import { Registry, Variant } from "../core/registry.js"
+ * @import { Focus, Store, Subject, View } from "../core/state.js"
+ * @import { Explanation, Model, ScoreMap, Started, TextWindow, Unit, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
+ * @import { MapPlate } from "../maps/types.js"
+ */
+
+/**
+ * What maps lie on: the grey picture, or a text.
+ * @typedef {{width?: number, height?: number, text?: string, units?: Unit[], windows?: TextWindow[]}} Base
  */
 
 /**

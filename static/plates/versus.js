@@ -7,7 +7,9 @@ import { Matrix } from "./matrix.js";
 import { unitScore } from "./words.js";
 
 /**
- * @import { MapPlate, ScoreMap, Variant } from "../core/types.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { ScoreMap } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
  * @import { WallOptions } from "./types.js"
  */
 

@@ -5,8 +5,8 @@ import { el } from "../core/dom.js";
 import { countMethods, isMethod } from "../core/registry.js";
 
 /**
- * @import { Store } from "../core/state.js"
- * @import { Variant, View } from "../core/types.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Store, View } from "../core/state.js"
  */
 
 const BEST = 4; // large plates

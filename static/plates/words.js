@@ -21,7 +21,11 @@ import { MapSentence, textInWords } from "../maps/summary.js";
 import { enlarge, plateName } from "./plate.js";
 
 /**
- * @import { Ends, Focus, ScoreMap, TextBase, Token, Unit, Variant, View } from "../core/types.js"
+ * @import { Ends } from "../core/colour.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Focus, View } from "../core/state.js"
+ * @import { ScoreMap, Token, Unit } from "../core/types.js"
+ * @import { TextBase } from "../maps/types.js"
  * @import { PlateStores } from "./types.js"
  */
 

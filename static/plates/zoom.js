@@ -7,7 +7,7 @@ import { cover, paperOf, strike } from "../maps/holes.js";
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixels.js";
 
-/** @import { MapPlate } from "../core/types.js" */
+/** @import { MapPlate } from "../maps/types.js" */
 
 const WIDTH = 1344; // pixels of the canvas
 /** The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node. */

@@ -7,7 +7,20 @@ import { Store } from "../core/state.js";
 import { Face, patchName } from "../maps/face.js";
 import { tint } from "../plates/words.js";
 
-/** @import { Interaction, View } from "../core/types.js" */
+/**
+ * @import { View } from "../core/state.js"
+ * @import { Grid, ModelInput } from "../core/types.js"
+ */
+
+/**
+ * What two inputs have to do with each other.
+ * @typedef {object} Interaction
+ * @property {number} cosine
+ * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} first
+ * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} second
+ * @property {number[][]} pairs a row for each part of the first
+ * @property {string[]} notes
+ */
 
 const NAMED = 3; // so many partners of a part are named in words
 const NOWHERE = { at: -1, locked: false };

@@ -5,8 +5,8 @@ import { el, number, signedNumber } from "../core/dom.js";
 import { tint, unitScore } from "../plates/words.js";
 
 /**
- * @import { TextBase } from "../core/types.js"
- * @import { WorkbenchView, MapWall, Tool } from "../plates/types.js"
+ * @import { TextBase } from "../maps/types.js"
+ * @import { MapWall, Tool, WorkbenchView } from "../plates/types.js"
  */
 
 /**

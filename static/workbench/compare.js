@@ -12,7 +12,7 @@ import { fetchModelInfo } from "./modelinfo.js";
 /**
  * @import { Started } from "../core/types.js"
  * @import { Wall } from "../plates/plate.js"
- * @import { WorkbenchView, WallOptions } from "../plates/types.js"
+ * @import { WallOptions, WorkbenchView } from "../plates/types.js"
  */
 
 const NONE = "no other model";

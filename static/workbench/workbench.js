@@ -29,7 +29,8 @@ import { carry, keyOf, leave } from "./tabmemory.js";
 import { ToolStates } from "./toolstates.js";
 
 /**
- * @import { Sample, Wish } from "../core/types.js"
+ * @import { Wish } from "../core/types.js"
+ * @import { Sample } from "../inputs/samples.js"
  * @import { Wall } from "../plates/plate.js"
  */
 

@@ -1,0 +1,53 @@
+// A map on a page: what is drawn of it, the text that it lies on, and its plate as every folder sees it. Types alone:
+// no page loads this.
+
+/**
+ * @import { Ends } from "../core/colour.js"
+ * @import { Variant } from "../core/registry.js"
+ * @import { Focus, View } from "../core/state.js"
+ * @import { Grid, ScoreMap, TextWindow, Unit } from "../core/types.js"
+ */
+
+/**
+ * What is drawn of a map over a picture.
+ * @typedef {object} Drawable
+ * @property {number[]} scores in raster order
+ * @property {Grid} grid
+ * @property {boolean} signed
+ */
+
+/**
+ * A text and how it is cut.
+ * @typedef {{text: string, units: Unit[], windows?: TextWindow[]}} TextBase
+ */
+
+/**
+ * What the deletion test took away from a plate: the tokens `gone` of so many.
+ * @typedef {{gone: Set<number>, of: number, which: string, resultLine: string | null}} Cut
+ */
+
+/**
+ * A plate of a picture or of words, as others see it.
+ * @typedef {object} MapPlate
+ * @property {HTMLElement} node
+ * @property {string} name
+ * @property {Variant} variant
+ * @property {string | null} target the column, where there are several
+ * @property {ScoreMap | null} map
+ * @property {any} base
+ * @property {Ends} ends
+ * @property {number[]} values
+ * @property {View} look
+ * @property {any} [face] of a picture
+ * @property {HTMLElement[]} [spans] of words
+ * @property {Cut | null} [cut]
+ * @property {{id: string | null, node: HTMLElement}} actions
+ * @property {any} [deletion] the lines of the deletion test, where their room is kept
+ * @property {string} [state] "waiting", "stale", "done" or "missing"
+ * @property {(map: ScoreMap | null, id?: string) => void} show
+ * @property {(base: any) => void} setBase
+ * @property {(ends: Ends) => void} colour
+ * @property {(focus: Focus) => void} mark
+ */
+
+export {};
