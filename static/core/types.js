@@ -197,7 +197,7 @@
 
 /**
  * The deletion test of the maps of a target.
- * @typedef {object} DeletionTest
+ * @typedef {object} DeletionAnswer
  * @property {string} target
  * @property {"probability" | "logit" | "value"} read what the curves are of
  * @property {string} how "removed" or "painted"

@@ -13,7 +13,7 @@ import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
  * @import { Store } from "../core/state.js"
- * @import { DeletionTest } from "../core/types.js"
+ * @import { DeletionAnswer } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
@@ -226,7 +226,7 @@ export class Scrubber {
 
   /**
    * The curves on show: {id, answer, names}; null while there are none.
-   * @returns {{id: string, name: string, answer: DeletionTest, names: Map<string, string>} | null}
+   * @returns {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>} | null}
    */
   get curves() {
     return this.figure.shown;

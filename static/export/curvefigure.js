@@ -7,7 +7,7 @@ import { loaded, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 
-/** @import { DeletionTest, Explanation } from "../core/types.js" */
+/** @import { DeletionAnswer, Explanation } from "../core/types.js" */
 
 const PANEL = { width: 460, height: 300, left: 54, right: 8, top: 40, bottom: 44 };
 // told apart by those who see few colours, too
@@ -102,7 +102,7 @@ function legend(answer, names, styles) {
 /**
  * The curves that the page shows, as a figure: {svg, width, height}. `answer` is that of the API, `names` what methods
  * are called.
- * @param {{answer: DeletionTest, names: Map<string, string>, explanation: Explanation}} options
+ * @param {{answer: DeletionAnswer, names: Map<string, string>, explanation: Explanation}} options
  * @returns {Promise<{svg: string, width: number, height: number}>}
  */
 export async function curveFigure({ answer, names, explanation }) {

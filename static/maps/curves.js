@@ -6,7 +6,7 @@ import { el, number, percent, whole } from "../core/dom.js";
 /**
  * @import { Ends } from "../core/colour.js"
  * @import { Store } from "../core/state.js"
- * @import { DeletionTest } from "../core/types.js"
+ * @import { DeletionAnswer } from "../core/types.js"
  */
 
 const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40 };
@@ -39,7 +39,7 @@ function svg(tag, attributes = {}, ...children) {
 
 /**
  * The ends of the axis of values: probabilities from 0, logits and values from the smallest.
- * @param {DeletionTest} answer
+ * @param {DeletionAnswer} answer
  * @returns {Ends}
  */
 export function endsOf(answer) {
@@ -237,7 +237,7 @@ export class Curves {
   /**
    * The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says
    * what methods are called; `why` says why there are none yet.
-   * @param {{id: string, name: string, answer: DeletionTest, names: Map<string, string>}[]} entries
+   * @param {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>}[]} entries
    * @param {string} why
    */
   show(entries, why) {
