@@ -236,6 +236,62 @@ def test_exports_of_scripts_say_their_types(script: Path) -> None:
     assert not wrong
 
 
+JSDOC = re.compile(r"/\*\*.*?\*/", re.DOTALL)
+TYPEDEF = re.compile(r"@typedef \{[^@]*\} (\w+)")  # a name stands behind the last brace before the next tag
+IMPORTED_TYPES = re.compile(r"""@import \{([^}]*)\} from "([^"]+)"|\bimport\("([^"]+)"\)\.(\w+)""")
+EXPORTED_NAME = re.compile(r"^export (?:async )?(?:class|function\*?|const|let) (\w+)", re.MULTILINE)
+
+
+def typedefs(script: str) -> dict[str, str]:
+    """The JSDoc block of each type that a script declares, by the name of the type."""
+    declared = {name: block for block in JSDOC.findall(script) for name in TYPEDEF.findall(block)}
+    assert len(declared) == script.count("@typedef"), "a type without a name, or two of the same name"
+    return declared
+
+
+def imported_types(script: Path) -> Iterator[tuple[Path, str, str]]:
+    """The script that each type of another script comes from, what the type is called there, and what it is called here."""
+    for block in JSDOC.findall(SCRIPTS[script]):
+        for names, source, inline_source, inline_name in IMPORTED_TYPES.findall(block):
+            for name in filter(None, map(str.strip, (names or inline_name).split(","))):
+                there, _, here = name.partition(" as ")
+                yield (script.parent / (source or inline_source)).resolve(), there, here or there
+
+
+def types_used(script: str, besides: str = "") -> set[str]:
+    """The words in the types of all tags, but for those that import and those of the block ``besides``."""
+    words: set[str] = set()
+    for block in JSDOC.findall(script):
+        for tag in re.finditer(r"@(?!import)\w+ \{", block) if block != besides else ():
+            depth, end = 1, tag.end()
+            while depth:
+                depth += {"{": 1, "}": -1}.get(block[end], 0)
+                end += 1
+            words |= set(re.findall(r"\w+", block[tag.end() : end - 1]))
+    return words
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.relative_to(STATIC).as_posix())
+def test_types_of_other_scripts_are_there(script: Path) -> None:
+    """A type that is imported stands in the script that it is imported from, and is put to use."""
+    used = types_used(SCRIPTS[script])
+    for source, there, here in imported_types(script):
+        assert source in SCRIPTS, f"there is no {source.name}"
+        assert there in {*typedefs(SCRIPTS[source]), *EXPORTED_NAME.findall(SCRIPTS[source])}, f"{source.name} has no {there}"
+        assert here in used, f"{here} is imported, and used nowhere"
+
+
+def test_every_type_of_the_scripts_is_used() -> None:
+    imported_from = {(source, there) for script in SCRIPTS for source, there, _ in imported_types(script)}
+    unused = [
+        f"{script.relative_to(STATIC)}: {name}"
+        for script, text in SCRIPTS.items()
+        for name, block in typedefs(text).items()
+        if (script, name) not in imported_from and name not in types_used(text, besides=block)
+    ]
+    assert not unused
+
+
 @pytest.mark.parametrize("package", ["explainers", "server"])
 def test_names_say_what_things_are(package: str) -> None:
     """A variable, parameter or function is called method, target, entry, ...: not by a word that fits anything."""
