@@ -15,6 +15,17 @@
  */
 
 /**
+ * Where a model says that it does not know: beyond a line that was measured.
+ * @typedef {object} AbstentionLine
+ * @property {string} kind
+ * @property {string} says in few words
+ * @property {string} score that is held against the line
+ * @property {number} line
+ * @property {boolean} below whether it abstains below the line; else above
+ * @property {string} measured on what, in a sentence
+ */
+
+/**
  * An explained class or prompt, or one that the model thinks of.
  * @typedef {object} Target
  * @property {string} label
@@ -176,6 +187,7 @@
  * @property {{[name: string]: any}} details
  * @property {string | undefined} device
  * @property {ProblemBody | undefined} problem
+ * @property {{lines: AbstentionLine[]} | undefined} calibration once it is loaded, if it has such lines
  */
 
 /**
