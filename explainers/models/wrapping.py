@@ -95,6 +95,7 @@ def wrap(
     find_layout, shown = (text_layout, first) if reads_text else (image_layout, sample)
     layout_of = find_layout(module, structure, run, shown, prefix)
     title = name or lib.title_of(module, library)
+    class_names: Sequence[str] = () if kind == "clip" else _labels(module, library, classes, labels, meaning)
     # whether it reads the last word and takes the positions of words
     counted = kind == "text" and layout_of(first).class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
     return Model(
@@ -103,7 +104,7 @@ def wrap(
         module=module,
         blocks=structure.blocks,
         entry=structure.entry,
-        labels=() if kind == "clip" else _labels(module, library, classes, labels, meaning),
+        labels=class_names,
         prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
@@ -124,6 +125,7 @@ def wrap(
             "grid": layout_of(first).grid,
             "input": tuple(first["pixel_values"].shape[-2:]) if kind != "text" else None,
             "max_tokens": reader.max_tokens if reader else None,
+            "classes": len(class_names) if class_names and meaning != "regression" else None,
             "mask_token_id": getattr(reader.tokenizer, "mask_token_id", None) if reader else None,
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,

@@ -61,8 +61,9 @@ def test_the_models_and_their_cards(desk: Visit) -> None:
         expect(card.get_by_role("link", name="Open")).to_have_count(1 if model["state"] == "loaded" else 0)
     card = desk.page.locator(".card[data-name=scenes-vit]")
     card.get_by_text("Model card").click()
-    written = desk.get(model_path("scenes-vit"))["card"]
-    expect(card.locator(".prose :is(h4, h5, h6)")).to_have_text(re.findall(r"^#+ (.*)$", written, re.MULTILINE))
+    detail = desk.get(model_path("scenes-vit"))
+    expect(card.locator(".prose :is(h4, h5, h6)")).to_have_text(re.findall(r"^#+ (.*)$", detail["card"], re.MULTILINE))
+    expect(card.locator(".facts div").filter(has_text="classes").locator("dd")).to_have_text(str(len(detail["labels"])))
     card.get_by_role("link", name="Open").click()
     desk.maps()
     assert desk.document()["model"] == "scenes-vit"

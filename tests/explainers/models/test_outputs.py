@@ -169,7 +169,8 @@ def image() -> dict[str, Tensor]:
 def test_one_logit_makes_two_classes() -> None:
     head = Head(1)
     model = explainers.wrap(head, labels=["fracture"])
-    assert (model.output, model.labels) == ("sigmoid", ["fracture", "no fracture"])
+    assert (model.output, model.labels, model.details["classes"]) == ("sigmoid", ["fracture", "no fracture"], 2)
+    assert explainers.wrap(head, output="regression").details["classes"] is None
     z = float(head(**image()).detach())
     result = explainers.explain(
         model, image(), ["fracture", "no fracture"], ["input_x_gradient", "fullgrad:libra", "transformer_attribution"]

@@ -105,12 +105,14 @@ def test_leaves_the_module_as_it_was(family: Family) -> None:
 @pytest.mark.slow
 def test_details_say_what_the_model_is(family: Family) -> None:
     module = family.build()
-    details = wrap(module, name="mine").details
+    model = wrap(module, name="mine")
+    details = model.details
     assert details["blocks"] == len(family.blocks)
     assert details["heads"] == family.heads
     assert details["width"] == 24
     assert details["grid"] == family.grid
     assert details["input"] == (family.size if family.kind != "text" else None)
     assert details["max_tokens"] == (None if family.kind == "image" else 18 if family.name == "roberta" else 20)
+    assert details["classes"] == (len(model.labels) or None)
     assert details["parameters"] == sum(p.numel() for p in module.parameters())
     assert details["source"] == "mine"
