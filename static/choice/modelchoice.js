@@ -15,7 +15,7 @@ const PAGES = {
 /** What the model of a page was given, in words; of the Image page it depends. */
 const GIVEN = { text: "a text", clip: "a picture and words" };
 
-const facts = ({ details = {}, device }) =>
+const facts = (/** @type {Model} */ { details, device }) =>
   [
     details.grid && `${details.grid.join("×")} patches`,
     !details.grid && details.blocks && `${details.blocks} blocks`,

@@ -172,6 +172,21 @@
  */
 
 /**
+ * What is known of a model once it is loaded.
+ * @typedef {object} ModelDetails
+ * @property {number} [blocks]
+ * @property {number | null} [heads] null where the model does not say
+ * @property {number} [width] of the residual stream
+ * @property {Grid | null} [grid] of the patches; a text has none
+ * @property {number[] | null} [input] height and width in pixels; a text has none
+ * @property {number | null} [max_tokens] of a text
+ * @property {number | null} [classes] a CLIP model and a regression have none
+ * @property {number} [parameters]
+ * @property {number} [logit_scale] of a CLIP model: logit = logit_scale * cosine + logit_bias
+ * @property {number} [logit_bias]
+ */
+
+/**
  * A model of the list.
  * @typedef {object} Model
  * @property {string} name
@@ -184,8 +199,9 @@
  * @property {boolean} photos whether it is made for photos that people bring
  * @property {boolean} recommended
  * @property {number | null} megabytes
- * @property {{[name: string]: any}} details
+ * @property {ModelDetails} details
  * @property {string | undefined} device
+ * @property {string | undefined} weights_digest
  * @property {ProblemBody | undefined} problem
  * @property {{lines: AbstentionLine[]} | undefined} calibration once it is loaded, if it has such lines
  */

@@ -5,13 +5,18 @@ import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { markdown } from "./markdown.js";
 
+/** @import { Model } from "../core/types.js" */
+
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
 const KINDS = { image: "image classifier", clip: "image and prompt", text: "text classifier" };
 const STATES = { loaded: "loaded", loading: "loading", available: "not loaded", failed: "could not be loaded" };
 const following = new Set();
 
-/** What is known of a model, as pairs of name and value. */
-function facts({ details = {}, device, weights_digest: digest }) {
+/**
+ * What is known of a model, as pairs of name and value.
+ * @param {Model} model
+ */
+function facts({ details, device, weights_digest: digest }) {
   const size = (value) => (Array.isArray(value) ? value.join("×") : value);
   const millions = (n) => `${(n / 1e6).toFixed(1)} M`;
   return [
@@ -135,7 +140,7 @@ async function load_(name, place) {
   try {
     const { name: taken } = await loadModel(name);
     await refresh();
-    const shown = [...document.querySelectorAll(".card")].find((node) => node.dataset.name === taken);
+    const shown = [...document.querySelectorAll(".card")].find((node) => node.getAttribute("data-name") === taken);
     shown?.scrollIntoView({ block: "nearest" });
   } catch (problem) {
     say("status", "");
