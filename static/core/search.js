@@ -59,7 +59,11 @@ const EXACT = 0,
   SYNONYM = 4,
   MEMBER = 7; // where each kind of match begins in the order of the list
 
-/** The place of a class in the list, and what to say beside its label; undefined where it does not match. */
+/**
+ * The place of a class in the list, and what to say beside its label; undefined where it does not match.
+ * @param {ClassEntry} entry
+ * @param {string} text
+ */
 function matchOf({ label, group, groups = [], synonyms = [] }, text) {
   const labelRank = rank(label, text);
   if (labelRank >= 0) return [LABEL + labelRank, group];
@@ -84,7 +88,7 @@ export function suggestions(classes, typed) {
   const lower = typed.trim().toLowerCase();
   // a group may be written as it is shown, "any dog", or as it is sent, "any:dog"
   const text = lower.replace(/^any(:| |$)\s*/, "");
-  const plain = ({ label, group }) => ({ name: label, shown: label, hint: group ?? "" });
+  const plain = (/** @type {ClassEntry} */ { label, group }) => ({ name: label, shown: label, hint: group ?? "" });
   if (!lower) return classes.slice(0, MOST_MATCHES).map(plain);
   const matches = [];
   for (const [group, size] of groupsOf(classes)) {

@@ -13,6 +13,7 @@ const LONGEST = 200; // characters in place of a word
 /** The edits that the address names of a text of so many words: {gone, put}. */
 function readEdits({ gone = "", put = "" }, words) {
   const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
+  /** @type {[number, string][]} */
   const pairs = [...new URLSearchParams(put)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
   const written = new Map(pairs.filter(([i, word]) => known(i) && word));
   return {

@@ -51,8 +51,8 @@ export class Scrubber {
   #waiting = 0;
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, said: Element, output: Element,
-   *   isOpen: boolean, close: () => void}} dock
+   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: Element,
+   *   output: Element, isOpen: boolean, close: () => void}} dock
    */
   constructor(dock) {
     const { workbench } = dock;

@@ -98,6 +98,7 @@ function hue(t, signed, view) {
 /** A text with its words on their colours: {markup, height}. */
 function textBody({ base, values, ends, variant, cut }, width, view) {
   const font = `15px ${SERIF}`;
+  /** @type {{text: string, t: number, struck?: object | false}[]} */
   const segments = [];
   let at = 0;
   base.units.forEach(({ start, end, tokens }, i) => {

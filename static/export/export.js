@@ -7,6 +7,7 @@ import { menu } from "../core/menu.js";
 
 /**
  * @import { Store, View } from "../core/state.js"
+ * @import { DeletionAnswer } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  */
 
@@ -36,7 +37,11 @@ async function savePicture(plates, format, view, id, columns, name) {
   return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
 
-/** Save the curves of the deletion test as a picture. */
+/**
+ * Save the curves of the deletion test as a picture.
+ * @param {{id: string, answer: DeletionAnswer, names: Map<string, string>}} shown
+ * @param {string} format
+ */
 async function saveCurves({ id, ...curves }, format) {
   const { curveFigure } = await import("./curvefigure.js");
   return saveDrawn(
@@ -106,7 +111,7 @@ function show(title, text) {
 }
 
 /** Whether this server lets other pages show its explanations. */
-const embeds = document.querySelector("meta[name=vitrine]")?.dataset.embed === "yes";
+const embeds = document.querySelector("meta[name=vitrine]")?.getAttribute("data-embed") === "yes";
 
 /** The lines that show the maps on show inside another page, as they are looked at now. */
 function embedCode({ id, hung }) {
@@ -152,6 +157,7 @@ export function figureMenu(workbench) {
     }
   };
   const plates = () => {
+    /** @type {Map<Element, MapPlate>} */
     const known = new Map(workbench.wall.hung.map((plate) => [plate.node, plate]));
     return [...workbench.wall.root.querySelectorAll(".plate")]
       .map((node) => known.get(node))

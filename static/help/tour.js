@@ -10,6 +10,7 @@ const HAS_FINGER = matchMedia("(pointer: coarse)").matches; // and seldom keys
 /**
  * What each step shows: the key of its title, and the parts that it may point at, each with the key of what is said of
  * it; the first that is there is shown.
+ * @type {[string, string[][]][]}
  */
 const STEPS = [
   ["specimen.title", [[".specimen .display", "specimen.text"]]],

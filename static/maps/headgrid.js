@@ -8,7 +8,6 @@ import { paint } from "./heatmap.js";
 /**
  * @import { View } from "../core/state.js"
  * @import { Grid } from "../core/types.js"
- * @import { Drawable } from "./types.js"
  */
 
 /**
@@ -27,6 +26,7 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 export const headName = ({ block, head }) =>
   `Block ${Number(block) + 1}, ${head === "mean" ? "mean of the heads" : `head ${Number(head) + 1}`}`;
 
+/** @type {(data: DOMStringMap) => Head} */
 const headOf = ({ block, head }) => ({ block: Number(block), head: head === "mean" ? head : Number(head) });
 
 /** The grid. */
@@ -44,7 +44,7 @@ export class HeadGrid {
    * choose   a head was clicked or walked to
    * onView   rows came into view, or left it: see `inView`
    * @param {{cell: (head: Head) => {scores: number[]} | null | undefined, content: (scores: number[]) => number[],
-   *   base: () => Drawable | null, view: () => View, now: () => Head, choose: (head: Head) => void,
+   *   base: () => OffscreenCanvas | null, view: () => View, now: () => Head, choose: (head: Head) => void,
    *   onView: () => void}} from
    */
   constructor(from) {
@@ -68,6 +68,7 @@ export class HeadGrid {
     this.#grid = grid;
     this.#signed = signed;
     const count = Math.max(...heads.map((headCount) => headCount ?? 0));
+    /** @type {Head["head"][]} */
     const names = [...Array(count).keys(), "mean"];
     const shape = [heads.length, count, ...(grid ?? [])].join();
     if (this.node.dataset.shape !== shape) {
@@ -154,6 +155,7 @@ export class HeadGrid {
     if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
     const [down, right] = STEPS[event.key];
     const { block, head } = this.from.now();
+    /** @type {Head["head"][]} */
     const names = [...Array(this.#heads[block] ?? 0).keys(), "mean"];
     event.preventDefault();
     this.from.choose({

@@ -78,6 +78,10 @@ function refine(values, from, put, to, step, { near, weights }) {
 
 /**
  * Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge.
+ * @param {number[]} scores
+ * @param {Grid} grid
+ * @param {number} fine
+ * @param {(u: number) => number[]} kernel
  */
 function refined(scores, [rows, columns], fine, kernel) {
   const width = columns * fine;

@@ -46,7 +46,7 @@ export class Matrix extends Wall {
 
   /**
    * What the plates of a column are drawn on.
-   * @returns {any}
+   * @type {(target?: string) => any}
    */
   baseOf() {
     return this.base;
@@ -54,7 +54,7 @@ export class Matrix extends Wall {
 
   /**
    * The stores that the plates of a column share.
-   * @returns {PlateStores}
+   * @type {(target?: string) => PlateStores}
    */
   storesOf() {
     return this.stores;

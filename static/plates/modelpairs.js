@@ -30,7 +30,7 @@ export function patchAcross(at, from, to) {
   if (at < 0 || !from?.grid || !to?.grid) return -1;
   const [rows, columns] = from.grid;
   const inside = [((at % columns) + 0.5) / columns, (Math.floor(at / columns) + 0.5) / rows];
-  const whole = ({ input }, axis) =>
+  const whole = (/** @type {{input?: ModelInput}} */ { input }, axis) =>
     [input.crop[axis], input.crop[axis + 2]].map((edge) => edge / (axis ? input.height : input.width));
   const [x, y] = inside.map((share, axis) => {
     const [low, high] = whole(from, axis);

@@ -29,7 +29,7 @@ import { WallGroups } from "./wallgroups.js";
  * @import { Focus, View } from "../core/state.js"
  * @import { ScoreMap } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateStores, WallOptions } from "./types.js"
+ * @import { Base, PlateMaker, PlateStores, WallOptions } from "./types.js"
  */
 
 /**
@@ -254,6 +254,7 @@ export class Wall {
     root,
     { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) },
   ) {
+    /** @type {PlateMaker} */
     const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
     this.root = root;
     this.focus = focus;

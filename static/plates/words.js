@@ -116,9 +116,10 @@ function edge(kind, i) {
 
 /** The marks of those windows whose `side` ("start" or "end") lies in a unit. */
 const edges = (windows, side, unit, kind) =>
-  windows.flatMap((span, i) =>
-    span[side] - (side === "end") >= unit.start && span[side] - (side === "end") < unit.end ? [edge(kind, i)] : [],
-  );
+  windows.flatMap((span, i) => {
+    const at = side === "end" ? span.end - 1 : span.start;
+    return at >= unit.start && at < unit.end ? [edge(kind, i)] : [];
+  });
 
 /** A text coloured by one map, with its label. */
 export class WordPlate {
@@ -132,7 +133,9 @@ export class WordPlate {
   constructor(variant, stores, target = null) {
     this.variant = variant;
     this.stores = stores;
-    Object.assign(this, stores);
+    this.view = stores.view;
+    this.focus = stores.focus;
+    this.onRead = stores.onRead;
     this.target = target;
     this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
     this.map = null;

@@ -9,7 +9,10 @@ import { patchName } from "../maps/face.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
 import { baseOf, contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Head } from "../maps/headgrid.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
 const ABOUT =
@@ -258,7 +261,10 @@ class Layers {
     return blockMaps && (head === "mean" ? blockMaps.mean : (blockMaps.heads?.[head] ?? null));
   }
 
-  /** Block and head that are large now. */
+  /**
+   * Block and head that are large now.
+   * @returns {Head}
+   */
   #now() {
     const { block, head } = this.chosen.value;
     const { heads } = this.heads;
@@ -329,6 +335,7 @@ class Layers {
 /**
  * Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to
  * no block.
+ * @returns {{part: boolean, block: number | null, head: Head["head"]}}
  */
 function readChosen({ block, head, part }) {
   const number = (text) => (/^\d{1,4}$/.test(text ?? "") ? Number(text) - 1 : null); // counted from 1, as on the page
