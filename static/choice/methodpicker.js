@@ -178,7 +178,7 @@ export class MethodPicker {
       node.hidden = words.length
         ? !words.every((word) => text.includes(word))
         : !isShort && !this.#ticked.has(pair.spec);
-      matches += !node.hidden;
+      if (!node.hidden) matches++;
     }
     for (const family of this.families.children)
       family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);

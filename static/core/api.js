@@ -131,7 +131,7 @@ export async function createExplanation(fields, signal) {
   for (const [name, value] of Object.entries(fields)) {
     for (const part of Array.isArray(value) ? value : [value]) {
       if (part === undefined || part === null) continue;
-      if (part instanceof Blob) form.append(name, part, part.name || "picture");
+      if (part instanceof Blob) form.append(name, part, (part instanceof File && part.name) || "picture");
       else form.append(name, part);
     }
   }

@@ -48,10 +48,7 @@ async function pixelsOf(file) {
  */
 export async function check({ image, text, target, prompt, methods = [] }) {
   hold("methods", methods.length);
-  for (const [what, names] of [
-    ["target", target ?? []],
-    ["prompt", prompt ?? []],
-  ]) {
+  for (const [what, names] of Object.entries({ target: target ?? [], prompt: prompt ?? [] })) {
     hold("targets", names.length, what);
     hold("name", Math.max(0, ...names.map((name) => [...name].length)), what);
   }

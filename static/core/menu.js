@@ -4,9 +4,9 @@ import { el } from "./dom.js";
 
 // A press elsewhere closes what is open. The event "toggle" comes too late to begin listening: a fast press would be
 // missed.
-document.addEventListener("pointerdown", (event) => {
-  for (const node of document.querySelectorAll("details.menu[open]"))
-    if (!node.contains(event.target)) node.open = false;
+document.addEventListener("pointerdown", ({ target }) => {
+  for (const node of document.querySelectorAll("details"))
+    if (node.matches(".menu[open]") && !(target instanceof Node && node.contains(target))) node.open = false;
 });
 
 /** Let Escape close `node`, a details element, and give the focus back to its summary. */

@@ -180,7 +180,10 @@ export class Registry {
       method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })),
     );
     // stable: else as declared
-    pairs.sort((a, b) => a.classic - b.classic || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0);
+    pairs.sort(
+      (a, b) =>
+        Number(a.classic) - Number(b.classic) || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0,
+    );
     // spec -> what a plate says of it, in the order of the wall
     this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }]));
   }

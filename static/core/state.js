@@ -181,7 +181,7 @@ export function writeAddress(question, view, focus, more = [], isStep = false) {
       if (item !== null && item !== undefined) query.append(name, item);
   }
   for (const [name, begin] of Object.entries(VIEW)) if (view[name] !== begin) query.set(name, view[name]);
-  if (focus >= 0) query.set("focus", focus);
+  if (focus >= 0) query.set("focus", String(focus));
   for (const [name, value] of more) query.append(name, value);
   const text = query.toString();
   history[isStep ? "pushState" : "replaceState"](null, "", location.pathname + (text ? `?${text}` : ""));

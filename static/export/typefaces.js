@@ -37,7 +37,7 @@ export async function loaded() {
 export function dataURL(blob) {
   return new Promise((resolve, reject) => {
     const reader = Object.assign(new FileReader(), {
-      onload: () => resolve(reader.result),
+      onload: () => resolve(String(reader.result)),
       onerror: () => reject(reader.error),
     });
     reader.readAsDataURL(blob);

@@ -31,7 +31,14 @@ export class Samples {
     root.setAttribute("role", "toolbar");
     root.setAttribute("aria-label", "Samples");
     root.addEventListener("keydown", (event) => this.#walk(event));
-    root.addEventListener("focusin", (event) => this.#stopAt(event.target.closest("button")));
+    root.addEventListener(
+      "focusin",
+      ({ target }) => target instanceof Element && this.#stopAt(target.closest("button")),
+    );
+  }
+
+  get #buttons() {
+    return [...this.root.querySelectorAll("button")];
   }
 
   /**
@@ -56,19 +63,19 @@ export class Samples {
           .join(". ")
           .replace(/([^.!?])$/, "$1.")
       : "";
-    for (const button of this.root.children) button.setAttribute("aria-pressed", String(button.dataset.id === id));
+    for (const button of this.#buttons) button.setAttribute("aria-pressed", String(button.dataset.id === id));
     if (sample && !this.root.contains(document.activeElement))
       this.#stopAt(this.root.querySelector("[aria-pressed=true]"));
   }
 
   /** The Tab key stops at this button of the strip. */
   #stopAt(button) {
-    for (const sibling of this.root.children) sibling.tabIndex = sibling === button ? 0 : -1;
+    for (const sibling of this.#buttons) sibling.tabIndex = sibling === button ? 0 : -1;
   }
 
   #walk(event) {
-    const buttons = [...this.root.children];
-    const at = buttons.indexOf(document.activeElement);
+    const buttons = this.#buttons;
+    const at = buttons.findIndex((button) => button === document.activeElement);
     const places = {
       ArrowRight: at + 1,
       ArrowDown: at + 1,

@@ -360,14 +360,14 @@ export class Curves {
   #point(spec) {
     for (const [, panel] of this.panels) panel.point(spec);
     for (const row of this.root.querySelectorAll("tr[data-spec]"))
-      row.classList.toggle("pointed", row.dataset.spec === spec);
+      row.classList.toggle("pointed", row.getAttribute("data-spec") === spec);
   }
 
   #pick() {
     const spec = this.tool.value.picked ?? null;
     for (const [, panel] of this.panels) panel.pick(spec);
     for (const button of this.root.querySelectorAll("button[data-spec]"))
-      button.setAttribute("aria-pressed", String(button.dataset.spec === spec));
+      button.setAttribute("aria-pressed", String(button.getAttribute("data-spec") === spec));
     this.onPick?.(spec);
   }
 }

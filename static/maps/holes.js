@@ -15,6 +15,7 @@ import { el } from "../core/dom.js";
  * @param {string} paper
  */
 export function cover(face, [rows, columns], gone, paper) {
+  /** @type {HTMLCanvasElement | null} */
   let canvas = face.node.querySelector("canvas.cover");
   if (!canvas) face.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });

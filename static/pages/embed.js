@@ -39,7 +39,7 @@ function plateOf(map, base, several) {
   const variant = { ...map, spec: map.method, line: "", description: "", options: [] };
   const plate = base.units ? new WordPlate(variant, stores) : new Plate(variant, stores);
   plate.actions.node.remove();
-  plate.level?.node.remove();
+  if (plate instanceof Plate) plate.level.node.remove();
   if (several) plate.node.querySelector(".by").textContent = map.target;
   for (const link of plate.node.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noopener" });
   plate.setBase(base);

@@ -145,12 +145,13 @@ function tell(before = "") {
 async function next() {
   const ids = left.splice(0, BATCH);
   const results = await Promise.allSettled(ids.map((id) => getJSON(`${explanationPath(id)}/summary`)));
-  const gone = ids.filter((_, i) => results[i].reason?.status === 404);
+  const reasons = results.map((result) => (result.status === "rejected" ? result.reason : null));
+  const gone = ids.filter((_, i) => reasons[i]?.status === 404);
   drop(...gone);
   gone.forEach(forget);
-  const broken = results.find(({ reason }) => reason && reason.status !== 404);
-  if (broken) reportProblem(broken.reason, byId("problem"));
-  const known = results.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
+  const broken = reasons.find((reason) => reason && reason.status !== 404);
+  if (broken) reportProblem(broken, byId("problem"));
+  const known = results.filter((result) => result.status === "fulfilled").map(({ value }) => value);
   // a question that was taken back has no answer to look at
   const listed = known.filter(({ state }) => state !== "cancelled");
   for (const { id } of known.filter((summary) => !listed.includes(summary))) {

@@ -68,7 +68,7 @@ byId("ask-text").addEventListener("submit", (event) => {
 });
 
 // before this script the browser would send the form itself, and lose what was written
-for (const button of document.querySelectorAll(".way [type=submit]")) button.disabled = false;
+for (const button of document.querySelectorAll(".way [type=submit]")) button.removeAttribute("disabled");
 
 /** Two maps of one picture, one over the other; the slider says how much of the upper one is seen. */
 async function hang(sample, models) {

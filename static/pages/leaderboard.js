@@ -42,7 +42,7 @@ function sorted(run, column, reversed) {
   const sign = (metric.direction === "lower" ? 1 : -1) * (reversed ? -1 : 1);
   return specs.sort((a, b) => {
     const [x, y] = [values[a].value, values[b].value];
-    if (x === null || y === null) return (x === null) - (y === null);
+    if (x === null || y === null) return Number(x === null) - Number(y === null);
     return sign * (x - y);
   });
 }

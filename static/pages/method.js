@@ -92,7 +92,7 @@ async function plateOf(place, spec, explanation) {
   const map = explanation.maps[0];
   const variant = place.registry.plate(spec);
   const plate = explanation.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
-  if (explanation.input.kind === "text")
+  if (plate instanceof WordPlate)
     plate.setBase({ text: explanation.input.text, units: unitsOf(explanation.input, "words") });
   else plate.setBase(greyBase(await loadImage(`${explanationPath(explanation.id)}/input.png`), SIDE, SIDE));
   plate.show(map, explanation.id);

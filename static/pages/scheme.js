@@ -21,11 +21,11 @@
     const isFixed = scheme === "light" || scheme === "dark";
     if (isFixed) root.dataset.scheme = scheme;
     else delete root.dataset.scheme;
-    document.querySelector("meta[name=color-scheme]").content = isFixed ? scheme : "light dark";
+    document.querySelector("meta[name=color-scheme]").setAttribute("content", isFixed ? scheme : "light dark");
   };
   show(read());
   document.addEventListener("DOMContentLoaded", () => {
-    const select = document.getElementById("scheme");
+    const select = /** @type {HTMLSelectElement | null} */ (document.getElementById("scheme"));
     if (!select) return; // a page without a head
     const mark = () => (select.value = root.dataset.scheme ?? "system");
     mark();

@@ -79,7 +79,7 @@ class Disagreement {
     const last = Math.max(1, units.length - 1);
     const apart = a.map((rank, i) => (rank - b[i]) / last); // -1 to 1
     const titles = two.map(({ title }) => title);
-    const rho = spearman(...values);
+    const rho = spearman(values[0], values[1]);
     this.statusLine.textContent =
       rho === null
         ? "One of them gives every word the same score, so there is no rank to compare."

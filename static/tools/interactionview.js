@@ -140,7 +140,12 @@ export class InteractionView {
     this.hint = hint;
     this.statusLine = el("p", { class: "said", role: "status" });
     const panes = this.sides.map((side, i) =>
-      el("figure", { class: side.grid ? "pane picture" : "pane" }, el("figcaption", {}, names[i]), side.node),
+      el(
+        "figure",
+        { class: side instanceof Picture ? "pane picture" : "pane" },
+        el("figcaption", {}, names[i]),
+        side.node,
+      ),
     );
     // below: its length moves nothing
     this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.statusLine);

@@ -94,7 +94,9 @@ function address(path, { places, picture }) {
 }
 
 function showLinks(state = read()) {
-  for (const link of document.querySelectorAll("header nav a")) {
+  /** @type {NodeListOf<HTMLAnchorElement>} */
+  const links = document.querySelectorAll("header nav a");
+  for (const link of links) {
     const path = new URL(link.href).pathname;
     const isHere = link.getAttribute("aria-current") === "page";
     if (isHere) link.title = "Start anew";
