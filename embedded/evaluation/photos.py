@@ -17,12 +17,13 @@ from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.recipes.calibration import calibrate, calibration_error, known_by, made_up, read_known
+from embedded.recipes.calibration import calibrate, calibration_error, known, likeliest, made_up, shipped
 from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.evaluation.measuring import Row
 from explainers.metrics.rank_correlation import rank_correlations
+from explainers.models.calibration import parse_calibration
 
 SEED = 20_250_102
 EXPLAINED, WORST, MADE_UP = 60, 5, 200
@@ -113,13 +114,13 @@ def likeness(rows: Sequence[Row]) -> float | None:
 
 def right_photos(folder: Path, data: Path, number: int) -> Dataset:
     """The first ``number`` of COCO's photos whose likeliest class goes by the category of a thing in it, with the boxes of these things."""
-    known, score = known_classes(), vit_scores(folder)
+    classes_of, score = known_classes(), vit_scores(folder)
     samples: list[Sample] = []
     for place, (image, objects) in enumerate(coco(data)):
         if len(samples) == number:
             break
         first = int(answers(score, torch.from_numpy(np.array(image))[None]).argmax())
-        boxes = [thing.boxed for thing in objects if first in known.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
+        boxes = [thing.boxed for thing in objects if first in classes_of.get(thing.word, []) and coverage(thing.boxed).mean() <= LARGEST]
         if boxes:
             samples.append(Sample(name=str(place), image=image, objects=tuple(AnnotatedObject(label=None, mask=box) for box in boxes)))
     return Dataset(name="photos", kind="image", length=len(samples), read=samples.__getitem__, gives=("mask",))
@@ -157,33 +158,35 @@ def calibrated_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, 
     strange   answers to made-up pictures, (M, classes)
     Returns the largest probability of each photo (N,), bool (N,) which photos stay known, and bool (M,) which made-up pictures do.
     """
-    likeliest, known = torch.zeros(len(whole.logits)), torch.zeros(len(whole.logits), dtype=torch.bool)
-    strange_known = torch.zeros(len(strange), dtype=torch.bool)
+    shares, stay = torch.zeros(len(whole.logits)), torch.zeros(len(whole.logits), dtype=torch.bool)
+    strange_stay = torch.zeros(len(strange), dtype=torch.bool)
     for first in (0, 1):
         own, others = slice(first, None, 2), slice(1 - first, None, 2)
-        calibrated = known_by(calibrate(whole.logits[others], whole.truth[others], strange[others]))
-        if calibrated is None:
+        calibration = parse_calibration(calibrate(whole.logits[others], whole.truth[others], strange[others]), "of one half")
+        if not calibration.lines:
             return None
-        likeliest[own], known[own] = calibrated.likeliest(whole.logits[own]), calibrated.known(whole.logits[own])
-        strange_known[own] = calibrated.known(strange[own])
-    return likeliest, known, strange_known
+        shares[own], stay[own] = likeliest(whole.logits[own], calibration), known(whole.logits[own], calibration)
+        strange_stay[own] = known(strange[own], calibration)
+    return shares, stay, strange_stay
 
 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
-    shipped = read_known(folder)
-    halves = None if shipped is None else calibrated_by_halves(whole, answers(vit_scores(folder), made_up(MADE_UP)))
-    if shipped is None or halves is None:
-        why = "the model has no calibration.json" if shipped is None else "too few photos are named right"
+    calibration = shipped(folder)
+    halves = None if calibration is None else calibrated_by_halves(whole, answers(vit_scores(folder), made_up(MADE_UP)))
+    if calibration is None or halves is None:
+        why = "the model has no calibration.json" if calibration is None else "too few photos are named right"
         return [Figure(name, what, None, BARS.get(what), note=why) for what in (ERROR, KEPT, REFUSED)]
-    right, (likeliest, known, strange_known) = whole.right(), halves
+    right, (shares, stay, strange_stay) = whole.right(), halves
     note = f"{len(right):,} photos, each half calibrated with the other"
     return [
-        Figure(name, ERROR, calibration_error(likeliest, right), BARS[ERROR], at_most=True, note=note),
-        Figure(name, f"{ERROR}, as shipped", calibration_error(shipped.likeliest(whole.logits), right), note="the photos it was fitted to"),
-        Figure(name, KEPT, float(known[right].float().mean()), note=f"{int(right.sum()):,} photos that are named right, half by half"),
-        Figure(name, "photos of anything that stay known", float(known.float().mean()), note=note),
-        Figure(name, REFUSED, float((~strange_known).float().mean()), note=f"{MADE_UP} textures, noise, pages of text, half by half"),
+        Figure(name, ERROR, calibration_error(shares, right), BARS[ERROR], at_most=True, note=note),
+        Figure(
+            name, f"{ERROR}, as shipped", calibration_error(likeliest(whole.logits, calibration), right), note="the photos it was fitted to"
+        ),
+        Figure(name, KEPT, float(stay[right].float().mean()), note=f"{int(right.sum()):,} photos that are named right, half by half"),
+        Figure(name, "photos of anything that stay known", float(stay.float().mean()), note=note),
+        Figure(name, REFUSED, float((~strange_stay).float().mean()), note=f"{MADE_UP} textures, noise, pages of text, half by half"),
     ]
 
 

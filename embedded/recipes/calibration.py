@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
-from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 
 FILE = "calibration.json"
+SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.9  # of the known photos stay known
 PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
@@ -32,27 +32,10 @@ LAPSES = [step / 200 for step in range(41)]  # up to 0.2
 SEED = 20_250_104
 
 
-@dataclass(frozen=True)
-class Known:
-    """The probabilities and the line of a classifier."""
-
-    calibration: Calibration
-    score: str
-    line: float
-
-    def known(self, logits: Tensor) -> Tensor:
-        """bool (N,): which answers (N, classes) are above the line."""
-        return scores(logits, self.calibration)[self.score] >= self.line
-
-    def likeliest(self, logits: Tensor) -> Tensor:
-        """(N,): the largest probability of each answer (N, classes)."""
-        return self.calibration.probabilities(logits, "softmax").amax(1)
-
-
 def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
     """Of answers (N, classes) the scores that a line may be drawn in, (N,) each: larger for what is known."""
     return {
-        "max_probability": calibration.probabilities(logits, "softmax").amax(1),
+        "max_probability": likeliest(logits, calibration),
         "max_logit": logits.amax(1),
         "energy": calibration.temperature * (logits / calibration.temperature).logsumexp(1),
     }
@@ -122,7 +105,7 @@ def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
         return {"temperature": 1.0, "lines": {}}
     probabilities = fitted(logits, right)
     line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right")
-    return {"temperature": probabilities.temperature, "lapse": probabilities.lapse, "lines": {"something_else": line}}
+    return {"temperature": probabilities.temperature, "lapse": probabilities.lapse, "lines": {SOMETHING_ELSE: line}}
 
 
 def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
@@ -130,7 +113,7 @@ def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
 
     The line is drawn as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
     """
-    return {"temperature": 1.0, "lines": {"something_else": _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes")}}
+    return {"temperature": 1.0, "lines": {SOMETHING_ELSE: _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes")}}
 
 
 def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str) -> dict[str, Any]:
@@ -150,15 +133,22 @@ def write(folder: Path, document: dict[str, Any]) -> None:
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
-def known_by(document: dict[str, Any]) -> Known | None:
-    """What a document says of a classifier; None where no line is drawn."""
-    line = document["lines"].get("something_else")
-    return line and Known(Calibration(document["temperature"], lapse=document.get("lapse", 0.0)), line["score"], line["line"])
+def known(logits: Tensor, calibration: Calibration) -> Tensor:
+    """bool (N,): which answers (N, classes) of a classifier are on the near side of its line. ``calibration`` must have one."""
+    line = next(line for line in calibration.lines if line.kind == SOMETHING_ELSE)
+    return torch.tensor([not line.crossed(value) for value in scores(logits, calibration)[line.score].tolist()])
 
 
-def read_known(folder: Path) -> Known | None:
-    """What lies beside the weights of a classifier; None where nothing does, or no line is drawn."""
-    return known_by(json.loads((folder / FILE).read_text("utf-8"))) if (folder / FILE).is_file() else None
+def likeliest(logits: Tensor, calibration: Calibration) -> Tensor:
+    """(N,): the largest probability of each answer (N, classes)."""
+    return calibration.probabilities(logits, "softmax").amax(1)
+
+
+def shipped(folder: Path) -> Calibration | None:
+    """The calibration beside the weights of a classifier; None where there is none, or it draws no line."""
+    path = folder / FILE
+    calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
+    return calibration if calibration.lines else None
 
 
 def letters_at_random(number: int) -> list[str]:

@@ -72,7 +72,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     On a CPU a worker has as many threads as torch has in this process, so that its rows are those that this process would have computed,
     bit for bit. A worker that dies is started again, and what it was measuring is measured anew.
     Raises ExplainerError without Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot
-    open the model or the data set, or whose weights, inputs or versions are not those of the run.
+    open the model or the data set, or whose weights, calibration, inputs or versions are not those of the run.
     """
     ray = _ray()
     if workers is not None and workers < 1:
@@ -92,6 +92,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 device=kind,
                 threads=torch.get_num_threads(),
                 weights=setup.model.weights_digest,
+                calibration=setup.model.calibration.of_probabilities(),
                 inputs=first_inputs(setup.data, setup.plan),
                 versions=versions(),
                 at_once=sized.at_once,
@@ -176,18 +177,21 @@ class Order:
     device: str
     threads: int
     weights: str
+    calibration: dict[str, float]
     inputs: str
     versions: dict[str, str]
     at_once: int | None = None
 
     def open(self) -> EvaluationSetup:
-        """Raises ExplainerError for another model than that of the run, other inputs, or other versions."""
+        """Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions."""
         here = versions()
         if differing := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
             raise ExplainerError(f"it has {'; '.join(differing)}. Install the versions of the run.")
         model, data = self.sources.open(self.device)
         if model.weights_digest != self.weights:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
+        if model.calibration.of_probabilities() != self.calibration:
+            raise ExplainerError(f"its {self.sources.model} has another calibration of the probabilities than that of the run.")
         if first_inputs(data, self.plan) != self.inputs:
             raise ExplainerError(f"its {self.sources.dataset} holds other inputs than that of the run.")
         return EvaluationSetup(model, data, self.plan, at_once=self.at_once)

@@ -69,7 +69,7 @@ def run(
         "format": FORMAT,
         "plan": plan.to_json(),
         "weights_digest": model.weights_digest,
-        CALIBRATION: {"temperature": model.calibration.temperature, "lapse": model.calibration.lapse},
+        CALIBRATION: model.calibration.of_probabilities(),
         "versions": versions(),
         "inputs": len(indices),
         DATA: first_inputs(data, plan),

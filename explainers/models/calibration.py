@@ -85,9 +85,13 @@ class Calibration:
             return shares
         return (1 - self.lapse) * shares + self.lapse / (logits.shape[-1] if output == "softmax" else 2)
 
+    def of_probabilities(self) -> dict[str, float]:
+        """What probabilities depend on: lines change none."""
+        return {"temperature": self.temperature, "lapse": self.lapse}
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"temperature": self.temperature, "lapse": self.lapse, "lines": [line.to_json() for line in self.lines]}
+        return {**self.of_probabilities(), "lines": [line.to_json() for line in self.lines]}
 
 
 #: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.
@@ -100,15 +104,20 @@ def read_calibration(path: Path) -> Calibration:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as problem:
         raise ExplainerError(f"{path} is not JSON: {problem}") from None
+    return parse_calibration(content, str(path))
+
+
+def parse_calibration(content: Any, where: str) -> Calibration:
+    """The calibration that a ``calibration.json`` holds as plain data; ``where`` is named in errors, as by `read_calibration`."""
     if not isinstance(content, dict) or not isinstance(content.get("lines", {}), dict):
-        raise ExplainerError(f'{path} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
+        raise ExplainerError(f'{where} must be an object such as {{"temperature": 1.3, "lines": {{...}}}}')
     temperature = content.get("temperature", 1.0)
     if not _is_number(temperature) or temperature <= 0:
-        raise ExplainerError(f"{path}: temperature must be a positive number, not {temperature!r}")
+        raise ExplainerError(f"{where}: temperature must be a positive number, not {temperature!r}")
     lapse = content.get("lapse", 0.0)
     if not _is_number(lapse) or not 0 <= lapse < 1:
-        raise ExplainerError(f"{path}: lapse must be a share from 0 to less than 1, not {lapse!r}")
-    lines = tuple(_line(kind, row, f"{path}, {kind}") for kind, row in content.get("lines", {}).items())
+        raise ExplainerError(f"{where}: lapse must be a share from 0 to less than 1, not {lapse!r}")
+    lines = tuple(_line(kind, row, f"{where}, {kind}") for kind, row in content.get("lines", {}).items())
     return Calibration(float(temperature), lines, float(lapse))
 
 

@@ -27,6 +27,7 @@ from embedded.recipes.networks.feature_shift import Mover, rectangles
 from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
 from embedded.recipes.networks.written_photos_vit import MEMORY_RIDGE, SHARP
 from explainers.errors import ExplainerError
+from explainers.models.calibration import parse_calibration
 from tests.embedded.made_up_data import photo
 
 SHAPE = {**written_photos_vit.model_args(SIDE, 7), "depth": 1}
@@ -285,10 +286,9 @@ def test_temperature_and_line_are_found_again() -> None:
     assert line["below"] is True
     assert "100% of 90 textures" in line["measured"]
     assert document["lapse"] <= 0.02  # none was put in
-    known = calibration.known_by(document)
-    assert known is not None
-    assert float(known.known(2 * clean[clean.argmax(1) == truth]).float().mean()) == pytest.approx(0.9, abs=0.02)
-    assert not known.known(unknown).any()
+    found = parse_calibration(document, "found")
+    assert float(calibration.known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.9, abs=0.02)
+    assert not calibration.known(unknown, found).any()
 
 
 def test_the_lapse_is_found_again() -> None:
@@ -299,7 +299,7 @@ def test_the_lapse_is_found_again() -> None:
     found = calibration.fitted(2 * clean, right)
     assert found.temperature == pytest.approx(2, rel=0.1)
     assert found.lapse == pytest.approx(0.12, abs=0.025)
-    likeliest = calibration.Known(found, "energy", 0.0).likeliest(2 * clean)
+    likeliest = calibration.likeliest(2 * clean, found)
     assert float(likeliest.max()) == pytest.approx(1 - found.lapse + found.lapse / 12, abs=1e-3)
     assert calibration.calibration_error(likeliest, right) < calibration.calibration_error(clean.softmax(1).amax(1), right)
 

@@ -24,6 +24,7 @@ from explainers.evaluation.plan import Plan, make_plan
 from explainers.evaluation.running import Run, run
 from explainers.explanation import versions
 from explainers.models.base import Model
+from explainers.models.calibration import UNCALIBRATED
 from tests.explainers.evaluation.deadly import Deadly
 from tests.explainers.models.saved import save_timm
 
@@ -129,9 +130,21 @@ def test_a_worker_that_lacks_the_model_says_so(wanted: tuple[Model, Dataset, Pla
 
 def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     sources = Sources(model=str(saved), dataset="scenes")
-    order = Order(sources=sources, plan=PLAN, device="cpu", threads=torch.get_num_threads(), weights="0", inputs="0", versions=versions())
+    order = Order(
+        sources=sources,
+        plan=PLAN,
+        device="cpu",
+        threads=torch.get_num_threads(),
+        weights="0",
+        calibration={"temperature": 2.0, "lapse": 0.0},
+        inputs="0",
+        versions=versions(),
+    )
     assert "other weights than" in _problem(order)
-    assert "its scenes holds other inputs than" in _problem(replace(order, weights=explainers.load(saved, "cpu").weights_digest))
+    same_weights = replace(order, weights=explainers.load(saved, "cpu").weights_digest)
+    assert "another calibration of the probabilities than" in _problem(same_weights)
+    same_model = replace(same_weights, calibration=UNCALIBRATED.of_probabilities())
+    assert "its scenes holds other inputs than" in _problem(same_model)
     assert "it has torch " in _problem(replace(order, versions=versions() | {"torch": "1.0"}))
 
 
