@@ -29,7 +29,7 @@ KINDS = {
     "no_opinion": "no opinion",
     "unreadable_language": "a language I don't read",
     "unreadable_words": "words I don't read",
-    "not_in_picture": "not in this picture",
+    "not_in_picture": "not found in this picture",
 }
 #: the scores that a line may be drawn on, each with what it measures
 SCORES = {

@@ -67,13 +67,13 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     expect(desk.page.locator("main")).not_to_contain_text(percent(1))  # a share of one prompt says nothing
     # there is no spoon in the picture, and the model has a line for that
     assert third["targets"][0]["abstention"]["kind"] == "not_in_picture"
-    expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon”: not in this picture.")
+    expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon”: not found in this picture.")
     details = desk.get(f"/api/models/{third['model']}")["details"]
     cosine = shown(third["targets"][0]["logit"] / details["logit_scale"])
     said = f"“a photo of a spoon” and the picture have a similarity of {cosine} (cosine; 1 is the most)."
-    line = {"kind": "not_in_picture", "says": "not in this picture", "score": "cosine", "line": -0.9, "below": True}
+    line = {"kind": "not_in_picture", "says": "not found in this picture", "score": "cosine", "line": -0.9, "below": True}
     for calibration, further in (
-        ({"lines": [line]}, f"That is above {shown(-0.9)}, the line under which this model says “not in this picture”."),
+        ({"lines": [line]}, f"That is above {shown(-0.9)}, the line under which this model says “not found in this picture”."),
         (None, "Whether that is much, a second prompt shows: add one to compare."),
     ):
         sentence = desk.page.evaluate(

@@ -73,14 +73,14 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
         assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
     unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
-    absent = {**unknown, "kind": "not_in_picture", "says": "not in this picture"}
+    absent = {**unknown, "kind": "not_in_picture", "says": "not found in this picture"}
     prompts = [
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
     assert (
         say(scripts, {"targets": prompts}, {}, GRID)[0]
-        == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not in this picture."
+        == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
     )
 
 

@@ -99,7 +99,7 @@ def test_of_prompts_that_are_not_there_nothing_was_found(desk: Visit) -> None:
     asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
     page = desk.open("/prompt?methods=rollout")
     expect(page.locator("#asking")).to_have_text("Where it found")
-    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not in this picture"}}
+    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
     assert page.evaluate(asking, {"targets": [present, absent]}) == "Where it looked for"
     assert page.evaluate(asking, {"targets": [present]}) == "Where it found"
 
