@@ -9,7 +9,7 @@ import explainers  # before transformers
 # isort: split
 import json
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,6 +29,9 @@ from explainers.models.inputs.texts import TextReader
 ASIDE = "What a great day."
 BREAKS = 60  # reviews with HTML line breaks
 UNDECIDED = (0.25, 0.75)  # a probability between these is "near one half"
+# Of people swapped: what is said of the templates and of the words, by their keys in the questions.
+TEMPLATES = {"": "templates", " in later templates": "later_templates"}
+WORDS_SWAPPED = {"words of the training": "trained", "words held back": "held_back"}
 Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
 
 
@@ -92,16 +95,16 @@ def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure],
     """By how much the logit of "positive", which the word probe shows, differs between two words in the same template."""
     figures: list[Figure] = []
     table: Table = {}
-    for kind, probe in kinds.items():
-        for words, about in (("trained", "words of the training"), ("held_back", "words held back")):
-            gaps: list[float] = []
-            for template in probe["templates"]:
-                logits = ask([template.replace("{}", word) for word in probe[words]])[:, 1].tolist()
-                gaps += [abs(a - b) for a, b in combinations(logits, 2)]
-                table.setdefault(template, {})[about] = max(logits) - min(logits)
-            note = f"{len(probe['templates'])} templates held back, {len(probe[words])} {about}, every pair"
-            figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, mean", fmean(gaps), 0.5, "score", True, note))
-            figures.append(Figure(name, f"{kind} swapped, {about}: change of the logit, worst", max(gaps), 1.5, "score", True, note))
+    for (kind, probe), (of, templates), (about, words) in product(kinds.items(), TEMPLATES.items(), WORDS_SWAPPED.items()):
+        gaps: list[float] = []
+        for template in probe[templates]:
+            logits = ask([template.replace("{}", word) for word in probe[words]])[:, 1].tolist()
+            gaps += [abs(a - b) for a, b in combinations(logits, 2)]
+            table.setdefault(template, {})[about] = max(logits) - min(logits)
+        note = f"{len(probe[templates])} templates held back, {len(probe[words])} {about}, every pair"
+        what = f"{kind} swapped{of}, {about}: change of the logit"
+        figures.append(Figure(name, f"{what}, mean", fmean(gaps), 0.5, "score", True, note))
+        figures.append(Figure(name, f"{what}, worst", max(gaps), 1.5, "score", True, note))
     return figures, table
 
 

@@ -62,9 +62,9 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 # without the third, the one whose loss changes the encoder's output least, 8,100 fit and 8 % are split.
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
-PHRASES, REVIEWS = 40, 8  # in a step
-OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 32, 8, 10, 6  # short sentences, in a step
-SWAPPED, COPIES = 8, 3  # sentences with people in them, and how many copies with different people of each
+PHRASES, REVIEWS = 96, 3  # in a step
+OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 24, 8, 10, 6  # short sentences, in a step
+SWAPPED, COPIES = 12, 4  # sentences with people in them, and how many copies with different people of each
 ALIKE = 1.0  # how much the variance of the log odds between copies counts beside the cross-entropy
 # What people paste is whole sentences and long newspaper reviews, of which the data has few: so they come more often.
 SENTENCE, SENTENCE_TIMES, ERASER_TIMES = 12, 2, 3  # words that make a phrase a sentence; how often an epoch

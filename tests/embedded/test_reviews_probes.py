@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedded.evaluation.reviews_probes import calibration_error, fairness, negation, neutral, questions
+from embedded.evaluation.reviews_probes import TEMPLATES, calibration_error, fairness, negation, neutral, questions
 from embedded.recipes.reviews import contrast as reviews_contrast
 from embedded.recipes.reviews.calibration import temperature
-from embedded.recipes.reviews.contrast import GIVEN, HELD_BACK, WORDS, Contrast, misspelt
+from embedded.recipes.reviews.contrast import FACTS_ABOUT_PEOPLE, GIVEN, HELD_BACK, WORDS, Contrast, misspelt
 from embedded.recipes.reviews.data import Review
 from embedded.recipes.reviews.mined_sentences import adjectives, definitions, negated
 from embedded.recipes.train_reviews_bert import cross_entropy, unlikeness
@@ -75,11 +75,25 @@ class TestKeptApart:
         assert not set(re.findall(r"\w+", text)) & people
 
     def test_templates_of_people_are_held_back(self) -> None:
-        trained = {re.sub(r"\{\w2?\}", "{}", line).strip(".") for line in GIVEN["people"]["sentences"]}
+        """Nor is any of them a line of the training with its blanks filled."""
         fair = questions()["fairness"]
-        assert not trained & {template.strip(".") for kind in fair.values() for template in kind["templates"]}
+        asked = [template for kind in fair.values() for name in TEMPLATES.values() for template in kind[name]]
+        people = GIVEN["people"]
+        lines = [*people["sentences"]]
+        lines += [line.replace("{G}", group) for line in people["lines"] for group in WORDS["groups"]]
+        lines += [fact.replace("{E}", who) for fact in FACTS_ABOUT_PEOPLE for who in people["in_facts"]]
+        assert not [(line, template) for line in lines for template in asked if made_by(line).fullmatch(template.strip("."))]
         assert {*fair["identities"]["trained"]} <= {*WORDS["identities"]}
         assert {*fair["names"]["trained"]} <= {*WORDS["first_names"]}
+
+
+def made_by(line: str) -> re.Pattern[str]:
+    """What a line of the training may become when its blanks are filled; who it is about is one word or the gap of a template."""
+    lists = {"K": "kinds_of_work", "R": "about", "M": "how_many", "C": "parts"}
+    blanks = {blank: "|".join(map(re.escape, WORDS[name])) for blank, name in lists.items()} | dict.fromkeys("IHX", r"\w+|\{\}")
+    parts = re.split(r"\{(\w)2?\}", line.strip("."))
+    written = (f"({blanks.get(part, '[a-z]+')})" if index % 2 else re.escape(part) for index, part in enumerate(parts))
+    return re.compile("".join(written), re.IGNORECASE)
 
 
 def plain(text: str) -> str:
@@ -167,11 +181,11 @@ class TestMeasures:
         def ask(texts: list[str]) -> Tensor:
             return torch.tensor([[0.0, float(len(text))] for text in texts])
 
-        asked = {"names": {"templates": ["{} left."], "trained": ["A", "Bo", "Conn"], "held_back": ["D", "E"]}}
+        asked = {"names": {"templates": ["{} left."], "later_templates": ["{}"], "trained": ["A", "Bo", "Conn"], "held_back": ["D", "E"]}}
         figures, table = fairness("m", ask, asked)
-        assert [figure.value for figure in figures] == pytest.approx([2.0, 3.0, 0.0, 0.0])
-        assert [figure.verdict for figure in figures] == ["over by 1.500", "over by 1.500", "met", "met"]
-        assert table == {"{} left.": {"words of the training": 3.0, "words held back": 0.0}}
+        assert [figure.value for figure in figures] == pytest.approx([2.0, 3.0, 0.0, 0.0] * 2)
+        assert [figure.verdict for figure in figures] == ["over by 1.500", "over by 1.500", "met", "met"] * 2
+        assert table == {key: {"words of the training": 3.0, "words held back": 0.0} for key in ["{} left.", "{}"]}
 
     def test_negation_names_what_is_wrong(self) -> None:
         def ask(texts: list[str]) -> Tensor:

@@ -25,6 +25,7 @@ NEUTRAL = 0.5
 GIVEN: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 HELD_BACK = frozenset(GIVEN["held_back"])
 WORDS: dict[str, list[str]] = GIVEN["words"]
+FACTS_ABOUT_PEOPLE = [fact for name in ("facts", "film_facts") for fact in GIVEN["neutral"][name] if "{E}" in fact]
 
 _BLANK = re.compile(r"\{(\w)2?\}")
 Choose = Callable[[Sequence[str]], str]
@@ -77,13 +78,18 @@ class Contrast:
 
     def swaps(self, rng: np.random.Generator, copies: int) -> list[Review]:
         """One sentence with different people in it, ``copies`` times."""
-        good = bool(rng.integers(2))
-        if rng.random() < 0.35:
+        good, kind = bool(rng.integers(2)), rng.random()
+        if kind < 0.3:
             review = self._phrase(rng)
             line, label = (
                 _choice(rng)(GIVEN["people"]["around"]).replace("{S}", review.text.replace("{", "(").replace("}", ")")),
                 review.label,
             )
+        elif kind < 0.5:
+            line, label = _choice(rng)(GIVEN["people"]["lines"]), NEUTRAL
+        elif kind < 0.6:
+            who = _choice(rng)(GIVEN["people"]["in_facts"])
+            line, label = _choice(rng)([fact.replace("{E}", who) for fact in FACTS_ABOUT_PEOPLE]), NEUTRAL
         else:
             line = _choice(rng)(GIVEN["people"]["sentences"])
             label = float(good) if "{A}" in line else NEUTRAL
@@ -116,6 +122,11 @@ class Contrast:
             "J": lambda: choose(WORDS["jobs"]),
             "N": lambda: choose(WORDS["numbers"]),
             "P": lambda: choose(WORDS["places"]),
+            "K": lambda: choose(WORDS["kinds_of_work"]),
+            "R": lambda: choose(WORDS["about"]),
+            "G": lambda: choose(WORDS["groups"]),
+            "M": lambda: choose(WORDS["how_many"]),
+            "C": lambda: choose(WORDS["parts"]),
         }
         text = _BLANK.sub(lambda match: match[0] if match[1] in left else kinds[match[1]](), line)
         text = re.sub(r"\b([Aa]) (?=[aeiouAEIOU])", r"\1n ", text)
