@@ -8,6 +8,7 @@ x^1. An operator is to blame if the amplification is gone when its split is repl
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -143,11 +144,11 @@ def random_vits(count: int) -> Iterator[Case]:
 
 
 def embedded(name: str, samples: int) -> Iterator[Case]:
-    """An embedded model with the samples that ship."""
+    """An embedded model with the samples that ship, of texts and two more."""
     model = explainers.load(name)
     if model.kind == "text":
-        texts = [path.read_text(encoding="utf-8") for path in sorted((DATA / "reviews").glob("*.txt"))]
-        for text in (texts or TEXTS)[:samples]:
+        reviews = json.loads((DATA / "reviews" / "index.json").read_text("utf-8"))["samples"]
+        for text in [*(review["text"] for review in reviews), *TEXTS][:samples]:
             yield model, text, None
         return
     folder = DATA / ("scenes" if name == "scenes-vit" else "photos")
