@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.recipes.calibration import calibrate, calibration_error, known, likeliest, made_up, shipped
+from embedded.recipes.calibration import calibrate, calibration_error, largest_probability, made_up, shipped_calibration, stays_known
 from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
@@ -165,14 +165,14 @@ def calibrated_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, 
         calibration = parse_calibration(calibrate(whole.logits[others], whole.truth[others], strange[others]), "of one half")
         if not calibration.lines:
             return None
-        shares[own], stay[own] = likeliest(whole.logits[own], calibration), known(whole.logits[own], calibration)
-        strange_stay[own] = known(strange[own], calibration)
+        shares[own], stay[own] = largest_probability(whole.logits[own], calibration), stays_known(whole.logits[own], calibration)
+        strange_stay[own] = stays_known(strange[own], calibration)
     return shares, stay, strange_stay
 
 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
-    calibration = shipped(folder)
+    calibration = shipped_calibration(folder)
     halves = None if calibration is None else calibrated_by_halves(whole, answers(vit_scores(folder), made_up(MADE_UP)))
     if calibration is None or halves is None:
         why = "the model has no calibration.json" if calibration is None else "too few photos are named right"
@@ -182,7 +182,10 @@ def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Fig
     return [
         Figure(name, ERROR, calibration_error(shares, right), BARS[ERROR], at_most=True, note=note),
         Figure(
-            name, f"{ERROR}, as shipped", calibration_error(likeliest(whole.logits, calibration), right), note="the photos it was fitted to"
+            name,
+            f"{ERROR}, as shipped",
+            calibration_error(largest_probability(whole.logits, calibration), right),
+            note="the photos it was fitted to",
         ),
         Figure(name, KEPT, float(stay[right].float().mean()), note=f"{int(right.sum()):,} photos that are named right, half by half"),
         Figure(name, "photos of anything that stay known", float(stay.float().mean()), note=note),

@@ -29,7 +29,7 @@ from explainers.models.inputs.texts import TextReader
 ASIDE = "What a great day."
 BREAKS = 60  # reviews with HTML line breaks
 UNDECIDED = (0.25, 0.75)  # a probability between these is "near one half"
-# Of people swapped: what is said of the templates and of the words, by their keys in the questions.
+# Of people swapped: the keys in the questions, by what figures say of the templates and of the words.
 TEMPLATES = {"": "templates", " in later templates": "later_templates"}
 WORDS_SWAPPED = {"words of the training": "trained", "words held back": "held_back"}
 Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)

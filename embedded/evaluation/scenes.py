@@ -23,7 +23,7 @@ from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
-from embedded.recipes.calibration import known, made_up, shipped
+from embedded.recipes.calibration import made_up, shipped_calibration, stays_known
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
@@ -127,13 +127,13 @@ def localisation(model: Model, number: int, methods: Sequence[str]) -> Table:
 
 def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]:
     """How many scenes stay known, and how many pictures of other things are said to be something else: made-up ones, and photos."""
-    calibration = shipped(setting.folder)
+    calibration = shipped_calibration(setting.folder)
     if calibration is None:
         return [Figure(name, what, None, note="the model has no calibration.json") for what in (KEPT, REFUSED, PHOTOS_REFUSED)]
     score = vit_scores(setting.folder)
     scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(number)]))
-    stay = known(answers(score, scenes), calibration).float().mean()
-    refused = ~known(answers(score, made_up(MADE_UP)), calibration)
+    stay = stays_known(answers(score, scenes), calibration).float().mean()
+    refused = ~stays_known(answers(score, made_up(MADE_UP)), calibration)
     figures = [
         Figure(name, KEPT, float(stay), note=f"{number} scenes"),
         Figure(name, REFUSED, float(refused.float().mean()), note=f"{MADE_UP} textures, noise, pages of text"),
@@ -142,7 +142,7 @@ def abstention_figures(name: str, setting: Setting, number: int) -> list[Figure]
     if why is not None or setting.data is None:
         return [*figures, Figure(name, PHOTOS_REFUSED, None, note=why or "")]
     photos = single(setting.data, setting.limit).images
-    refused = (~known(answers(score, photos), calibration)).float().mean()
+    refused = (~stays_known(answers(score, photos), calibration)).float().mean()
     return [*figures, Figure(name, PHOTOS_REFUSED, float(refused), note=f"{len(photos):,} photos")]
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
-from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
+from explainers.models.calibration import UNCALIBRATED, Calibration, Line, read_calibration
 
 FILE = "calibration.json"
 SOMETHING_ELSE = "something_else"  # the line of a classifier
@@ -35,7 +35,7 @@ SEED = 20_250_104
 def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
     """Of answers (N, classes) the scores that a line may be drawn in, (N,) each: larger for what is known."""
     return {
-        "max_probability": likeliest(logits, calibration),
+        "max_probability": largest_probability(logits, calibration),
         "max_logit": logits.amax(1),
         "energy": calibration.temperature * (logits / calibration.temperature).logsumexp(1),
     }
@@ -133,22 +133,27 @@ def write(folder: Path, document: dict[str, Any]) -> None:
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
-def known(logits: Tensor, calibration: Calibration) -> Tensor:
+def stays_known(logits: Tensor, calibration: Calibration) -> Tensor:
     """bool (N,): which answers (N, classes) of a classifier are on the near side of its line. ``calibration`` must have one."""
-    line = next(line for line in calibration.lines if line.kind == SOMETHING_ELSE)
-    return torch.tensor([not line.crossed(value) for value in scores(logits, calibration)[line.score].tolist()])
+    line = _line(calibration)
+    assert line is not None
+    return torch.tensor([not line.crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
 
 
-def likeliest(logits: Tensor, calibration: Calibration) -> Tensor:
-    """(N,): the largest probability of each answer (N, classes)."""
+def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
+    """(N,) of answers (N, classes)."""
     return calibration.probabilities(logits, "softmax").amax(1)
 
 
-def shipped(folder: Path) -> Calibration | None:
-    """The calibration beside the weights of a classifier; None where there is none, or it draws no line."""
+def shipped_calibration(folder: Path) -> Calibration | None:
+    """The calibration beside the weights of a classifier; None where there is none, or it does not say what is something else."""
     path = folder / FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
-    return calibration if calibration.lines else None
+    return calibration if _line(calibration) else None
+
+
+def _line(calibration: Calibration) -> Line | None:
+    return next((line for line in calibration.lines if line.kind == SOMETHING_ELSE), None)
 
 
 def letters_at_random(number: int) -> list[str]:

@@ -92,7 +92,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 device=kind,
                 threads=torch.get_num_threads(),
                 weights=setup.model.weights_digest,
-                calibration=setup.model.calibration.of_probabilities(),
+                calibration=setup.model.calibration.probability_settings(),
                 inputs=first_inputs(setup.data, setup.plan),
                 versions=versions(),
                 at_once=sized.at_once,
@@ -190,7 +190,7 @@ class Order:
         model, data = self.sources.open(self.device)
         if model.weights_digest != self.weights:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
-        if model.calibration.of_probabilities() != self.calibration:
+        if model.calibration.probability_settings() != self.calibration:
             raise ExplainerError(f"its {self.sources.model} has another calibration of the probabilities than that of the run.")
         if first_inputs(data, self.plan) != self.inputs:
             raise ExplainerError(f"its {self.sources.dataset} holds other inputs than that of the run.")

@@ -69,7 +69,7 @@ def run(
         "format": FORMAT,
         "plan": plan.to_json(),
         "weights_digest": model.weights_digest,
-        CALIBRATION: model.calibration.of_probabilities(),
+        CALIBRATION: model.calibration.probability_settings(),
         "versions": versions(),
         "inputs": len(indices),
         DATA: first_inputs(data, plan),

@@ -159,7 +159,7 @@ def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
         return f"The model was not trained on this language; few words of the text are English: {measured}."
     if line.kind == "unreadable_words":
         return f"{subject} has words that the model does not know: {measured}."
-    return f"The model finds nothing in this picture that {subject} could name; it does not see all that is there: {measured}."
+    return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}."
 
 
 def _is_share(score: str) -> bool:

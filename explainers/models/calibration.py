@@ -85,13 +85,13 @@ class Calibration:
             return shares
         return (1 - self.lapse) * shares + self.lapse / (logits.shape[-1] if output == "softmax" else 2)
 
-    def of_probabilities(self) -> dict[str, float]:
+    def probability_settings(self) -> dict[str, float]:
         """What probabilities depend on: lines change none."""
         return {"temperature": self.temperature, "lapse": self.lapse}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self.of_probabilities(), "lines": [line.to_json() for line in self.lines]}
+        return {**self.probability_settings(), "lines": [line.to_json() for line in self.lines]}
 
 
 #: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.

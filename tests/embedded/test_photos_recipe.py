@@ -287,8 +287,8 @@ def test_temperature_and_line_are_found_again() -> None:
     assert "100% of 90 textures" in line["measured"]
     assert document["lapse"] <= 0.02  # none was put in
     found = parse_calibration(document, "found")
-    assert float(calibration.known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.9, abs=0.02)
-    assert not calibration.known(unknown, found).any()
+    assert float(calibration.stays_known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.9, abs=0.02)
+    assert not calibration.stays_known(unknown, found).any()
 
 
 def test_the_lapse_is_found_again() -> None:
@@ -299,7 +299,7 @@ def test_the_lapse_is_found_again() -> None:
     found = calibration.fitted(2 * clean, right)
     assert found.temperature == pytest.approx(2, rel=0.1)
     assert found.lapse == pytest.approx(0.12, abs=0.025)
-    likeliest = calibration.likeliest(2 * clean, found)
+    likeliest = calibration.largest_probability(2 * clean, found)
     assert float(likeliest.max()) == pytest.approx(1 - found.lapse + found.lapse / 12, abs=1e-3)
     assert calibration.calibration_error(likeliest, right) < calibration.calibration_error(clean.softmax(1).amax(1), right)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from embedded.evaluation.reviews_probes import TEMPLATES, calibration_error, fairness, negation, neutral, questions
 from embedded.recipes.reviews import contrast as reviews_contrast
 from embedded.recipes.reviews.calibration import temperature
-from embedded.recipes.reviews.contrast import FACTS_ABOUT_PEOPLE, GIVEN, HELD_BACK, WORDS, Contrast, misspelt
+from embedded.recipes.reviews.contrast import FACTS_ABOUT_PEOPLE, GIVEN, HELD_BACK, LISTS, WORDS, Contrast, misspelt
 from embedded.recipes.reviews.data import Review
 from embedded.recipes.reviews.mined_sentences import adjectives, definitions, negated
 from embedded.recipes.train_reviews_bert import cross_entropy, unlikeness
@@ -79,7 +79,7 @@ class TestKeptApart:
         fair = questions()["fairness"]
         asked = [template for kind in fair.values() for name in TEMPLATES.values() for template in kind[name]]
         people = GIVEN["people"]
-        lines = [*people["sentences"]]
+        lines = [*people["sentences"], *people["around"]]
         lines += [line.replace("{G}", group) for line in people["lines"] for group in WORDS["groups"]]
         lines += [fact.replace("{E}", who) for fact in FACTS_ABOUT_PEOPLE for who in people["in_facts"]]
         assert not [(line, template) for line in lines for template in asked if made_by(line).fullmatch(template.strip("."))]
@@ -89,8 +89,7 @@ class TestKeptApart:
 
 def made_by(line: str) -> re.Pattern[str]:
     """What a line of the training may become when its blanks are filled; who it is about is one word or the gap of a template."""
-    lists = {"K": "kinds_of_work", "R": "about", "M": "how_many", "C": "parts"}
-    blanks = {blank: "|".join(map(re.escape, WORDS[name])) for blank, name in lists.items()} | dict.fromkeys("IHX", r"\w+|\{\}")
+    blanks = {blank: "|".join(map(re.escape, WORDS[name])) for blank, name in LISTS.items()} | dict.fromkeys("IHX", r"\w+|\{\}")
     parts = re.split(r"\{(\w)2?\}", line.strip("."))
     written = (f"({blanks.get(part, '[a-z]+')})" if index % 2 else re.escape(part) for index, part in enumerate(parts))
     return re.compile("".join(written), re.IGNORECASE)

@@ -25,6 +25,11 @@ NEUTRAL = 0.5
 GIVEN: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 HELD_BACK = frozenset(GIVEN["held_back"])
 WORDS: dict[str, list[str]] = GIVEN["words"]
+# Blanks that any entry of a list may fill, by the name of the list.
+LISTS = {
+    "U": "dull_things", "T": "things", "W": "works", "H": "people", "E": "everyday_people", "O": "objects", "D": "days", "J": "jobs",
+    "N": "numbers", "P": "places", "K": "kinds_of_work", "R": "about", "G": "groups", "M": "how_many", "C": "parts",
+}  # fmt: skip
 FACTS_ABOUT_PEOPLE = [fact for name in ("facts", "film_facts") for fact in GIVEN["neutral"][name] if "{E}" in fact]
 
 _BLANK = re.compile(r"\{(\w)2?\}")
@@ -89,7 +94,7 @@ class Contrast:
             line, label = _choice(rng)(GIVEN["people"]["lines"]), NEUTRAL
         elif kind < 0.6:
             who = _choice(rng)(GIVEN["people"]["in_facts"])
-            line, label = _choice(rng)([fact.replace("{E}", who) for fact in FACTS_ABOUT_PEOPLE]), NEUTRAL
+            line, label = _choice(rng)(FACTS_ABOUT_PEOPLE).replace("{E}", who), NEUTRAL
         else:
             line = _choice(rng)(GIVEN["people"]["sentences"])
             label = float(good) if "{A}" in line else NEUTRAL
@@ -110,25 +115,14 @@ class Contrast:
             "V": lambda: choose(WORDS["please"] if good else WORDS["annoy"]),
             "Q": lambda: choose(WORDS["qualities"] if good else WORDS["faults"]),
             "L": lambda: choose(WORDS["like"] if good else WORDS["hate"]),
-            "U": lambda: choose(WORDS["dull_things"]),
-            "T": lambda: choose(WORDS["things"]),
-            "W": lambda: choose(WORDS["works"]),
             "I": lambda: choose(WORDS["identities"]) if rng.random() < 0.9 else nonce(rng) + choose(("ish", "ian", "i", "ese")),
-            "H": lambda: choose(WORDS["people"]),
             "X": lambda: name(rng),
-            "E": lambda: choose(WORDS["everyday_people"]),
-            "O": lambda: choose(WORDS["objects"]),
-            "D": lambda: choose(WORDS["days"]),
-            "J": lambda: choose(WORDS["jobs"]),
-            "N": lambda: choose(WORDS["numbers"]),
-            "P": lambda: choose(WORDS["places"]),
-            "K": lambda: choose(WORDS["kinds_of_work"]),
-            "R": lambda: choose(WORDS["about"]),
-            "G": lambda: choose(WORDS["groups"]),
-            "M": lambda: choose(WORDS["how_many"]),
-            "C": lambda: choose(WORDS["parts"]),
         }
-        text = _BLANK.sub(lambda match: match[0] if match[1] in left else kinds[match[1]](), line)
+
+        def filled(blank: str) -> str:
+            return kinds[blank]() if blank in kinds else choose(WORDS[LISTS[blank]])
+
+        text = _BLANK.sub(lambda match: match[0] if match[1] in left else filled(match[1]), line)
         text = re.sub(r"\b([Aa]) (?=[aeiouAEIOU])", r"\1n ", text)
         return text if left else text[:1].upper() + text[1:] if text.endswith(".") else text
 

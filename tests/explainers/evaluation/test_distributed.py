@@ -143,7 +143,7 @@ def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     assert "other weights than" in _problem(order)
     same_weights = replace(order, weights=explainers.load(saved, "cpu").weights_digest)
     assert "another calibration of the probabilities than" in _problem(same_weights)
-    same_model = replace(same_weights, calibration=UNCALIBRATED.of_probabilities())
+    same_model = replace(same_weights, calibration=UNCALIBRATED.probability_settings())
     assert "its scenes holds other inputs than" in _problem(same_model)
     assert "it has torch " in _problem(replace(order, versions=versions() | {"torch": "1.0"}))
 
