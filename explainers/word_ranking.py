@@ -14,6 +14,7 @@ from dataclasses import dataclass
 _BEGINNINGS = frozenset('.!?…:;"“„«')
 #: A full stop behind these ends no sentence; nor does it behind the initial of a name.
 _TITLES = frozenset({"mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr"})
+_ABBREVIATION = 5  # letters of the longest, such as NAACP
 _PRONOUN = "i"  # English: in capitals wherever it stands, also in I'm and I've
 _APOSTROPHES = str.maketrans("’ʼ", "''")
 
@@ -45,24 +46,38 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
     """The words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often than
     they stand in lower case anywhere.
 
-    ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is any in a text
-    wholly in capitals. Initials, titles such as Dr and the English I are no names.
+    ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is a word that is
+    shouted: in capitals, and longer than an abbreviation or beside another such word. Initials, titles such as Dr and the English I are no
+    names.
     """
     capitals: Counter[str] = Counter()
     for text in texts:
-        is_shouted = not any(character.islower() for word in text for character in word)
-        previous, between = "", "."
+        words: list[str] = []
+        inside: list[bool] = []
+        between = "."
         for word in text:
             before, bare, after = _parts(word)
             if not bare:
                 between += before
                 continue
-            if bare[0].islower():
-                capitals[bare.casefold()] -= 1
-            elif bare[0].isupper() and _is_inside(previous, between + before) and not is_shouted:
-                capitals[bare.casefold()] += 1
-            previous, between = bare, after
+            inside.append(_is_inside(words[-1] if words else "", between + before))
+            words.append(bare)
+            between = after
+        for place, word in enumerate(words):
+            if word[0].islower():
+                capitals[word.casefold()] -= 1
+            elif word[0].isupper() and inside[place] and not _is_shouted(word, words[max(place - 1, 0) : place + 2]):
+                capitals[word.casefold()] += 1
     return {word for word, count in capitals.items() if count > 0 and len(word) > 1 and word not in _TITLES and not _is_pronoun(word)}
+
+
+def _is_shouted(word: str, nearby: Sequence[str]) -> bool:
+    """Whether a word is in capitals for emphasis; ``nearby`` are the word and its neighbours."""
+    return _in_capitals(word) and (len(word) > _ABBREVIATION or sum(map(_in_capitals, nearby)) > 1)
+
+
+def _in_capitals(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
 
 
 def _parts(word: str) -> tuple[str, str, str]:
