@@ -47,11 +47,12 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
     they stand in lower case anywhere.
 
     ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is a word that is
-    shouted: in capitals, and longer than an abbreviation or beside another such word. Initials, titles such as Dr and the English I are no
-    names.
+    shouted: in capitals, and longer than an abbreviation, beside another such word or in a text without a small letter. Initials, titles
+    such as Dr and the English I are no names.
     """
     capitals: Counter[str] = Counter()
     for text in texts:
+        in_capitals = not any(character.islower() for word in text for character in word)
         words: list[str] = []
         inside: list[bool] = []
         between = "."
@@ -66,7 +67,7 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
         for place, word in enumerate(words):
             if word[0].islower():
                 capitals[word.casefold()] -= 1
-            elif word[0].isupper() and inside[place] and not _is_shouted(word, words[max(place - 1, 0) : place + 2]):
+            elif word[0].isupper() and inside[place] and not in_capitals and not _is_shouted(word, words[max(place - 1, 0) : place + 2]):
                 capitals[word.casefold()] += 1
     return {word for word, count in capitals.items() if count > 0 and len(word) > 1 and word not in _TITLES and not _is_pronoun(word)}
 

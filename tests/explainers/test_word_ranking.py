@@ -23,6 +23,7 @@ from explainers.word_ranking import names_in, word_totals
         (["the Film , a film"], set()),
         (["the Film , a film , Film"], {"film"}),
         (["THE WORST OF HANKS"], set()),
+        (["2 HANKS AND 1 CRUZ", "A HANKS"], set()),
         (["the worst of NASA"], {"nasa"}),
         (["a RIDICULOUSLY bad film"], set()),
         (["so SKIP IT , Hanks"], {"hanks"}),
