@@ -7,7 +7,6 @@ from __future__ import annotations
 import explainers  # before transformers
 
 # isort: split
-import json
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -24,6 +23,7 @@ from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
 from embedded.recipes.reviews.questions import CALIBRATION, questions, strangeness
 from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample
+from explainers.models.calibration import read_calibration
 from explainers.models.inputs.texts import TextReader
 
 ASIDE = "What a great day."
@@ -38,7 +38,7 @@ Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
 def lines_of(folder: Path) -> dict[str, float]:
     """The lines of the model's calibration by what they say, none where it has none."""
     path = folder / CALIBRATION
-    return {kind: row["line"] for kind, row in json.loads(path.read_text("utf-8"))["lines"].items()} if path.is_file() else {}
+    return {line.kind: line.line for line in read_calibration(path).lines} if path.is_file() else {}
 
 
 def measure(name: str, setting: Setting) -> Report:
