@@ -119,7 +119,6 @@ def test_words_are_learned_and_the_rest_stays(texts: clip_texts.Texts, tmp_path:
         found = clip_texts.embedded_prompts(side, [f"a photo of a {word}" for word, _ in few]).detach()
         return float((found * names[[index for _, index in few]]).sum(1).mean())
 
-    print(nearness(learned), nearness(texts))
     assert nearness(learned) > nearness(texts) + 0.05
     assert all(torch.equal(value, before[name]) for name, value in texts.tower.state_dict().items())
     changed = {name for name, value in learned.tower.state_dict().items() if not torch.equal(value, before[name])}
