@@ -21,9 +21,9 @@ from transformers import AutoTokenizer
 from embedded.evaluation import Figure, Report, Setting, Table
 from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
-from embedded.recipes.reviews.questions import CALIBRATION, questions, strangeness
+from embedded.recipes.reviews.questions import questions, strangeness
 from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample
-from explainers.models.calibration import read_calibration
+from explainers.models.calibration import FILE, read_calibration
 from explainers.models.inputs.texts import TextReader
 
 ASIDE = "What a great day."
@@ -37,7 +37,7 @@ Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
 
 def lines_of(folder: Path) -> dict[str, float]:
     """The lines of the model's calibration by what they say, none where it has none."""
-    path = folder / CALIBRATION
+    path = folder / FILE
     return {line.kind: line.line for line in read_calibration(path).lines} if path.is_file() else {}
 
 

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
-from explainers.models.calibration import UNCALIBRATED, Calibration, Line, read_calibration
+from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, read_calibration
 
-FILE = "calibration.json"
 SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.9  # of the known photos stay known
 PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read

@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
+from embedded.recipes.calibration import write
 from embedded.recipes.networks.pruning import (
     SPECIAL_TOKENS,
     alphabet,
@@ -52,7 +53,6 @@ from embedded.recipes.reviews.data import (
     training_reviews,
 )
 from embedded.recipes.reviews.mined_sentences import WORDNET, adjectives, definitions, negated
-from embedded.recipes.reviews.questions import CALIBRATION
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
 from explainers.models.inputs.texts import BOTH_ENDS
 
@@ -252,7 +252,7 @@ def train(args: argparse.Namespace) -> None:
     model.cpu()
     calibration = calibrate_(model, tokenizer, *texts(args.data, args.wordnet))
     save(model, tokenizer, args.out)
-    (args.out / CALIBRATION).write_text(json.dumps(calibration, indent=1) + "\n", "utf-8")
+    write(args.out, calibration)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

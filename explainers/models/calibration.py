@@ -23,6 +23,8 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Output, probabilities
 
+#: its name, beside the weights
+FILE = "calibration.json"
 #: kind of abstention -> what the model says then, in few words
 KINDS = {
     "something_else": "something else",

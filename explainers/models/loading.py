@@ -16,6 +16,7 @@ import torch
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
 from explainers.models.base import Model
+from explainers.models.calibration import FILE as CALIBRATION
 from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
@@ -26,7 +27,7 @@ from explainers.models.wrapping import wrap
 
 #: Entry points of installed packages: modules that register architectures with timm when they are imported.
 _ARCHITECTURES = "vitrine.architectures"
-_LABELS, _CALIBRATION = "labels.json", "calibration.json"
+_LABELS = "labels.json"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
@@ -117,7 +118,7 @@ def calibration_of(name: str) -> Calibration:
     """The calibration that lies beside the weights of an embedded model; UNCALIBRATED where there is none."""
     if name not in embedded_names():
         return UNCALIBRATED
-    path = embedded_path(name) / _CALIBRATION
+    path = embedded_path(name) / CALIBRATION
     return read_calibration(path) if path.is_file() else UNCALIBRATED
 
 
@@ -168,7 +169,7 @@ def _from_folder(folder: Path, name: str, torch_device: torch.device) -> Model:
 
 def _with_facts(model: Model, folder: Path) -> Model:
     """The model with what ``labels.json`` and ``calibration.json`` of its folder say of it."""
-    labels, calibration = folder / _LABELS, folder / _CALIBRATION
+    labels, calibration = folder / _LABELS, folder / CALIBRATION
     if labels.is_file():
         if model.kind == "clip":
             raise ExplainerError(f"{labels} names classes, and {model.name} has none: it is asked with prompts")

@@ -12,8 +12,6 @@ import torch
 from explainers.models.inputs.languages import strange_words
 from explainers.models.inputs.texts import TextReader
 
-CALIBRATION = "calibration.json"
-
 
 def questions() -> dict[str, Any]:
     """What ``questions.toml`` holds."""
