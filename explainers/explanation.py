@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
@@ -44,14 +44,16 @@ class Observer(Protocol):
 
 def versions() -> dict[str, str]:
     """The versions that numbers depend on."""
+    packages = ("vitrine", "torch", "timm", "transformers")
+    return {"python": platform.python_version(), **{package: _version(package) for package in packages}, **plugin_versions()}
 
-    def of(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "source"
 
-    return {"python": platform.python_version(), **{p: of(p) for p in ("vitrine", "torch", "timm", "transformers")}, **plugin_versions()}
+@cache  # each is read from a file, and what was imported stays what it was
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "source"
 
 
 def explain(

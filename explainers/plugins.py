@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +13,10 @@ from explainers.errors import ExplainerError
 GROUPS = ("vitrine.rules", "vitrine.methods", "vitrine.metrics")
 
 
-def _declared() -> Iterator[EntryPoint]:
-    return (entry for group in GROUPS for entry in entry_points(group=group))
+@cache  # what is installed is looked through once: a package that comes later adds nothing to a process that runs
+def _declared() -> tuple[EntryPoint, ...]:
+    installed = entry_points()
+    return tuple(entry for group in GROUPS for entry in installed.select(group=group))
 
 
 def load_plugins() -> None:

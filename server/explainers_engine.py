@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def engine() -> Engine:
     )
 
 
+@cache  # a process keeps the source that it has imported
 def _fingerprint() -> str:
     """SHA-256 over the versions of the libraries and the source of the engine: what the numbers depend on besides the model."""
     root = Path(explainers.__file__).parent
@@ -97,8 +99,10 @@ def _card(name: str) -> str | None:
 def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
     blocks = None if model is None else len(model.blocks)
-    pairs = explainers.pairs(model)
-    return [_method(method, blocks, [pair for pair in pairs if pair.readout == method.name]) for method in explainers.METHODS.values()]
+    pairs: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
+    for pair in explainers.pairs(model):
+        pairs[pair.readout].append(pair)
+    return [_method(method, blocks, pairs[method.name]) for method in explainers.METHODS.values()]
 
 
 def _rule(rule: explainers.Rule) -> dict[str, Any]:

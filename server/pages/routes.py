@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def _folder(name: str) -> Path:
     raise FileNotFoundError(f"the folder '{name}' of the pages is missing beside {here}; install Vitrine again")
 
 
+@cache
 def _version() -> str:
     try:
         return version("vitrine")
@@ -47,6 +49,7 @@ def _version() -> str:
         return "unreleased"
 
 
+@cache  # it keeps the templates that it has compiled, and compiles those anew whose file changes
 def environment() -> Environment:
     """The template environment, with autoescape on and undefined names left to Jinja's default (empty)."""
     return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from explainers import METHODS, RULES, Abstention, AnyOf, Attribution, Cancelled, ExplainerError, Explanation
+from explainers import METHODS, RULES, Abstention, AnyOf, Attribution, Cancelled, ExplainerError, Explanation, variants
 from explainers.citation import UNKNOWN
 from explainers.methods import parse
 from explainers.models.base import Crop, ImageInput, TextInput, Token, Word
@@ -110,7 +110,7 @@ class FakeEngine:
         progress("Downloading", 0.5)
 
     def variants(self, model: Any) -> list[dict[str, Any]]:
-        listed = explainers_engine.engine().variants(None)
+        listed = [variant.to_json() for variant in variants(None)]
         if model is None or model.kind != "text":
             return listed
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
