@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from explainers.citation import UNKNOWN, Citation
@@ -166,7 +167,7 @@ class Rule:
     group: str = ""  # what stands before ``short``, once over the columns of the rules that share it
     source: Citation = UNKNOWN
 
-    @property
+    @cached_property
     def is_relevance(self) -> bool:
         """Whether the signal is a relevance (starts one-hot, already multiplied by the tensor) and not a gradient."""
         choice = KINDS["linear"].choice(self.linear)

@@ -358,34 +358,32 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
 
 def pairs_of(method: Method) -> list[Variant]:
     """A method with every rule there is, its own first; one without a rule first stands alone."""
-    listed = []
-    for rule_name in (*(method.rules or (None,)), *(name for name in RULES if name not in method.rules)):
-        rule = None if rule_name is None else RULES[rule_name]
-        name = name_of(method, rule)
-        spec = method.name if rule_name in (None, method.rule) else f"{method.name}:{rule_name}"
-        listed.append(
-            Variant(
-                spec=spec,
-                readout=method.name,
-                rule=rule_name,
-                title=name.title,
-                source=name.source,
-                signed=method.signed,
-                class_specific=method.class_specific,
-                slow=method.slow,
-                default=name.default,
-                description=method.description,
-                passes=method.passes,
-                adds_up_to=method.adds_up_to(rule),
-                reason=None if rule is None else method.refusal(rule),
-            )
-        )
-    return listed
+    return variants_of(method) + [_pair(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
     """A method with each of its own rules."""
-    return [pair for pair in pairs_of(method) if pair.rule is None or pair.rule in method.rules]
+    return [_pair(method, name) for name in method.rules or (None,)]
+
+
+def _pair(method: Method, rule_name: str | None) -> Variant:
+    rule = None if rule_name is None else RULES[rule_name]
+    name = name_of(method, rule)
+    return Variant(
+        spec=method.name if rule_name in (None, method.rule) else f"{method.name}:{rule_name}",
+        readout=method.name,
+        rule=rule_name,
+        title=name.title,
+        source=name.source,
+        signed=method.signed,
+        class_specific=method.class_specific,
+        slow=method.slow,
+        default=name.default,
+        description=method.description,
+        passes=method.passes,
+        adds_up_to=method.adds_up_to(rule),
+        reason=None if rule is None else method.refusal(rule),
+    )
 
 
 def counted(pairs: Iterable[Variant]) -> dict[str, int]:

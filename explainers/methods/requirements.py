@@ -148,7 +148,8 @@ def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:
     if model is None:
         return listed
     lacks = missing_requirements(model)
-    judged = [replace(v, reason=v.reason or reason_against(METHODS[v.readout], lacks)) for v in listed]
+    reasons = {method.name: reason_against(method, lacks) for method in METHODS.values()}
+    judged = [v if v.reason or reasons[v.readout] is None else replace(v, reason=reasons[v.readout]) for v in listed]
     ways = {method.name: remedies(model, method) for method in METHODS.values()}
     senseless = {v.spec for v in listed if v.reason}
     return [v if v.reason is None or v.spec in senseless else replace(v, remedies=ways[v.readout]) for v in judged]
