@@ -86,14 +86,17 @@ def wrap(
             squashed = squashed_by(run, first)
         run = run if squashed.kind is None else before_squashing(run)
     reads_text = kind == "text" or side == "text"
-    structure, classes = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    structure, answers = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    classes = 0 if answers is None else answers.shape[-1]
     meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashed.kind))
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
     if meaning == "sigmoid" and classes == 1:
-        run = yes_and_no(run)
-    find_layout, shown = (text_layout, first) if reads_text else (image_layout, sample)
-    layout_of = find_layout(module, structure, run, shown, prefix)
+        run, answers = yes_and_no(run), None
+    if reads_text:
+        layout_of = text_layout(module, structure, run, first, prefix)
+    else:
+        layout_of = image_layout(module, structure, run, sample, prefix, answers)
     title = name or lib.title_of(module, library)
     class_names: Sequence[str] = () if kind == "clip" else _labels(module, library, classes, labels, meaning)
     # whether it reads the last word and takes the positions of words
@@ -195,13 +198,13 @@ def _explored(
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-) -> tuple[rows.Structure, int]:
-    """The structure of the explained tower, and the number of classes."""
-    classes = 0
+) -> tuple[rows.Structure, Tensor | None]:
+    """The structure of the explained tower, and what the model answers to ``sample``; of CLIP models the tower alone runs."""
+    answers: Tensor | None = None
 
     def whole() -> None:
-        nonlocal classes
-        classes = run(sample).shape[-1]
+        nonlocal answers
+        answers = run(sample)
 
     def tower() -> None:
         lib.features_of(module, lib.library_of(module), side)(sample)
@@ -214,7 +217,7 @@ def _explored(
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
-    return structure, classes
+    return structure, answers
 
 
 def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:

@@ -24,9 +24,13 @@ def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
     return lambda tensors: layout
 
 
-def image_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images."""
-    if goes_round(module, structure, run, tensors):
+def image_layout(
+    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
+) -> LayoutOf:
+    """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
+    ``run`` gives for them, where that is known.
+    """
+    if goes_round(module, structure, run, tensors, answers):
         raise ExplainerError(
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
