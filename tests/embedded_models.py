@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-import explainers
 from explainers.models.base import Model
+from explainers.models.loading import load
 
 
 @cache
 def loaded(name: str) -> Model:
-    return explainers.load(name, "cpu")
+    return load(name, "cpu")

@@ -1,11 +1,19 @@
-"""A picture for the commands."""
+"""A picture for the commands, and the embedded models, each loaded once for all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+import explainers
+from explainers.models.base import Model
+from explainers.models.catalogue import CATALOGUE
+from explainers.models.loading import device_named
+from tests.embedded_models import loaded
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +26,16 @@ def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("photo") / "photo.jpg"
     scene.image.save(path, quality=95)
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once() -> Iterator[None]:
+    """Commands leave a model as it is: the next one need not load it anew."""
+    load, embedded = explainers.load, {entry.name for entry in CATALOGUE if entry.embedded}
+
+    def kept(name: str, device: str | None = None, **more: Any) -> Model:
+        return loaded(name) if name in embedded and device_named(device).type == "cpu" else load(name, device, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explainers, "load", kept)
+        yield
