@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from html import unescape
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -24,6 +26,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def listed(site: Site) -> dict[str, list[dict[str, Any]]]:
+    """What the list of methods says of the pairs of each."""
+    return {method["name"]: method["pairs"] for method in site.get("/api/methods")["methods"]}
+
+
+Pages = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def page_of(site: Site) -> Pages:
+    """The page of a method, which is asked for once."""
+
+    @cache
+    def page(name: str) -> str:
+        answer = site.client.get(f"/methods/{name}")
+        assert answer.status_code == 200
+        return str(answer.text)
+
+    return page
+
+
 def test_every_method_has_a_formula_and_words() -> None:
     assert METHODS
     assert set(METHODS) == set(ABOUT)
@@ -38,19 +62,18 @@ def test_every_method_has_a_formula_and_words() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
-def test_the_page_of_a_method(site: Site, name: str) -> None:
+def test_the_page_of_a_method(page_of: Pages, listed: dict[str, list[dict[str, Any]]], name: str) -> None:
     method, told = METHODS[name], ABOUT[name]
-    answer = site.client.get(f"/methods/{name}")
-    assert answer.status_code == 200
-    page = unescape(answer.text)
+    source = page_of(name)
+    page = unescape(source)
     assert f"<h1>{method.title}</h1>" in page
     assert f'data-readout="{name}"' in page
     for text in (told.words, told.trust, method.description, method.passes):
         assert text in page
     assert page.count('<math display="block">') == len(told.formula)
-    for formula in re.findall(r"<math.*?</math>", answer.text):
+    for formula in re.findall(r"<math.*?</math>", source):
         ElementTree.fromstring(formula)
-    for pair in site.get("/api/methods")["methods"][list(METHODS).index(name)]["pairs"]:
+    for pair in listed[name]:
         assert (f"<code>{pair['spec']}</code>" in page) == (pair["reason"] is None)
     for option, declared in method.options.items():
         assert f"<code>{option}" in page
@@ -104,27 +127,25 @@ def test_a_formula_becomes_mathml() -> None:
 
 
 @pytest.mark.slow
-def test_page_list_and_plates_promise_the_same(sites: Sites) -> None:
-    with sites() as site:
-        listed = {pair["spec"]: pair for method in site.get("/api/methods")["methods"] for pair in method["pairs"]}
-        for name, method in METHODS.items():
-            page = unescape(site.client.get(f"/methods/{name}").text)
-            cells = re.findall(r'<td class="sum">(.*?)</td><td><code>(.*?)</code>', page)
-            assert {spec: total for total, spec in cells} == {
-                spec: pair["adds_up_to"] or "no promise"
-                for spec, pair in listed.items()
-                if spec.split(":")[0] == name and pair["rule"] in method.rules
-            }
-            if not any(pair["adds_up_to"] for spec, pair in listed.items() if spec.split(":")[0] == name):
-                assert "no promise to add up to anything" in page
-    promised = [spec for spec, pair in listed.items() if pair["adds_up_to"]]
+def test_page_list_and_plates_promise_the_same(page_of: Pages, listed: dict[str, list[dict[str, Any]]]) -> None:
+    assert list(listed) == list(METHODS)
+    for name, method in METHODS.items():
+        page = unescape(page_of(name))
+        cells = re.findall(r'<td class="sum">(.*?)</td><td><code>(.*?)</code>', page)
+        assert {spec: total for total, spec in cells} == {
+            pair["spec"]: pair["adds_up_to"] or "no promise" for pair in listed[name] if pair["rule"] in method.rules
+        }
+        if not any(pair["adds_up_to"] for pair in listed[name]):
+            assert "no promise to add up to anything" in page
+    promised = [pair["spec"] for pairs in listed.values() for pair in pairs if pair["adds_up_to"]]
     assert promised == ["decompx", "decompx:libra", "input_x_gradient:libra", "fullgrad:libra", "integrated_gradients"]
 
 
 def test_every_list_counts_the_same(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    counts = site.get("/api/methods")["counts"]
-    pairs = [pair for method in site.get("/api/methods")["methods"] for pair in method["pairs"] if pair["reason"] is None]
+    answer = site.get("/api/methods")
+    counts = answer["counts"]
+    pairs = [pair for method in answer["methods"] for pair in method["pairs"] if pair["reason"] is None]
     assert counts["methods"] == len(pairs) == counts["listed"] + counts["parts"]
-    assert counts["listed"] == len(site.get("/api/methods")["variants"])
+    assert counts["listed"] == len(answer["variants"])
     main(["methods"])
     assert f"{counts['readouts']} read-outs, {counts['methods']} methods" in capsys.readouterr().out
