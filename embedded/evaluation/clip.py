@@ -18,6 +18,7 @@ from torch import Tensor
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.clip_features import image_features, text_features
+from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, half
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
@@ -137,7 +138,7 @@ def map_figures(name: str, setting: Setting, photos: Labelled, methods: Sequence
     why = missing(setting.data, COCO)
     if why is not None:
         return [Figure(name, what, None, BARS[what], note=why) for what in (DENSER, PRECISION)]
-    model = explainers.load(setting.folder)
+    model = loaded(setting.folder)
     outlined, two, every = localised(model, known_things(setting.data, setting.limited(PRECISE)), methods)
     beside, pairs, _ = localised(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
     tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
@@ -156,7 +157,7 @@ def map_figures(name: str, setting: Setting, photos: Labelled, methods: Sequence
 
 def measure(name: str, setting: Setting) -> Report:
     """The rows of scenes, of photos and of words; rows that say so where the photos are missing."""
-    model = explainers.load(setting.folder, device="cpu")
+    model = loaded(setting.folder, "cpu")
     methods = setting.specs([*explainers.default_methods(model), *MORE])
     report = on_scenes.measure(name, replace(setting, methods=methods))
     figures, tables = list(report.figures), dict(report.tables)

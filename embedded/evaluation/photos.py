@@ -16,6 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
+from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.calibration import calibrate, calibration_error, largest_probability, made_up, shipped_calibration, stays_known
 from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
@@ -56,7 +57,7 @@ def half(number: int, patches: int, seed: int) -> Tensor:
 
 def vit_scores(folder: Path) -> Score:
     """The logits of one of our classifiers of pictures."""
-    vit: Any = explainers.load(folder, device="cpu").module
+    vit: Any = loaded(folder, "cpu").module
     return lambda images, kept: vit.head(encode(vit, pixels(vit, images), kept)[:, 0])
 
 
@@ -202,7 +203,7 @@ def measure(name: str, setting: Setting) -> Report:
     photos = single(setting.data, setting.limit)
     figures, whole = named_figures(name, setting.folder, photos)
     figures += abstention_figures(name, setting.folder, whole)
-    model = explainers.load(setting.folder)
+    model = loaded(setting.folder)
     tables = {f"Photos that {name} takes for others": worst(whole, photos, model.labels, WORST)}
     why = missing(setting.data, COCO)
     if why is not None:

@@ -21,6 +21,7 @@ import torch
 
 from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
+from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
 from embedded.recipes.calibration import made_up, shipped_calibration, stays_known
@@ -52,7 +53,7 @@ def fresh_scenes(number: int) -> Iterator[Scene]:
 
 def dual_scores(folder: Path, names: Sequence[str] = KINDS) -> Score:
     """The similarities of a ``clip`` with one prompt for each name."""
-    model = explainers.load(folder, device="cpu")
+    model = loaded(folder, "cpu")
     texts = clip_features.text_features(model, [PROMPT.format(name) for name in names])
     return lambda images, kept: clip_features.image_features(model, images, kept) @ texts.T
 
@@ -150,7 +151,7 @@ def measure(name: str, setting: Setting) -> Report:
     """The rows of one model of scenes, and its figures by method."""
     case = CASES[name]
     number, explained = setting.limited(NAMED), setting.limited(EXPLAINED)
-    model = explainers.load(setting.folder)
+    model = loaded(setting.folder)
     answers = named(case.scores(setting.folder), number, math.prod(model.details["grid"]))
     values = answers.figures()
     values[ROBUST] = values[HALF] / values[TOP] if values[TOP] else 0.0

@@ -8,6 +8,7 @@ import embedded.architectures  # noqa: F401  (before transformers)
 import argparse
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from timm.models.vision_transformer import VisionTransformer
 import explainers
 from embedded.evaluation import CONTROL, JUDGED_METHOD, clip_features
 from embedded.evaluation import clip as on_clip
+from embedded.evaluation.loading import loaded
 from embedded.recipes import calibration, clip_texts, detectors, train_clip, train_photos_vit
 from embedded.recipes.data import clip as data
 from embedded.recipes.data import prompts
@@ -32,6 +34,7 @@ from embedded.recipes.networks import text_tower, vits, written_clip
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
 from tests.embedded.test_photos_recipe import untrained  # noqa: F401  (a fixture)
+from tests.embedded.tiny_encoder import VOCABULARY
 
 
 def test_prompts_are_true_of_what_a_scene_shows() -> None:
@@ -112,12 +115,15 @@ def test_a_row_without_a_target_counts_for_nothing() -> None:
     assert train_clip.soft_loss(more[0], torch.zeros(5, 5)) == 0
 
 
+new_texts = cache(clip_texts.new_texts)  # always the same, and left as it is: every training begins with it
+
+
 @pytest.fixture(scope="module")
 def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
     """A clip after two steps, with the composed weights beside it."""
     folder = tmp_path_factory.mktemp("trained")
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
-    given |= {"steps": 2, "word-steps": 2, "vocabulary": 70, "device": "cpu"}
+    given |= {"steps": 2, "word-steps": 2, "vocabulary": VOCABULARY, "device": "cpu"}
     few = {"PARTS": 1, "FITTED": 2, "PHOTOS": 4, "SCENES": 2, "MOST": 20, "PRESENT": 0.0}
     compose = train_clip.compose
 
@@ -134,6 +140,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
             patch.setattr(clip_texts, name, 1)
         patch.setattr(detectors, "STEPS", 3)
         patch.setattr(train_clip, "compose", remembered)
+        patch.setattr(train_clip, "new_texts", new_texts)
         train_clip.train(arguments(given))
     return folder / "clip"
 
@@ -148,7 +155,7 @@ def arguments(given: dict[str, Any]) -> argparse.Namespace:
 def test_the_recipe_writes_a_folder_that_is_explained_from_both_sides(trained: Path) -> None:
     assert not list(trained.glob("checkpoint*"))
     assert "_name_or_path" not in (trained / "config.json").read_text("utf-8")
-    model = explainers.load(trained)
+    model = loaded(trained)
     assert (model.kind, model.details["grid"], model.details["blocks"]) == ("clip", (14, 14), 3)
     assert model.seen_from("text").details["blocks"] == 3
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 100, 3), dtype=np.uint8))
@@ -158,8 +165,8 @@ def test_the_recipe_writes_a_folder_that_is_explained_from_both_sides(trained: P
 
 
 def test_tuning_changes_what_reads_and_writes_behind_the_last_convolution(trained: Path, encoder: Path) -> None:
-    model = explainers.load(trained).module
-    tower, _ = text_tower.new_tower(encoder, sorted({*KINDS, *prompts.words().names}), 70)
+    model = loaded(trained).module
+    tower, _ = text_tower.new_tower(encoder, sorted({*KINDS, *prompts.words().names}), VOCABULARY)
     ours = dict(model.text_model.named_parameters())  # type: ignore[union-attr, operator]
     for name, value in tower.named_parameters():
         if not name.startswith("pooler"):  # two steps of learning words move the rest by a hair
@@ -176,8 +183,9 @@ def test_the_image_side_of_another_clip_stays(
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1), ("RATE", 0.01)):
         monkeypatch.setattr(clip_texts, name, value)
     monkeypatch.setattr(train_clip, "PRESENT", 0.0)
-    given = {"data": photo_data, "encoder": encoder, "image-side": trained, "out": tmp_path / "clip", "vocabulary": 70, "word-steps": 2}
-    train_clip.train(arguments(given))
+    monkeypatch.setattr(train_clip, "new_texts", new_texts)
+    given = {"data": photo_data, "encoder": encoder, "image-side": trained, "out": tmp_path / "clip"}
+    train_clip.train(arguments({**given, "vocabulary": VOCABULARY, "word-steps": 2}))
     before, after = (load_file(folder / "model.safetensors") for folder in (trained, tmp_path / "clip"))
     changed = {name for name, value in before.items() if not torch.equal(after[name], value)}
     assert changed
@@ -185,7 +193,7 @@ def test_the_image_side_of_another_clip_stays(
 
 
 def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> None:
-    model = explainers.load(trained)
+    model = loaded(trained)
     vit = model.module.vision_model.timm_model  # type: ignore[union-attr, operator]
     images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():

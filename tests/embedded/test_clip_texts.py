@@ -19,7 +19,7 @@ from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT
 from embedded.recipes.networks import text_tower
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
-from tests.embedded.tiny_encoder import LETTERS, PIECES, WORDS
+from tests.embedded.tiny_encoder import LETTERS, PIECES, VOCABULARY, WORDS
 
 
 def test_the_vocabulary_keeps_letters_and_what_is_near() -> None:
@@ -68,7 +68,7 @@ def texts(encoder: Path) -> clip_texts.Texts:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("WORDINGS", "KIND_WORDINGS"):
             patch.setattr(clip_texts, name, 1)
-        return clip_texts.new_texts(encoder, 70)
+        return clip_texts.new_texts(encoder, VOCABULARY)
 
 
 def test_synonyms_stand_for_one_class_and_are_none_that_the_evaluation_asks_about() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def coverage(mask: NDArray[np.bool_], grid: int = GRID) -> Tensor:
     return F.adaptive_avg_pool2d(torch.from_numpy(mask)[None].double(), grid)[0]
 
 
+@cache
 def known_classes() -> dict[str, list[int]]:
     """Of every label, synonym and group the classes that go by it."""
     classes_of_word: dict[str, list[int]] = {}

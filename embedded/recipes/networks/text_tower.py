@@ -115,12 +115,14 @@ def _shorten(tower: BertModel, length: int) -> None:
 
 @torch.inference_mode()
 def read(tower: BertModel, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], batch: int = 128) -> Tensor:
-    """(texts, width): the average token of each text, as the last layer gives it."""
-    read_texts = []
+    """(texts, width): the average token of each text, as the last layer gives it. Texts of about a length share a batch: less is padded."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    averages = torch.empty(len(texts), tower.config.hidden_size, device=tower.device)
     for start in range(0, len(texts), batch):
-        inputs = tokenizer(list(texts[start : start + batch]), padding=True, truncation=True, return_tensors="pt")
-        read_texts.append(tower(**inputs.to(tower.device)).last_hidden_state[:, 0])
-    return torch.cat(read_texts).clone()
+        rows = order[start : start + batch]
+        inputs = tokenizer([texts[i] for i in rows], padding=True, truncation=True, return_tensors="pt")
+        averages[rows] = tower(**inputs.to(tower.device)).last_hidden_state[:, 0]
+    return averages
 
 
 def directions(texts: Tensor, number: int) -> Tensor:
@@ -128,6 +130,6 @@ def directions(texts: Tensor, number: int) -> Tensor:
 
     Along each, texts then differ by the root of what they differed: names of like things lie less close together.
     """
-    decomposed = torch.linalg.svd(texts - texts.mean(0), full_matrices=True)
+    decomposed = torch.linalg.svd(texts - texts.mean(0), full_matrices=False)
     sizes = decomposed.S[:number] / decomposed.S[0]
     return decomposed.Vh[:number] / sizes.clamp(min=0.01).sqrt()[:, None]
