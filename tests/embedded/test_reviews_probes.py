@@ -82,7 +82,8 @@ class TestKeptApart:
         lines = [*people["sentences"], *people["around"]]
         lines += [line.replace("{G}", group) for line in people["lines"] for group in WORDS["groups"]]
         lines += [fact.replace("{E}", who) for fact in FACTS_ABOUT_PEOPLE for who in people["in_facts"]]
-        assert not [(line, template) for line in lines for template in asked if made_by(line).fullmatch(template.strip("."))]
+        patterns = [(line, made_by(line)) for line in lines]
+        assert not [(line, template) for line, made in patterns for template in asked if made.fullmatch(template.strip("."))]
         assert {*fair["identities"]["trained"]} <= {*WORDS["identities"]}
         assert {*fair["names"]["trained"]} <= {*WORDS["first_names"]}
 
