@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,8 +56,9 @@ for name, given in (("scenes-vit", "photo.png"), ("reviews-bert", kinds["text"][
 assert main(["models"]) == 0
 """
 
-# Runs where the wheel and the example package are installed: sys.argv is the folder the wheel is in.
+# Runs where the wheel and the example package are installed: sys.argv is the folder the wheel is in. At its end it is the command.
 EXTENDED = r"""
+import runpy
 import sys
 from pathlib import Path
 
@@ -89,6 +89,9 @@ assert runs >= set(methods), runs
 assert "transformer_attribution:frozen" not in runs  # it reads relevance
 assert rules[-1] == "frozen"
 assert page.status_code == 200 and "Length of the gradient at each token" in page.text
+command = str(Path(sys.argv[1], "bin", "vitrine"))
+sys.argv[:] = [command, "methods"]
+runpy.run_path(command, run_name="__main__")
 """
 
 
@@ -143,11 +146,10 @@ def test_it_works_outside_the_checkout(site: Path, tmp_path: Path) -> None:
 def test_another_package_adds_a_rule_a_method_and_a_metric(site: Path, example: Path, tmp_path: Path) -> None:
     """The example of docs/extending.md, installed beside the wheel: in Python, over HTTP, and with the command as it is installed."""
     environ = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{example}"}
-    run = partial(subprocess.run, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=240)
-    done = run([sys.executable, "-c", EXTENDED, site])
+    command = [sys.executable, "-c", EXTENDED, site]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
-    listed = run([site / "bin" / "vitrine", "methods"]).stdout
-    assert "gradient_norm:frozen" in listed
+    assert "gradient_norm:frozen" in done.stdout
 
 
 def test_a_package_that_cannot_be_loaded_is_named(site: Path, example: Path, tmp_path: Path) -> None:

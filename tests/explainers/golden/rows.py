@@ -158,5 +158,13 @@ def case_of(name: str, dtype: torch.dtype = torch.float64) -> Case:
     return Case(name, dtype)
 
 
+@cache
+def maps_of(name: str, dtype: torch.dtype) -> dict[str, Attribution]:
+    """The map of every row of a folder, from one explanation: its forward pass and its signals are made once."""
+    case, rows = case_of(name, dtype), ROWS[name]
+    result = explainers.explain(case.model, case.inputs, target=case.target, methods=[row.method for row in rows.values()])
+    return dict(zip(rows, result.maps, strict=True))
+
+
 def explained(case: Case, method: Any) -> Attribution:
     return explainers.explain(case.model, case.inputs, target=case.target, methods=[method]).maps[0]

@@ -11,7 +11,7 @@ from tests.explainers.golden.rows import (
     ROWS,
     TOLERANCE,
     case_of,
-    explained,
+    maps_of,
 )
 from tests.explainers.support.golden import GOLDEN, arrays_of
 
@@ -38,4 +38,4 @@ def test_scores_are_those_of_the_published_code(name: str, array: str, dtype: to
     """In float64 within 1e-5; in float32 within what float32 can reach there, which the published code's own run shows."""
     case, row = case_of(name, dtype), ROWS[name][array]
     bound = TOLERANCE if dtype == torch.float64 else max(TOLERANCE, IN_FLOAT32 * case.about.get("float32_error", {}).get(array, 0.0))
-    assert case.difference(row.shown(explained(case, row.method)), array, row.summed) < bound
+    assert case.difference(row.shown(maps_of(name, dtype)[array]), array, row.summed) < bound

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
+from explainers.autograd.integration import INNER_BATCH
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.methods import METHODS
@@ -302,10 +303,15 @@ def test_random_is_seeded_by_sample() -> None:
 # --- all of them ----------------------------------------------------------------------------------------------------
 
 
+#: What slow methods average over: few, but more draws of two samples than go through the model at once.
+FEWER = {"steps": 4, "draws": INNER_BATCH // 2 + 1}
+
+
 def specs_for(model: Model) -> list[str]:
-    """Every variant that runs for the model, the slow ones with few steps."""
+    """Every variant that runs for the model, the slow ones with fewer steps and draws."""
     listed = [v for v in explainers.variants(model) if v.reason is None and v.readout not in BLACK_BOXES]
-    return [v.spec + ("?steps=4" if "steps" in METHODS[v.readout].options else "") for v in listed]
+    fewer = {name: "&".join(f"{option}={FEWER[option]}" for option in FEWER if option in m.options) for name, m in METHODS.items()}
+    return [f"{v.spec}?{fewer[v.readout]}" if fewer[v.readout] else v.spec for v in listed]
 
 
 BLACK_BOXES = {"random"} | {
