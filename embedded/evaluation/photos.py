@@ -28,6 +28,7 @@ from explainers.models.calibration import parse_calibration
 
 SEED = 20_250_102
 EXPLAINED, WORST, MADE_UP = 60, 5, 200
+BATCH = 8  # pictures in one pass: with 50 a CPU spends as long on getting memory for activations as on computing them
 LARGEST = 0.6  # of the picture that a box may cover to tell anything
 TOP, TOP_5, HALF, ROBUST = "top-1", "top-5", "top-1, half the patches removed", "accuracy, half the patches removed, over the clean one"
 WITHOUT = "top-1 without the Transformer's blocks"
@@ -42,7 +43,7 @@ Score = Callable[[Tensor, Tensor | None], Tensor]  # pictures uint8 (B, H, W, 3)
 
 
 @torch.inference_mode()
-def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = 50) -> Tensor:
+def answers(score: Score, images: Tensor, kept: Tensor | None = None, batch: int = BATCH) -> Tensor:
     """What a model answers to pictures, uint8 (N, H, W, 3), (N, names); of the patches ``kept`` (N, n) alone."""
     parts = images.split(batch)
     read = [None] * len(parts) if kept is None else kept.split(batch)

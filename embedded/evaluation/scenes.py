@@ -23,7 +23,7 @@ from embedded.datasets import SEED
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.evaluation.photos import MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
+from embedded.evaluation.photos import BATCH, MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
 from embedded.recipes.calibration import made_up, shipped_calibration, stays_known
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
@@ -109,7 +109,7 @@ class SceneAnswers:
         return dict(sorted(rows, key=lambda row: row[1]["found"])[:number])
 
 
-def named(score: Score, number: int, patches: int = PATCHES, batch: int = 100) -> SceneAnswers:
+def named(score: Score, number: int, patches: int = PATCHES, batch: int = BATCH) -> SceneAnswers:
     """Ask a model for the kinds in fresh scenes, whole and with a random half of their patches removed."""
     scenes = list(fresh_scenes(number))
     images = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in scenes]))

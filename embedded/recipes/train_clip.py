@@ -303,7 +303,7 @@ def loaded_side(folder: Path) -> ImageSide:
 
 
 @torch.inference_mode()
-def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 32) -> dict[str, Any]:
+def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 8) -> dict[str, Any]:
     """The calibration of a finished model: on photos held back, with the teacher's word for what is in them."""
     side.to("cpu").eval()
     held_back = torch.from_numpy(np.stack([centred(Image.open(path)) for path in sharp_files(data, held_back=True)]))
