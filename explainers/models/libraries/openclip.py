@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from PIL import Image
@@ -73,9 +74,7 @@ def tokenizer(module: Any, passed: Any) -> Any:
     None where the model's vocabulary is another one.
     """
     if passed is None:
-        import open_clip
-
-        passed = open_clip.SimpleTokenizer(context_length=module.context_length)
+        passed = _own(module.context_length)
         if passed.vocab_size != _vocabulary(module):
             return None
     inner = getattr(passed, "tokenizer", None)  # open_clip's own wrapper around one of transformers
@@ -95,6 +94,13 @@ def tokenizer(module: Any, passed: Any) -> Any:
         pad_token=end,
         model_max_length=passed.context_length,
     )
+
+
+@lru_cache(1)  # it takes a tenth of a second, and is only read
+def _own(context_length: int) -> Any:
+    import open_clip
+
+    return open_clip.SimpleTokenizer(context_length=context_length)
 
 
 def _cleaning(tokenizer: Any, inner: Any) -> Any:
