@@ -5,19 +5,24 @@ from __future__ import annotations
 import pytest
 import torch
 
+from explainers.models.base import Model
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES, Family
 
 
-@pytest.fixture(params=FAMILIES.values(), ids=lambda family: family.name)
+@pytest.fixture(scope="module", params=FAMILIES.values(), ids=lambda family: family.name)
 def family(request: pytest.FixtureRequest) -> Family:
     return request.param
 
 
-def test_finds_blocks_entry_and_layout(family: Family) -> None:
-    module = family.build()
-    model = wrap(module)
-    names = {id(part): name for name, part in module.named_modules()}
+@pytest.fixture(scope="module")
+def model(family: Family) -> Model:
+    """The family's model, wrapped: shared by tests, so never change it."""
+    return wrap(family.build())
+
+
+def test_finds_blocks_entry_and_layout(family: Family, model: Model) -> None:
+    names = {id(part): name for name, part in model.module.named_modules()}
     layout = model.layout_of(family.inputs())
     assert model.kind == family.kind
     assert tuple(names[id(block)] for block in model.blocks) == family.blocks
@@ -36,10 +41,8 @@ def taken(family: Family, tensors: dict[str, torch.Tensor]) -> dict[str, torch.T
     return {**tensors, "pixel_values": patches, "pixel_attention_mask": mask, "spatial_shapes": shapes}
 
 
-def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family) -> None:
-    module = family.build()
-    tensors = family.inputs(batch=3)
-    model = wrap(module)
+def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family, model: Model) -> None:
+    module, tensors = model.module, family.inputs(batch=3)
     with torch.no_grad():
         logits = model.forward(model.tensors(tensors))
         output = module(tensors["pixel_values"]) if family.library == "timm" else module(**taken(family, tensors))
@@ -49,8 +52,7 @@ def test_forward_gives_the_modules_own_logits_for_every_sample(family: Family) -
     assert family.kind == "clip" or len(model.labels) == logits.shape[1]
 
 
-def test_tokens_reach_the_blocks_as_the_layout_says(family: Family) -> None:
-    model = wrap(family.build())
+def test_tokens_reach_the_blocks_as_the_layout_says(family: Family, model: Model) -> None:
     tensors = family.inputs(batch=2)
     seen: list[torch.Tensor] = []
     handle = model.entry.register_forward_pre_hook(lambda module, args: seen.append(model.form.taken(args, {})))
@@ -62,10 +64,9 @@ def test_tokens_reach_the_blocks_as_the_layout_says(family: Family) -> None:
     assert seen[0].shape == (2, layout.prefix + patches + sum(rows * columns for rows, columns in family.coarser), family.row)
 
 
-def test_patches_lie_row_by_row_after_the_prefix(family: Family) -> None:
+def test_patches_lie_row_by_row_after_the_prefix(family: Family, model: Model) -> None:
     if family.kind == "text" or family.mixed:
         pytest.skip("no grid, or patches met before")
-    model = wrap(family.build())
     tensors = family.inputs(batch=1)
     changed = {name: tensor.clone() for name, tensor in tensors.items()}
     changed["pixel_values"][..., 8:16, 16:24] += 1  # second row, third column of patches
@@ -103,10 +104,8 @@ def test_leaves_the_module_as_it_was(family: Family) -> None:
 
 
 @pytest.mark.slow
-def test_details_say_what_the_model_is(family: Family) -> None:
-    module = family.build()
-    model = wrap(module, name="mine")
-    details = model.details
+def test_details_say_what_the_model_is(family: Family, model: Model) -> None:
+    details = wrap(model.module, name="mine").details
     assert details["blocks"] == len(family.blocks)
     assert details["heads"] == family.heads
     assert details["width"] == 24
@@ -114,5 +113,5 @@ def test_details_say_what_the_model_is(family: Family) -> None:
     assert details["input"] == (family.size if family.kind != "text" else None)
     assert details["max_tokens"] == (None if family.kind == "image" else 18 if family.name == "roberta" else 20)
     assert details["classes"] == (len(model.labels) or None)
-    assert details["parameters"] == sum(p.numel() for p in module.parameters())
+    assert details["parameters"] == sum(p.numel() for p in model.module.parameters())
     assert details["source"] == "mine"
