@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ CALIBRATION = Calibration(1.5, (Line("something_else", "max_probability", 1.1, T
 SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
 
 
-def tiny(name: str, device: str | None = None) -> explainers.Model:
-    """A random model of the kind that the embedded model ``name`` is."""
+def make_tiny(name: str, device: str | None = None) -> explainers.Model:
+    """A random model of the kind that the embedded model ``name`` is, made anew: what a server loads is its own."""
     if name == "reviews-bert":
         return explainers.wrap(
             FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(), labels=["against", "for", "unsure"], device=device
@@ -62,8 +63,12 @@ def tiny(name: str, device: str | None = None) -> explainers.Model:
     return replace(model, classes=CLASSES, calibration=CALIBRATION)
 
 
+#: The same as the tests ask it themselves: they share it, so they leave it as it is.
+tiny = cache(make_tiny)
+
+
 @contextmanager
-def tiny_site(home: Path, load: Callable[..., explainers.Model] = tiny) -> Iterator[Site]:
+def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> Iterator[Site]:
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]

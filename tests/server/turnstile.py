@@ -14,7 +14,7 @@ from explainers.models.catalogue import CatalogueEntry
 from server import explainers_engine
 from server.engine import Engine
 from tests.server.fake_engine import PATIENCE
-from tests.server.test_real_engine import tiny
+from tests.server.test_real_engine import make_tiny
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Gated:
     turnstile: Turnstile = field(default_factory=Turnstile)
 
     def load(self, name: str, device: str | None = None) -> explainers.Model:
-        model = tiny(name, device)
+        model = make_tiny(name, device)
 
         def hold(module: nn.Module, args: Any) -> None:
             if not torch.is_grad_enabled():

@@ -15,7 +15,7 @@ from explainers.faithfulness.deletion import run_deletion
 from explainers.models.base import TextPair
 from explainers.models.removal.input_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.test_real_engine import tiny, tiny_site
+from tests.server.test_real_engine import make_tiny, tiny, tiny_site
 
 TEXT = "not a bad movie, the plot is well-made!"
 SOME = ["rollout", "fullgrad_plus:libra", "input_x_gradient"]
@@ -271,7 +271,7 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server whose models have other outputs than classes that exclude each other."""
 
     def load(name: str, device: str | None = None) -> Any:
-        model = tiny(name, device)
+        model = make_tiny(name, device)
         return replace(model, output=OUTPUTS.get(name, model.output))
 
     with tiny_site(tmp_path_factory.mktemp("declared"), load) as one:
