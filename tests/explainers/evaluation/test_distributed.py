@@ -31,10 +31,12 @@ from tests.explainers.models.saved import save_timm
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=1)]  # a cluster of processes on a busy machine may slip
 METHODS = ("random", "rollout", "fullgrad")
 INPUTS = 6
-#: No report to anybody, no key in the person's home; and patience where the machine is busy with other tests.
+#: No report to anybody, no key in the person's home; and patience where the machine is busy with other tests. Ray would let its workers
+#: stand back behind everything else (nice 15): beside other tests they then get next to nothing, and this file waits for minutes.
 SURROUNDINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
+    "RAY_worker_niceness": "0",
     "RAY_raylet_start_wait_time_s": "200",
     "RAY_worker_register_timeout_seconds": "200",
     "RAY_health_check_failure_threshold": "40",
