@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 from explainers.citation import UNKNOWN, Citation
@@ -145,6 +144,10 @@ class Strength:
     epsilon_sum: float = 1e-8
 
 
+#: The ways through linear layers that carry relevance. Every method is held against every rule, so it is looked up often.
+_OF_RELEVANCE = {choice.value for choice in KINDS["linear"].choices if choice.carries == "relevance"}
+
+
 @dataclass(frozen=True)
 class Rule:
     """One choice for each kind of operator; :data:`KINDS` says which there are and what they do.
@@ -167,11 +170,10 @@ class Rule:
     group: str = ""  # what stands before ``short``, once over the columns of the rules that share it
     source: Citation = UNKNOWN
 
-    @cached_property
+    @property
     def is_relevance(self) -> bool:
         """Whether the signal is a relevance (starts one-hot, already multiplied by the tensor) and not a gradient."""
-        choice = KINDS["linear"].choice(self.linear)
-        return choice is not None and choice.carries == "relevance"
+        return self.linear in _OF_RELEVANCE
 
     @property
     def is_ordinary(self) -> bool:
