@@ -26,7 +26,7 @@ METHODS = ("random", "input_x_gradient")
 
 
 def test_a_text_with_marked_words(tmp_path: Path) -> None:
-    text = "A dull film. It is a mess from the first hour to the last, and the ending is even worse than all the rest of it."
+    text = "A dull film. It is a mess from the first hour to the last, and the end is worse."
     file = tmp_path / "texts.jsonl"
     rows = [{"text": text, "label": "negative", "rationale": [[2, 11]]}, {"text": "Lovely.", "label": "joyful"}]
     file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
@@ -74,14 +74,14 @@ def test_inputs_of_classes_that_the_model_does_not_know_are_left_out_and_counted
 
 
 def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
-    scenes = " ".join(f"And then scene {number} with the old man, which was dull." for number in range(60))
+    scenes = " ".join(f"And then scene {number} with the old man, which was dull." for number in range(46))
     file = tmp_path / "long.jsonl"
     file.write_text(json.dumps({"text": f"I saw this film. {scenes} What an awful mess.", "rationale": [[0, 16]]}), "utf-8")
     model, data = loaded("reviews-bert"), open_dataset("texts", file)
     whole = rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
     with pytest.raises(ExplainerError, match="--long-texts cut"):
         rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
-    cut = rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif", "auprc"], long_texts="cut")), 0)
+    cut = rows_of(EvaluationSetup(model, data, make_plan(model, data, ["random"], ["mif", "auprc"], long_texts="cut")), 0)
     assert 100 < len(cut[0]["scores"]) < len(whole[0]["scores"])
     assert all(0 <= row["mif"] <= 1 for row in cut)
 
