@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def imported(name: str) -> set[str]:
     """The modules of this project that module ``name`` imports."""
     modules = set()
@@ -47,9 +49,6 @@ def imported(name: str) -> set[str]:
         if module in MODULES and module != name:
             modules.add(module)
     return modules
-
-
-IMPORTED = {name: imported(name) for name in MODULES}
 
 
 def child(folder: str, name: str) -> str:
@@ -65,7 +64,7 @@ def scripts_imported(script: Path) -> set[Path]:
 @pytest.mark.parametrize("package", ["explainers", "embedded"])
 def test_only_the_server_knows_the_server(package: str) -> None:
     wrong = {
-        name: other for name in MODULES if name.split(".")[0] == package for other in IMPORTED[name] if other.split(".")[0] == "server"
+        name: other for name in MODULES if name.split(".")[0] == package for other in imported(name) if other.split(".")[0] == "server"
     }
     assert not wrong
 
@@ -75,14 +74,14 @@ def test_the_engine_does_not_import_what_is_embedded() -> None:
         name: other
         for name in MODULES
         if name.split(".")[0] == "explainers"
-        for other in IMPORTED[name]
+        for other in imported(name)
         if other.split(".")[0] == "embedded"
     }
     assert not wrong
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    assert list(TopologicalSorter(IMPORTED).static_order())  # raises CycleError, which names the modules
+    assert list(TopologicalSorter({name: imported(name) for name in MODULES}).static_order())  # raises CycleError, which names the modules
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -91,7 +90,7 @@ def test_arrows_inside_a_folder_go_one_way(folder: str) -> None:
     graph: dict[str, set[str]] = defaultdict(set)
     for name in MODULES:
         if name == folder or name.startswith(f"{folder}."):
-            inside = {other for other in IMPORTED[name] if other == folder or other.startswith(f"{folder}.")}
+            inside = {other for other in imported(name) if other == folder or other.startswith(f"{folder}.")}
             graph[child(folder, name)] |= {child(folder, other) for other in inside} - {child(folder, name)}
     assert list(TopologicalSorter(graph).static_order())
 
