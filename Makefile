@@ -17,12 +17,12 @@ VENV ?= .venv
 HOST ?= 127.0.0.1
 PORT ?= 8000
 DEVICE ?=
-WORKERS ?= 3
+WORKERS ?= 2
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test pytest check quick lint chromium fonts screenshots results results-data wheel clean
+.PHONY: help serve install test browser-tests other-tests check quick lint chromium fonts screenshots results results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -66,15 +66,18 @@ lint: $(VENV)/installed-test
 
 # One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone. A file stays in one
 # worker. A worker starts one server and one Chromium for all its browser tests: the files keep their order, so that none comes between.
-# Browser tests wait: two workers left two cores idle for a third of the time, so there is one more. Quick tests never wait.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+# Browser tests wait for pages and the others never wait: side by side, with workers of their own, they keep the cores busy to the end.
 # mypy from nothing takes as long as many tests: it runs beside them.
 test: chromium
-	@$(MAKE) --no-print-directory -j 2 lint pytest
+	@$(MAKE) --no-print-directory -j 3 lint browser-tests other-tests
 
-pytest: $(VENV)/installed-test
-	$(PYTEST)
+browser-tests: $(VENV)/installed-test
+	$(PYTEST) tests/browser
+
+other-tests: $(VENV)/installed-test
+	$(PYTEST) --ignore tests/browser
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py
@@ -82,7 +85,6 @@ QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.p
 check: $(VENV)/installed-test
 	@$(MAKE) --no-print-directory -j 2 lint quick
 
-quick: WORKERS = 2
 quick: $(VENV)/installed-test
 	$(PYTEST) -m "not slow" $(QUICK)
 
