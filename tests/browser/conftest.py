@@ -1,4 +1,4 @@
-"""One server and one Chromium for all these tests; a fresh profile a test; no error on the console goes unseen."""
+"""One server and one Chromium for all these tests; a profile for each that remembers no other; no error on the console goes unseen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.typefaces import DEJAVU, font_files
@@ -20,6 +20,8 @@ from tests.server.fake_engine import FakeEngine
 
 PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy machine is no fault of the page
 expect.set_options(timeout=PATIENCE)
+#: profiles that nobody has, by browser, width and colour scheme
+PROFILES: dict[tuple[Browser, int, str], list[BrowserContext]] = {}
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
@@ -166,21 +168,52 @@ def methods(page: Page) -> None:
     page.locator(".experts summary").click()
 
 
-def visit(browser: Browser, address: str, width: int = 1440, scheme: str = "light", first: bool = False) -> Iterator[Visit]:
-    """A page in a profile of its own. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
+def new_profile(browser: Browser, width: int, scheme: str, first: bool = False) -> BrowserContext:
+    """A profile that knows nothing yet. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
     context.add_init_script(SHIFTS)
     context.add_init_script(SCRIPT)
     if not first:
         context.add_init_script(VISITED)
     context.set_default_timeout(2 * PATIENCE)
-    page = context.new_page()
-    visitor = Visit(page, address)
-    page.on("console", lambda message: visitor.complaints.append(message.text) if message.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
-    yield visitor
-    context.close()
+    return context
+
+
+@contextmanager
+def lent_profile(browser: Browser, width: int, scheme: str) -> Iterator[BrowserContext]:
+    """A profile that nobody has. All that it remembers of those who had it are files of the pages: to fetch them is a fifth of a visit."""
+    idle = PROFILES.setdefault((browser, width, scheme), [])
+    context = idle.pop() if idle else new_profile(browser, width, scheme)
+    yield context
+    context.clear_permissions()
+    session = context.new_cdp_session(context.pages[0])
+    session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "local_storage"})
+    for page in context.pages:
+        page.close()
+    idle.append(context)
+
+
+def visit(
+    browser: Browser, address: str, width: int = 1440, scheme: str = "light", *, first: bool = False, fresh: bool = False
+) -> Iterator[Visit]:
+    """A page in a profile that no other visit has at this time: a new one for the ``first`` visit of a person, and for a ``fresh`` one."""
+    with ExitStack() as stack:
+        if first or fresh:
+            context = stack.enter_context(new_profile(browser, width, scheme, first))
+        else:
+            context = stack.enter_context(lent_profile(browser, width, scheme))
+        page = context.new_page()
+        visitor = Visit(page, address)
+        page.on("console", lambda message: visitor.complaints.append(message.text) if message.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
+        yield visitor
     assert not visitor.complaints, visitor.complaints
+
+
+@pytest.fixture
+def fresh() -> bool:
+    """Whether ``desk`` and ``phone`` have no files of the pages yet. A module that looks at first loads overrides it."""
+    return False
 
 
 def typeface_of(request: pytest.FixtureRequest) -> str:
@@ -192,15 +225,15 @@ def typeface_of(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def desk(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+def desk(browsers: Callable[[str], Browser], address: str, fresh: bool, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A desktop, 1440 pixels wide; ``parametrize("desk", TYPEFACES, indirect=True)`` runs a test with each of the system's typefaces."""
-    yield from visit(browsers(typeface_of(request)), address)
+    yield from visit(browsers(typeface_of(request)), address, fresh=fresh)
 
 
 @pytest.fixture
-def phone(browsers: Callable[[str], Browser], address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+def phone(browsers: Callable[[str], Browser], address: str, fresh: bool, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A phone, 390 pixels wide; see ``desk`` for typefaces."""
-    yield from visit(browsers(typeface_of(request)), address, 390)
+    yield from visit(browsers(typeface_of(request)), address, 390, fresh=fresh)
 
 
 def model_path(name: str) -> str:

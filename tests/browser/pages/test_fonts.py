@@ -15,6 +15,11 @@ ALL_FONTS = 150_000  # bytes of all fonts together
 USED = {"serif": ".mark", "sans": ".top nav a", "mono": "#status"}
 
 
+@pytest.fixture
+def fresh() -> bool:
+    return True
+
+
 def test_the_fonts_are_small_and_licensed() -> None:
     files = list(FONTS.glob("*.woff2"))
     assert len(files) == 5

@@ -12,6 +12,11 @@ MOST = 0.01  # cumulative layout shift; a page is called good below 0.1
 DRAWERS = {"image": ("mixer", "layers"), "prompt": (), "text": ("wordtable", "disagree", "probe")}
 
 
+@pytest.fixture
+def fresh() -> bool:
+    return True
+
+
 def check(visitor: Visit, before: float = 0) -> float:
     visitor.page.evaluate("() => new Promise((run) => requestAnimationFrame(() => requestAnimationFrame(run)))")
     moved, what = visitor.shift()
