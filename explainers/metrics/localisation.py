@@ -101,7 +101,7 @@ def own_object(maps: Tensor, mask: Tensor, others: Tensor) -> Tensor:
 
 @metric("energy", title="Energy inside", family="localisation", takes=["maps", "mask"], direction="higher", source=ENERGY, kinds=("image",))
 def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
-    """The share of the map's positive scores that lies on the object."""
+    """The share of the map's positive scores that lies on the object; 0 for one without a positive score, however it ranks patches."""
     covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0]
     return torch.tensor([energy(scores, cover) for scores, cover in zip(maps, covers, strict=True)], dtype=torch.float64)
 

@@ -135,6 +135,7 @@ function tick(summary, on) {
 
 function tell(before = "") {
   const rest = left.length ? `, ${left.length} more` : "";
+  byId("comparing").hidden = shown + left.length < 2;
   say(
     "status",
     `${before} ${shown || left.length ? `${count(shown, "explanation")}${rest}` : "Nothing is here yet: explain a picture or a text first."}`.trim(),

@@ -86,6 +86,7 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     records.nth(1).get_by_role("button", name="Delete").click()
     records.nth(1).get_by_role("button", name="for good").click()
     expect(records).to_have_count(2)
+    expect(desk.page.locator("#comparing")).to_be_visible()
     assert HTTP.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
 
     HTTP.delete(f"{desk.address}/api/explanations/{second['id']}")
@@ -96,6 +97,7 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     desk.complaints.clear()  # the browser's own line about the status
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_have_text("1 explanation")
+    expect(desk.page.locator("#comparing")).to_be_hidden()  # there is nothing to compare it with
 
 
 def test_the_history_on_a_phone(phone: Visit) -> None:
