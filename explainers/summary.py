@@ -137,6 +137,7 @@ def summarise(
     """
     _check(model, inputs, target, method)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
+    settings["calibration"] = model.calibration.probability_settings()
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
     rows_done: list[Row] = []
     for index, item in enumerate(inputs):
@@ -264,7 +265,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
     if len(lines) == 1 or not isinstance(first := _record(lines[0]), dict):
         raise ExplainerError(f"the first line of {path}, which says of what summary it is, is damaged; delete the file or name another")
     if first != settings:
-        raise ExplainerError(f"{path} holds another summary (another model, target, method or seed); name another file")
+        raise ExplainerError(f"{path} holds another summary (another model, calibration, target, method or seed); name another file")
     if lines[-1]:
         path.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
     records = [_record(line) for line in lines[1:-1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 
 import explainers
 from explainers.models.base import Model
+from explainers.models.calibration import Calibration
 from explainers.models.inputs.images import Preprocessing
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
@@ -122,6 +124,8 @@ def test_a_run_goes_on_where_it_was(reader: Model, tmp_path: Path, monkeypatch: 
     assert len(rows.read_text().splitlines()) == 1 + len(TEXTS)
     with pytest.raises(explainers.ExplainerError, match="another summary"):
         explainers.summarise(reader, TEXTS, "against", METHOD, rows=rows)
+    with pytest.raises(explainers.ExplainerError, match="another summary"):
+        explainers.summarise(replace(reader, calibration=Calibration(2.0)), TEXTS, "for", METHOD, rows=rows)
     lines = rows.read_text().splitlines(keepends=True)
     for damaged, problem in (
         ([lines[0][:30]], "the first line of .* is damaged"),
