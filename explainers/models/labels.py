@@ -63,7 +63,7 @@ def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
     if len(labels) != IMAGENET:
         return []
     info = ImageNetInfo()
-    synsets: list[str] = info.label_names()  # type: ignore[no-untyped-call]
+    synsets: list[str] = info.label_names()
     words = [_first_word(info.label_name_to_description(synset)) for synset in synsets]
     if list(labels) != synsets and [_first_word(label) for label in labels] != words:
         return []
@@ -126,7 +126,7 @@ def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
     if subset is None:
         return unnamed(count)
     info = ImageNetInfo(subset)
-    synsets: list[str] = info.label_names()  # type: ignore[no-untyped-call]
+    synsets: list[str] = info.label_names()
     return _wordnet_labels(synsets, {name: info.label_name_to_description(name) for name in synsets})
 
 

@@ -87,7 +87,7 @@ def tokenizer(module: Any, passed: Any) -> Any:
     start, end = "<start_of_text>", "<end_of_text>"
     return transformers.CLIPTokenizer(
         vocab=dict(passed.encoder),
-        merges=[tuple(pair) for pair in passed.bpe_ranks],  # type: ignore[misc]
+        merges=[tuple(pair) for pair in passed.bpe_ranks],
         unk_token=end,
         bos_token=start,
         eos_token=end,

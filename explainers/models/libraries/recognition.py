@@ -156,7 +156,7 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
     """timm's data configuration: input_size, mean, std, interpolation, crop_pct, crop_mode."""
     from timm.data.config import resolve_model_data_config
 
-    return dict(resolve_model_data_config(module))  # type: ignore[no-untyped-call]
+    return dict(resolve_model_data_config(module))
 
 
 def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
