@@ -64,13 +64,15 @@ class Lesson(NamedTuple):
     held: Tensor
 
 
-def new_texts(encoder: Path, vocabulary: int) -> Texts:
-    """The text side before it learns, always the same."""
+def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) -> Texts:
+    """The text side before it learns: always the same but for rounding, which may turn a direction of its ``projection`` round. That of a
+    finished clip is given where an image side is to stay in its space.
+    """
     tower, tokenizer = new_tower(encoder, sorted({*KINDS, *words().names}), vocabulary)
     banks = _read_banks(tower, tokenizer)
     names = banks[0][: len(classes())].mean(1)
     centre_(tower, names)
-    return _texts(tower, tokenizer, directions(names, SHARED), banks)
+    return _texts(tower, tokenizer, directions(names, SHARED) if projection is None else projection, banks)
 
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:

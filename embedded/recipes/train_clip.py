@@ -272,7 +272,8 @@ def _size(value: Tensor) -> float:
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
-    texts = new_texts(encoder_folder(args.encoder), args.vocabulary)
+    projection = None if args.image_side is None else load_file(args.image_side / "model.safetensors")["text_projection.weight"].float()
+    texts = new_texts(encoder_folder(args.encoder), args.vocabulary, projection)
     side = tuned_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
     texts = taught(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
     save(side, texts, model_args(SIDE), args.out)
