@@ -54,6 +54,7 @@ from embedded.recipes.train_photos_vit import ARCHITECTURE, TEMPERATURE, choose,
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule
 
+TUNED = "image_side.pt"  # keeps the tuned image side while the text side learns
 PARTS = 12  # of pictures
 FITTED = 8  # batches that the directions of the last layer are fitted to
 SMOOTHING = 0.1
@@ -274,10 +275,23 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     projection = None if args.image_side is None else load_file(args.image_side / "model.safetensors")["text_projection.weight"].float()
     texts = new_texts(encoder_folder(args.encoder), args.vocabulary, projection)
-    side = tuned_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
+    side = kept_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
     texts = taught(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
     save(side, texts, model_args(SIDE), args.out)
     write(args.out, calibrated(side, texts, args.data))
+    (args.out / TUNED).unlink(missing_ok=True)
+
+
+def kept_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
+    """The tuned image side, kept in ``args.out`` until the text side has learned too: a run that is resumed then does not tune again."""
+    path = args.out / TUNED
+    if args.resume and path.exists():
+        side = ImageSide(create(ARCHITECTURE, [], model_args(SIDE)))
+        side.load_state_dict(torch.load(path, weights_only=True))
+        return side
+    side = tuned_side(texts, args)
+    torch.save(side.state_dict(), path)
+    return side
 
 
 def tuned_side(texts: Texts, args: argparse.Namespace) -> ImageSide:

@@ -210,6 +210,34 @@ def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> Non
         torch.testing.assert_close(embedding, clip_features.image_features(model, images), atol=1e-4, rtol=1e-3)
 
 
+def test_a_run_whose_words_were_interrupted_does_not_tune_again(
+    trained: Path, photo_data: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1)):
+        monkeypatch.setattr(clip_texts, name, value)
+    monkeypatch.setattr(train_clip, "PRESENT", 0.0)
+    monkeypatch.setattr(train_clip, "new_texts", new_texts)
+    monkeypatch.setattr(train_clip, "tuned_side", lambda *_: train_clip.loaded_side(trained))
+    given = {"data": photo_data, "encoder": encoder, "out": tmp_path / "clip", "word-steps": 1, "vocabulary": VOCABULARY}
+    options = arguments(given)
+    options.out.mkdir()
+    taught = train_clip.taught
+    monkeypatch.setattr(train_clip, "taught", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_clip.train(options)
+    assert (options.out / train_clip.TUNED).exists()
+    monkeypatch.setattr(train_clip, "taught", taught)
+    monkeypatch.setattr(train_clip, "tuned_side", interrupted)
+    options.resume = True
+    train_clip.train(options)
+    before, after = (load_file(folder / "model.safetensors") for folder in (trained, options.out))
+    assert all(torch.equal(after[name], value) for name, value in before.items() if name.startswith(("vision_model.", "visual_")))
+    assert not (options.out / train_clip.TUNED).exists()
+
+
 def test_features_that_are_kept_are_read_again(trained: Path) -> None:
     folder = trained.parent / "features"
     part = next(data.parts(None, None, 1, 0, folder))  # type: ignore[arg-type]
