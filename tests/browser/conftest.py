@@ -18,10 +18,12 @@ from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.fake_engine import FakeEngine
 
+HEIGHT = 900  # pixels of a window
 PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy machine is no fault of the page
 expect.set_options(timeout=PATIENCE)
-#: profiles that nobody has, by browser, width and colour scheme
-PROFILES: dict[tuple[Browser, int, str], list[BrowserContext]] = {}
+#: tabs that nobody has, each in a profile of its own, by browser, address of the server, width and colour scheme
+TABS: dict[tuple[Browser, str, int, str], list[Page]] = {}
+NOTHING = "/api/limits"  # a page without scripts that waits in an idle tab
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
@@ -170,7 +172,7 @@ def methods(page: Page) -> None:
 
 def new_profile(browser: Browser, width: int, scheme: str, first: bool = False) -> BrowserContext:
     """A profile that knows nothing yet. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
     context.add_init_script(SHIFTS)
     context.add_init_script(SCRIPT)
     if not first:
@@ -180,17 +182,54 @@ def new_profile(browser: Browser, width: int, scheme: str, first: bool = False) 
 
 
 @contextmanager
-def lent_profile(browser: Browser, width: int, scheme: str) -> Iterator[BrowserContext]:
-    """A profile that nobody has. All that it remembers of those who had it are files of the pages: to fetch them is a fifth of a visit."""
-    idle = PROFILES.setdefault((browser, width, scheme), [])
-    context = idle.pop() if idle else new_profile(browser, width, scheme)
-    yield context
-    context.clear_permissions()
-    session = context.new_cdp_session(context.pages[0])
-    session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "local_storage"})
-    for page in context.pages:
-        page.close()
-    idle.append(context)
+def listening(page: Page) -> Iterator[None]:
+    """Whatever listens to the page from now on stops listening in the end."""
+    listeners: list[tuple[str, Callable[..., Any]]] = []
+    on = page.on
+
+    def remember(event: Any, listener: Callable[..., Any]) -> None:
+        listeners.append((event, listener))
+        on(event, listener)
+
+    page.on = remember  # type: ignore[method-assign]
+    yield
+    page.on = on  # type: ignore[method-assign]
+    for event, listener in listeners:
+        page.remove_listener(event, listener)
+
+
+def reset(page: Page, address: str, width: int, scheme: str) -> None:
+    """Make a tab forget all that a visit left, but for the files of the pages."""
+    page.unroute_all(behavior="ignoreErrors")
+    page.goto(address + NOTHING)
+    page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+    for other in page.context.pages:
+        if other is not page:
+            other.close()
+    page.context.clear_permissions()
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.mouse.move(0, 0)
+
+
+@contextmanager
+def lent_tab(browser: Browser, address: str, width: int, scheme: str) -> Iterator[Page]:
+    """A tab that nobody has. A tab that had a page of the server before shows the next one for half of what a new tab costs."""
+    idle = TABS.setdefault((browser, address, width, scheme), [])
+    page = idle.pop() if idle else new_profile(browser, width, scheme).new_page()
+    yield page
+    reset(page, address, width, scheme)
+    idle.append(page)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _idle_tabs() -> Iterator[None]:
+    """Close, after each module, the tabs that it leaves: its server may be gone."""
+    yield
+    for pages in TABS.values():
+        for page in pages:
+            page.context.close()
+    TABS.clear()
 
 
 def visit(
@@ -199,14 +238,14 @@ def visit(
     """A page in a profile that no other visit has at this time: a new one for the ``first`` visit of a person, and for a ``fresh`` one."""
     with ExitStack() as stack:
         if first or fresh:
-            context = stack.enter_context(new_profile(browser, width, scheme, first))
+            page = stack.enter_context(new_profile(browser, width, scheme, first)).new_page()
         else:
-            context = stack.enter_context(lent_profile(browser, width, scheme))
-        page = context.new_page()
+            page = stack.enter_context(lent_tab(browser, address, width, scheme))
         visitor = Visit(page, address)
-        page.on("console", lambda message: visitor.complaints.append(message.text) if message.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
-        yield visitor
+        with listening(page):
+            page.on("console", lambda message: visitor.complaints.append(message.text) if message.type in {"error", "warning"} else None)
+            page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
+            yield visitor
     assert not visitor.complaints, visitor.complaints
 
 

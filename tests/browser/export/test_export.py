@@ -250,8 +250,8 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
 
 
 def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:
-    desk.page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new Error('no'));")
     desk.open("/text")
+    desk.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
     desk.page.locator("#export summary").click()
     desk.page.get_by_role("button", name="Copy as curl").click()
     expect(desk.page.get_by_label("curl lines").locator("textarea")).to_have_value(desk.get(f"/api/explanations/{desk.id}/code")["curl"])

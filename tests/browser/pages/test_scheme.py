@@ -22,7 +22,7 @@ def paper(page: Page) -> str:
 @pytest.mark.parametrize("system", ["light", "dark"])
 def test_a_choice_holds_on_every_page_and_after_a_reload(browser: Browser, address: str, system: str) -> None:
     other = {"light": "dark", "dark": "light"}[system]
-    for visitor in visit(browser, address, scheme=system):
+    for visitor in visit(browser, address, scheme=system, fresh=True):
         page = visitor.open("/leaderboard", maps=False)
         switch = page.get_by_label("Light or dark")
         expect(switch).to_have_value("system")

@@ -124,6 +124,7 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     np.testing.assert_array_equal(pixels(canvas), first)
 
 
+@pytest.mark.parametrize("fresh", [True])  # its clock stays
 def test_blinking_is_slow_and_ends(desk: Visit) -> None:
     page = desk.page
     page.clock.install()
