@@ -24,6 +24,8 @@ expect.set_options(timeout=PATIENCE)
 #: tabs that nobody has, each in a profile of its own, by browser, address of the server, width and colour scheme
 TABS: dict[tuple[Browser, str, int, str], list[Page]] = {}
 NOTHING = "/api/limits"  # a page without scripts that waits in an idle tab
+#: for tests that need no more: the control, a map of strength alone, a signed one
+FEW = "methods=random&methods=rollout&methods=fullgrad_plus:libra"
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from embedded.recipes.data.scenes import render
-from tests.browser.conftest import Visit
+from tests.browser.conftest import FEW, Visit
 from tests.browser.image_plates import check_plates, colours
 from tests.browser.serving import HTTP
 
@@ -26,7 +26,7 @@ def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
 
 
 def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     data, _ = scene(3, 400, 260)
     before = desk.id
     desk.page.get_by_label("Picture file").set_input_files({"name": "scene.png", "mimeType": "image/png", "buffer": data})
@@ -69,7 +69,7 @@ def test_each_picture_gets_the_model_that_fits_until_another_is_chosen(desk: Vis
 
 
 def test_a_picture_is_dropped_on_the_page(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open("/image?methods=random")
     before = desk.id
     data, _ = scene(5, 224, 224)
     carried = desk.page.evaluate_handle(
@@ -90,7 +90,7 @@ def test_a_picture_is_dropped_on_the_page(desk: Visit) -> None:
 
 @pytest.mark.parametrize("broken", ["text", "cut"])
 def test_a_broken_file_says_what_to_send_and_changes_nothing(desk: Visit, broken: str) -> None:
-    desk.open("/image")
+    desk.open("/image?methods=random")
     data = scene(3, 224, 224)[0]
     data = b"this is no picture" if broken == "text" else data[: len(data) // 2]
     refusal = HTTP.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit"}, files={"image": ("p.png", data)}).json()

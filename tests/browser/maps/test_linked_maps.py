@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Locator, expect
 from safetensors.torch import load
 
 from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, normalised
-from tests.browser.conftest import Visit, view, visit
+from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import HTTP
 
@@ -55,7 +55,7 @@ def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     document = desk.document()
     rows, columns = document["maps"][0]["grid"]
     expect(desk.page.locator(".lens")).to_be_hidden()
@@ -85,7 +85,7 @@ def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit)
 
 def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
     """Every pixel of the model is one square on the page, in its own colour; the base of the maps has the same squares in grey."""
-    desk.open("/image?opacity=0&lens=off")
+    desk.open("/image?opacity=0&lens=off&methods=random")
     before = desk.id
     values = np.random.default_rng(3).integers(0, 256, (300, 300, 3), dtype=np.uint8)
     buffer = io.BytesIO()
@@ -110,7 +110,7 @@ def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Vis
 
 
 def test_the_lens_shows_the_original_where_that_is_on_show(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open("/image?methods=random")
     before = desk.id
     values = np.random.default_rng(1).integers(0, 256, (45, 50, 3), dtype=np.uint8)
     buffer = io.BytesIO()
@@ -135,7 +135,7 @@ def test_the_lens_shows_the_original_where_that_is_on_show(desk: Visit) -> None:
 
 
 def test_words_are_ranked(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open(f"/text?{FEW}")
     document = desk.document()
     desk.page.locator(".reading [data-w]").nth(4).hover()
     for attribution in document["maps"]:
@@ -154,7 +154,7 @@ def test_words_are_ranked(desk: Visit) -> None:
 
 
 def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     for attribution in desk.document()["maps"]:
         theirs = fetched(desk, f"maps/{quote(attribution['method'], safe='')}.png")
         difference = np.abs(face(desk, attribution["method"]) - theirs)
@@ -164,7 +164,7 @@ def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
 
 @pytest.mark.parametrize(("choice", "twin"), [("patches", Image.Resampling.NEAREST), ("bicubic", Image.Resampling.BICUBIC)])
 def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
-    desk.open(f"/image?opacity=0&grid={choice}")
+    desk.open(f"/image?opacity=0&grid={choice}&{FEW}")
     for attribution in one_of_each(desk.document()):
         base = face(desk, attribution["method"])
         with view(desk.page):
@@ -190,7 +190,7 @@ def lightness(colour: Any) -> NDArray[np.float64]:
 
 
 def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
-    desk.open("/image?opacity=100&grid=patches")
+    desk.open(f"/image?opacity=100&grid=patches&{FEW}")
     declared = desk.page.evaluate(
         "async () => { const { SEQUENCES, DIVERGING } = await script('core/colour.js'); return { SEQUENCES, DIVERGING }; }"
     )
@@ -260,7 +260,7 @@ def drawn(desk: Visit) -> list[str]:
 
 @pytest.mark.parametrize("path", ["/image", "/text"])
 def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, path: str) -> None:
-    desk.open(path)
+    desk.open(f"{path}?{FEW}")
     begun = desk.page.locator(CONTROLS).evaluate_all(READ)
     plain = drawn(desk)
     change_every_control(desk)
@@ -282,7 +282,7 @@ def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, p
 
 
 def test_controls_on_a_phone(phone: Visit) -> None:
-    phone.open("/image")
+    phone.open("/image?methods=random")
     expect(phone.page.get_by_label("Smoothing")).to_be_hidden()
     with view(phone.page):
         phone.page.get_by_label("Smoothing").select_option("patches")

@@ -39,18 +39,18 @@ def test_browsers_keep_fonts_and_ask_again_about_the_rest(address: str) -> None:
 
 def test_a_page_fetches_each_file_once(desk: Visit) -> None:
     """What is asked for ahead is what scripts and style sheets use; the page after it takes them from the browser's own store."""
-    desk.open("/image")
+    desk.open("/image?methods=random")
     files = desk.fetched()
     assert len(files) == len(set(files)) > 50
     assert len({url.split("/static/")[1].split("/")[0] for url in files}) == 1  # all of one version
-    desk.open("/image")
+    desk.open("/image?methods=random")
     assert not desk.fetched()
 
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_pages_are_drawn_with_their_own_fonts(desk: Visit) -> None:
     """Chromium names the font files that it drew each text with."""
-    page = desk.open("/image")
+    page = desk.open("/image?methods=random")
     loaded = page.evaluate("() => [...document.fonts].filter(({ status }) => status === 'loaded').map(({ family }) => family)")
     own_families = sorted(family for family in loaded if " like " not in family)  # what stands in for them is of the system
     assert own_families == ["Source Code Pro", "Source Sans 3", *3 * ["Source Serif 4"]]

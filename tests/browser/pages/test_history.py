@@ -15,9 +15,9 @@ from tests.browser.serving import HTTP
 
 def fill(desk: Visit) -> tuple[Any, Any, Any]:
     """Explain a text and then a picture for two classes, and go to the history; the explanations, newest first."""
-    desk.open("/text")
+    desk.open("/text?methods=random")
     text = desk.document()
-    desk.open("/image")
+    desk.open("/image?methods=random")
     first = desk.document()
     desk.page.locator("#classes li button").nth(1).click()
     desk.next_maps(first["id"])
@@ -101,7 +101,7 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
 
 
 def test_the_history_on_a_phone(phone: Visit) -> None:
-    phone.open("/text")
+    phone.open("/text?methods=random")
     phone.open("/history", maps=False)
     expect(phone.page.locator(".record")).to_have_count(1)
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

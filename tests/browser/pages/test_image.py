@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import Visit, methods, model_path, view, visit
+from tests.browser.conftest import FEW, Visit, methods, model_path, view, visit
 from tests.browser.image_plates import check_plates, colours, shown_class
 from tests.browser.number_format import percent, shown_score
 
@@ -51,7 +51,7 @@ def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit
 
     desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
     desk.page.route("**/api/models/events*", tell)
-    desk.open("/image")
+    desk.open("/image?methods=random")
     assert desk.document()["model"] == (photos["name"] if arrives else "scenes-vit")
     if not arrives:
         expect(desk.page.locator("#case-problem")).to_contain_text("There is no memory left. Close something.")
@@ -69,12 +69,12 @@ def test_a_model_that_the_address_names_may_still_load(desk: Visit) -> None:
 
     desk.page.route("**/api/models", lambda route: route.fulfill(json=models))
     desk.page.route("**/api/models/events*", tell)
-    desk.open("/image?model=scenes-vit")
+    desk.open("/image?model=scenes-vit&methods=random")
     assert desk.document()["model"] == "scenes-vit"
 
 
 def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     first = desk.document()
     label = first["top"][1]["label"]
     desk.page.locator("#classes li button", has_text=label).click()
@@ -114,7 +114,7 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
 
 
 def test_methods_are_chosen(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     before = desk.id
     variants = desk.get("/api/methods?model=scenes-vit")["variants"]
     extra = next(variant["spec"] for variant in variants if not variant["default"] and not variant["slow"] and not variant["reason"])
@@ -134,7 +134,7 @@ def test_methods_are_chosen(desk: Visit) -> None:
 
 
 def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address: str) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     before = desk.id
     desk.page.locator("#classes li button").nth(1).click()
     desk.next_maps(before)
@@ -169,7 +169,7 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
 
 
 def test_an_answer_that_comes_too_late_is_dropped(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open(f"/image?{FEW}")
     document = desk.document()
     slow, quick = document["top"][1]["label"], document["top"][2]["label"]
     held: list[Route] = []
@@ -198,7 +198,7 @@ def night_phone(browser: Browser, address: str) -> Iterator[Visit]:
 
 
 def test_a_phone_at_night(night_phone: Visit) -> None:
-    night_phone.open("/image")
+    night_phone.open(f"/image?{FEW}")
     assert night_phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
     check_plates(night_phone, night_phone.document())
     methods(night_phone.page)

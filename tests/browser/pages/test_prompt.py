@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
+from tests.browser.conftest import FEW, Visit
 from tests.browser.number_format import percent, shown, shown_range, shown_score
 from tests.browser.typefaces import TYPEFACES
 
@@ -47,7 +47,7 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
 
 
 def test_prompts_are_added_and_removed(desk: Visit) -> None:
-    desk.open("/prompt?sample=photo-cat-prompts")  # a link may name the sample to begin with
+    desk.open(f"/prompt?sample=photo-cat-prompts&{FEW}")  # a link may name the sample to begin with
     first = desk.document()
     assert first["targets"][0]["label"] == "a photo of a cat"
     desk.page.get_by_role("button", name="Add a prompt").click()
@@ -84,7 +84,7 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
 
 
 def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
-    desk.open("/prompt")
+    desk.open(f"/prompt?{FEW}")
     document = desk.document()
     desk.page.locator(".face").first.focus()
     desk.page.keyboard.press("Home")
@@ -102,7 +102,7 @@ def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
 
 
 def test_no_prompt_says_what_to_send(desk: Visit) -> None:
-    desk.open("/prompt")
+    desk.open("/prompt?methods=random")
     before = desk.page.url
     for field in desk.page.get_by_role("textbox", name="Prompt").all():
         field.fill(" ")
@@ -115,7 +115,7 @@ def test_no_prompt_says_what_to_send(desk: Visit) -> None:
 
 
 def test_a_link_opens_the_same_prompts_again(desk: Visit) -> None:
-    desk.open("/prompt")
+    desk.open(f"/prompt?{FEW}")
     document = desk.document()
     desk.page.reload()
     desk.maps()
@@ -124,7 +124,7 @@ def test_a_link_opens_the_same_prompts_again(desk: Visit) -> None:
 
 
 def test_a_phone(phone: Visit) -> None:
-    phone.open("/prompt")
+    phone.open(f"/prompt?{FEW}")
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
     first, second = (phone.page.locator(".matrix .plate").nth(i).bounding_box() for i in (0, 1))
     assert first is not None
@@ -134,7 +134,7 @@ def test_a_phone(phone: Visit) -> None:
 
 
 def test_what_was_found_of_other_words_is_not_said_of_new_ones(desk: Visit) -> None:
-    page = desk.open("/prompt")
+    page = desk.open("/prompt?methods=random")
     field, likeness = page.get_by_role("textbox", name="Prompt").first, page.locator(".entry .likeness").first
     said, words = likeness.inner_text(), field.input_value()
     assert "cosine" in said

@@ -6,10 +6,9 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 from playwright.sync_api import Route, expect
 
-from tests.browser.conftest import Visit, view
+from tests.browser.conftest import FEW, Visit, view
 from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
@@ -72,7 +71,7 @@ def test_what_is_written_while_the_page_opens_stays(desk: Visit) -> None:
     held: list[Route] = []
     desk.page.route("**/api/samples", lambda route: held.append(route))
     with desk.page.expect_request("**/api/samples"):
-        page = desk.open("/text", maps=False)
+        page = desk.open("/text?methods=random", maps=False)
     field = page.get_by_label("The review to explain")
     field.fill("Dull, from its first")
     held.pop().continue_()
@@ -84,7 +83,7 @@ def test_what_is_written_while_the_page_opens_stays(desk: Visit) -> None:
 
 
 def test_a_review_is_explained_for_either_side(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open(f"/text?{FEW}")
     before = desk.id
     desk.page.get_by_label("The review to explain").fill(REVIEW)
     desk.page.get_by_role("button", name="Explain this review").click()
@@ -103,7 +102,7 @@ def test_a_review_is_explained_for_either_side(desk: Visit) -> None:
 
 
 def test_a_word_is_looked_at_in_every_plate(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open(f"/text?{FEW}")
     document = desk.document()
     words = document["input"]["words"]
     attribution = next(m for m in document["maps"] if m["signed"])
@@ -134,7 +133,7 @@ def test_a_word_is_looked_at_in_every_plate(desk: Visit) -> None:
 
 
 def test_the_grain_of_the_text(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open("/text?methods=fullgrad_plus:libra")
     before = desk.id
     desk.page.get_by_label("The review to explain").fill(REVIEW)
     desk.page.keyboard.press("Control+Enter")
@@ -166,7 +165,7 @@ def test_the_grain_of_the_text(desk: Visit) -> None:
 
 
 def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open("/text?methods=random")
     before = desk.page.url
     desk.page.get_by_label("The review to explain").fill("   ")
     desk.page.get_by_role("button", name="Explain this review").click()
@@ -178,7 +177,6 @@ def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
 
 
 def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
-    desk.open("/text")
     limit = desk.explain_too_long()
     document = desk.document()
     tokens = [token for token in document["input"]["tokens"] if not token["special"]]
@@ -195,7 +193,7 @@ def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
 
 
 def test_markup_in_a_review_stays_text(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open("/text?methods=random")
     before = desk.id
     text = 'A <b>bold</b> film & a <img src=x onerror="document.title=1"> mess.'
     desk.page.get_by_label("The review to explain").fill(text)
@@ -206,7 +204,7 @@ def test_markup_in_a_review_stays_text(desk: Visit) -> None:
 
 
 def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
-    desk.open("/text?evidence=against")
+    desk.open(f"/text?evidence=against&{FEW}")
     document = desk.document()
     desk.page.reload()
     desk.maps()
@@ -219,18 +217,14 @@ def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
     assert "con" in kinds
 
 
-@pytest.mark.parametrize("sample", range(4))
-def test_the_sample_reviews(desk: Visit, sample: int) -> None:
-    desk.open("/text")
+def test_the_sample_reviews(desk: Visit) -> None:
+    desk.open("/text?methods=random")
     samples = [sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "text"]
-    if sample:
-        before = desk.id
-        desk.page.locator("#samples button").nth(sample).click()
-        desk.next_maps(before)
-    expect(desk.page.locator("#remark")).to_contain_text(samples[sample]["title"])
-    assert desk.document()["input"]["text"] == samples[sample]["text"]
-
-
-def test_a_phone(phone: Visit) -> None:
-    phone.open("/text")
-    assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
+    assert len(samples) > 3
+    for number, sample in enumerate(samples):
+        if number:
+            before = desk.id
+            desk.page.locator("#samples button").nth(number).click()
+            desk.next_maps(before)
+        expect(desk.page.locator("#remark")).to_contain_text(sample["title"])
+        assert desk.document()["input"]["text"] == sample["text"]
