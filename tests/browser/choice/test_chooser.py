@@ -62,7 +62,7 @@ def seen(desk: Visit) -> bytes:
 
 
 def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit) -> None:
-    desk.open("/image?methods=rollout")
+    desk.open("/image?model=scenes-vit&methods=rollout")
     before, model = desk.id, desk.document()["model"]
     desk.plate("rollout").get_by_role("button", name="options").click()
     field = desk.page.get_by_role("spinbutton", name="start_layer")
@@ -96,7 +96,7 @@ def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit
 
 
 def test_libra_without_a_part_can_be_chosen(desk: Visit) -> None:
-    desk.open("/image?methods=fullgrad_plus:libra")
+    desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra")
     before = desk.id
     methods(desk.page)
     row = desk.page.get_by_role("group", name="FullGrad+", exact=True)
@@ -137,10 +137,29 @@ SET = {
 }
 
 
+def check_warning(stage: Stage, kind: str) -> None:
+    """What is wrong with a map stands on its plate, all of it, with a sign."""
+    page = stage.visit.page
+    warning = page.locator(".note .warning")
+    expect(warning).to_have_count(1)
+    expect(warning).to_contain_text(LOST)
+    expect(warning.locator(".sign")).to_be_visible()  # a sign, not the colour alone
+    expect(warning.locator(".sign")).to_have_text("!")
+    place = page.locator(".matrix .line", has_text="FullGrad+") if kind == "prompt" else stage.visit.plate("fullgrad_plus:libra")
+    expect(place.locator(".warning")).to_have_count(1)
+    box, whole = warning.bounding_box(), warning.evaluate("(node) => [node.scrollWidth, node.scrollHeight]")
+    assert box is not None
+    assert whole[0] <= box["width"] + 1  # all of it is there to be read
+    assert whole[1] <= box["height"] + 1
+
+
 @pytest.mark.parametrize("kind", SET)
-def test_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
+def test_what_is_wrong_with_a_map_stands_on_its_plate_and_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     name, spec = SET[kind]
-    before = stage.open(kind)["id"]
+    stage.engine.notes["fullgrad_plus:libra"] = (LOST,)
+    first = stage.open(kind)
+    assert {tuple(attribution["notes"]) for attribution in first["maps"] if attribution["method"] == "fullgrad_plus:libra"} == {(LOST,)}
+    check_warning(stage, kind)
     page = stage.visit.page
     methods(page)
     row = page.locator(f'.readout[data-readout="{name}"]')
@@ -152,7 +171,7 @@ def test_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     else:
         row.get_by_label(option, exact=True).fill(value)
     row.get_by_role("button", name="Show it too").click()
-    stage.visit.next_maps(before)
+    stage.visit.next_maps(first["id"])
     document = stage.visit.document()
     assert set(document["methods"]) == {*USUAL_METHODS, spec}
     if kind == "prompt":
@@ -195,25 +214,6 @@ def test_every_pair_has_a_square_and_what_is_refused_says_why(stage: Stage) -> N
     expect(why).to_have_text(listed["saliency", "saliency:deep_taylor"])
     page.keyboard.press("Space")
     expect(page.locator(".chooser .no input:checked")).to_have_count(0)
-
-
-@pytest.mark.parametrize("kind", ASKED)
-def test_what_is_wrong_with_a_map_stands_on_its_plate(stage: Stage, kind: str) -> None:
-    stage.engine.notes["fullgrad_plus:libra"] = (LOST,)
-    document = stage.open(kind)
-    assert {tuple(attribution["notes"]) for attribution in document["maps"] if attribution["method"] == "fullgrad_plus:libra"} == {(LOST,)}
-    page = stage.visit.page
-    warning = page.locator(".note .warning")
-    expect(warning).to_have_count(1)
-    expect(warning).to_contain_text(LOST)
-    expect(warning.locator(".sign")).to_be_visible()  # a sign, not the colour alone
-    expect(warning.locator(".sign")).to_have_text("!")
-    place = page.locator(".matrix .line", has_text="FullGrad+") if kind == "prompt" else stage.visit.plate("fullgrad_plus:libra")
-    expect(place.locator(".warning")).to_have_count(1)
-    box, whole = warning.bounding_box(), warning.evaluate("(node) => [node.scrollWidth, node.scrollHeight]")
-    assert box is not None
-    assert whole[0] <= box["width"] + 1  # all of it is there to be read
-    assert whole[1] <= box["height"] + 1
 
 
 @pytest.mark.parametrize(("kind", "target", "other"), [("image", "zebra", "dog"), ("text", "negative", "positive")])

@@ -25,6 +25,7 @@ from tests.browser.number_format import percent, shown
 from tests.browser.typefaces import TYPEFACES
 from tests.conftest import ROOT
 
+THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rollout"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -80,8 +81,8 @@ def check_texts(desk: Visit, file: Path) -> None:
     assert not [text for text in said(ET.parse(file).getroot()).splitlines() if text.endswith("…")]
 
 
-def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
-    desk.open("/image?grid=patches&opacity=100")
+def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
+    desk.open(f"/image?model=scenes-vit&grid=patches&opacity=100&{THREE}")
     document = desk.document()
     for attribution in (next(m for m in document["maps"] if m["signed"] == signed) for signed in (True, False)):
         file = take(desk, desk.plate(attribution["method"]).locator(".menu"), "SVG", tmp_path)
@@ -99,10 +100,17 @@ def test_one_map_as_svg_is_its_scores(desk: Visit, tmp_path: Path) -> None:
         assert [shown(end, 2) for end in ends] == [line for line in words.splitlines() if line in {shown(end, 2) for end in ends}]
         assert percent(document["targets"][0]["probability"]) in words
 
+    attribution = document["maps"][-1]
+    numbers = np.load(take(desk, desk.plate(attribution["method"]).locator(".menu"), ".npy", tmp_path))
+    np.testing.assert_array_equal(numbers.ravel(), np.array(attribution["scores"], dtype=np.float32))
+    assert json.loads(take(desk, desk.plate(attribution["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
+    with zipfile.ZipFile(take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)) as archive:
+        assert json.loads(archive.read("explanation.json")) == document
+
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
-    desk.open("/image")
+    desk.open("/image?model=scenes-vit")
     document = desk.document()
     menu = desk.page.locator("#export .menu")
     file = take(desk, menu, "SVG of the whole figure", tmp_path)
@@ -119,7 +127,7 @@ def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
         assert picture.width > 2 * 448
 
 
-def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
+def test_a_text_as_svg_stays_text_and_lines_are_shown_where_the_browser_does_not_copy(desk: Visit, tmp_path: Path) -> None:
     desk.open("/text")
     document = desk.document()
     attribution = next(m for m in document["maps"] if m["signed"])
@@ -135,6 +143,13 @@ def test_a_text_as_svg_stays_text(desk: Visit, tmp_path: Path) -> None:
     assert [words.count(word) for word in ("against", "weak")] == [sum(signed), len(signed) - sum(signed)]
     take(desk, desk.page.locator("#export .menu"), "PNG of the whole figure", tmp_path)
 
+    desk.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+    desk.page.locator("#export summary").click()
+    desk.page.get_by_role("button", name="Copy as curl").click()
+    expect(desk.page.get_by_label("curl lines").locator("textarea")).to_have_value(desk.get(f"/api/explanations/{desk.id}/code")["curl"])
+    desk.page.get_by_role("button", name="Close").click()
+    expect(desk.page.locator("dialog.lines")).to_have_count(0)
+
 
 @pytest.mark.parametrize(
     ("tiles", "columns"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (10, 5), (11, 4), (13, 5), (14, 5), (17, 3), (64, 4)]
@@ -148,7 +163,7 @@ def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns
 def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
     """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
     methods = ["fullgrad_plus:libra", "random", "rollout"]
-    page = desk.open("/image?" + "&".join(f"methods={spec}" for spec in methods))
+    page = desk.open("/image?model=scenes-vit&" + "&".join(f"methods={spec}" for spec in methods))
     menu = page.locator("#export .menu")
     menu.locator("summary").click()
     expect(menu.get_by_text("whole figure")).to_have_count(2)
@@ -213,23 +228,12 @@ def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
         assert target["label"] in words
 
 
-def test_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
-    desk.open("/image")
-    document = desk.document()
-    attribution = document["maps"][-1]
-    numbers = np.load(take(desk, desk.plate(attribution["method"]).locator(".menu"), ".npy", tmp_path))
-    np.testing.assert_array_equal(numbers.ravel(), np.array(attribution["scores"], dtype=np.float32))
-    assert json.loads(take(desk, desk.plate(attribution["method"]).locator(".menu"), "JSON", tmp_path).read_text("utf-8")) == document
-    with zipfile.ZipFile(take(desk, desk.page.locator("#export .menu"), "Bundle", tmp_path)) as archive:
-        assert json.loads(archive.read("explanation.json")) == document
-
-
 def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path) -> None:
     """Those of each page in a module of their own, all in one fresh process."""
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     documents = {}
-    for name in ("image", "text"):
-        desk.open(f"/{name}")
+    for name, model in (("image", "scenes-vit"), ("text", "reviews-bert")):
+        desk.open(f"/{name}?model={model}&{THREE}")
         documents[name] = desk.document()
         desk.page.locator("#export summary").click()
         desk.page.get_by_role("button", name="Copy as Python").click()
@@ -249,18 +253,8 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
             np.testing.assert_allclose(attribution["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
 
 
-def test_lines_are_shown_where_the_browser_does_not_copy(desk: Visit) -> None:
-    desk.open("/text")
-    desk.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
-    desk.page.locator("#export summary").click()
-    desk.page.get_by_role("button", name="Copy as curl").click()
-    expect(desk.page.get_by_label("curl lines").locator("textarea")).to_have_value(desk.get(f"/api/explanations/{desk.id}/code")["curl"])
-    desk.page.get_by_role("button", name="Close").click()
-    expect(desk.page.locator("dialog.lines")).to_have_count(0)
-
-
 def test_the_menu_by_keyboard(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open("/image?methods=random")
     summary = desk.page.locator(".plate .menu summary").first
     summary.focus()
     summary.press("Enter")

@@ -12,9 +12,10 @@ from tests.browser.image_plates import colours
 from tests.browser.number_format import colour_ends, shown, shown_score
 
 
-def test_the_colours_are_the_scores(desk: Visit) -> None:
+def test_the_colours_are_the_scores_and_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
     desk.open("/image?grid=patches&opacity=100")
-    for attribution in desk.document()["maps"]:
+    document = desk.document()
+    for attribution in document["maps"]:
         scores = np.array(attribution["scores"])
         red, _, blue = colours(desk, attribution).T
         if attribution["signed"]:
@@ -26,10 +27,6 @@ def test_the_colours_are_the_scores(desk: Visit) -> None:
             if high > low:
                 assert red[top].mean() > red[scores <= np.median(scores)].mean(), attribution["method"]
 
-
-def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
-    desk.open("/image?grid=patches&opacity=100")
-    document = desk.document()
     strongest = next(m for m in document["maps"] if m["signed"] and min(m["scores"]) < 0 < max(m["scores"]))
     scores = np.array(strongest["scores"])
     strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
@@ -60,7 +57,7 @@ def test_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
 
 
 def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
-    desk.open("/image")
+    desk.open("/image?model=scenes-vit")
     maps = desk.document()["maps"]
     rows, columns = maps[0]["grid"]
     face = desk.plate(maps[0]["method"]).locator(".face")

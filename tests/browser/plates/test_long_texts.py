@@ -40,7 +40,9 @@ def explain_long(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("width", ["desk", "phone"])
-def test_a_long_review_is_read_whole_and_the_page_says_where_windows_lie(width: str, request: pytest.FixtureRequest) -> None:
+def test_a_long_review_is_read_whole_in_windows_that_the_page_shows_and_a_short_one_has_none(
+    width: str, request: pytest.FixtureRequest
+) -> None:
     visit: Visit = request.getfixturevalue(width)
     explain_long(visit)
     document, page = visit.document(), visit.page
@@ -67,15 +69,12 @@ def test_a_long_review_is_read_whole_and_the_page_says_where_windows_lie(width: 
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
-
-def test_a_short_review_has_no_windows(desk: Visit) -> None:
-    explain_long(desk)
-    with view(desk.page):
-        desk.page.get_by_role("radio", name="sentences").check()
-    expect(desk.page.locator(".plate .edge.begins")).to_have_count(2 * len(METHODS))
-    before = desk.id
-    desk.page.get_by_label("The review to explain").fill("A short and good film.")
-    desk.page.get_by_role("button", name="Explain this review").click()
-    desk.next_maps(before)
-    expect(desk.page.locator("#windows")).to_be_hidden()
-    expect(desk.page.locator(".edge")).to_have_count(0)
+    with view(page):
+        page.get_by_role("radio", name="sentences").check()
+    expect(page.locator(".plate .edge.begins")).to_have_count(2 * len(METHODS))
+    before = visit.id
+    page.get_by_label("The review to explain").fill("A short and good film.")
+    page.get_by_role("button", name="Explain this review").click()
+    visit.next_maps(before)
+    expect(page.locator("#windows")).to_be_hidden()
+    expect(page.locator(".edge")).to_have_count(0)

@@ -135,7 +135,7 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
 
 
 def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
-    desk.open(f"/image?{FEW}")
+    desk.open(f"/image?model=scenes-vit&{FEW}")
     labels = [answer["label"] for answer in desk.document()["top"][:3]]
     set_beside(desk, labels[1])
     set_beside(desk, labels[2])
@@ -182,7 +182,7 @@ def test_both_sides_of_a_review(desk: Visit) -> None:
 
 
 def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None:
-    desk.open(f"/image?{FEW}")
+    desk.open(f"/image?model=scenes-vit&{FEW}")
     before = desk.id
     desk.page.get_by_label("What is explained").select_option("probability")
     expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
@@ -190,7 +190,7 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     assert desk.id == before
     assert "422" in desk.complaints.pop()
 
-    desk.open("/image?methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
+    desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
     before = desk.id
     label = desk.document()["targets"][0]["label"]
     desk.page.get_by_label("What is explained").select_option("probability")
@@ -209,6 +209,6 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
 
 
 def test_a_phone(phone: Visit) -> None:
-    phone.open(f"/image?{FEW}")
+    phone.open(f"/image?model=scenes-vit&{FEW}")
     set_beside(phone, phone.document()["top"][1]["label"])
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

@@ -69,7 +69,7 @@ def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -
 
 
 def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_controls(desk: Visit) -> None:
-    page = desk.open(f"/image?grid=patches&opacity=100&{FEW}")
+    page = desk.open(f"/image?model=scenes-vit&grid=patches&opacity=100&{FEW}")
     plate = desk.plate(SPEC).first
     grid = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == SPEC)["grid"]
     plate.locator(".face").focus()
@@ -88,9 +88,9 @@ def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_contr
     assert apart() < 4
 
 
-@pytest.mark.parametrize("path", ["/image", "/text"])
-def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str) -> None:
-    page = desk.open(f"{path}?{FEW}")
+@pytest.mark.parametrize(("path", "model"), [("/image", "scenes-vit"), ("/text", "reviews-bert")])
+def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str, model: str) -> None:
+    page = desk.open(f"{path}?model={model}&{FEW}")
     page.locator("#gone").fill("30")
     plate = desk.plate(SPEC)
     lost = plate.locator(".cover[data-gone]" if path == "/image" else "[data-gone]")
@@ -108,7 +108,7 @@ def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path:
         assert shown.locator("[data-gone]").all_inner_texts() == small
 
 
-def test_page_keys_go_from_plate_to_plate(desk: Visit) -> None:
+def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
     names = page.locator(".plate h2").all_inner_texts()
     page.locator(".plate .face").first.focus()
@@ -123,6 +123,13 @@ def test_page_keys_go_from_plate_to_plate(desk: Visit) -> None:
     dialog(desk).get_by_role("button", name="Close").click()
     expect(page.locator(".plate .face").nth(2)).to_be_focused()
 
+    before = desk.id
+    page.keyboard.press("Enter")
+    expect(dialog(desk)).to_be_visible()
+    page.locator("#samples button[aria-pressed=false]").first.evaluate("(button) => button.click()")
+    expect(dialog(desk)).to_have_count(0)
+    desk.next_maps(before)
+
 
 @pytest.mark.parametrize("path", ["/image", "/text"])
 def test_on_a_phone_it_fills_the_window(phone: Visit, path: str) -> None:
@@ -135,12 +142,12 @@ def test_on_a_phone_it_fills_the_window(phone: Visit, path: str) -> None:
     expect(dialog(phone)).to_have_count(0)
 
 
-@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
-def test_the_button_covers_nothing_of_a_map(browser: Browser, address: str, path: str) -> None:
-    for width, is_phone in ((1440, False), (390, True)):
-        context = browser.new_context(viewport={"width": width, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
-        context.add_init_script(VISITED)
-        page = context.new_page()
+@pytest.mark.parametrize("is_phone", [False, True])
+def test_the_button_covers_nothing_of_a_map(browser: Browser, address: str, is_phone: bool) -> None:
+    context = browser.new_context(viewport={"width": 390 if is_phone else 1440, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
+    context.add_init_script(VISITED)
+    page = context.new_page()
+    for path in ("/image", "/prompt", "/text"):
         page.goto(f"{address}{path}?{FEW}")
         wait_for_maps(page)
         covered = page.locator("#plates .plate").evaluate_all(
@@ -160,15 +167,4 @@ def test_the_button_covers_nothing_of_a_map(browser: Browser, address: str, path
         else:
             button.click()
         expect(page.locator("dialog.zoom")).to_be_visible()
-        context.close()
-
-
-def test_another_picture_closes_it(desk: Visit) -> None:
-    page = desk.open(f"/image?{FEW}")
-    before = desk.id
-    page.locator(".plate .face").first.focus()
-    page.keyboard.press("Enter")
-    expect(dialog(desk)).to_be_visible()
-    page.locator("#samples button[aria-pressed=false]").first.evaluate("(button) => button.click()")
-    expect(dialog(desk)).to_have_count(0)
-    desk.next_maps(before)
+    context.close()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
-import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
@@ -13,19 +11,12 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.serving import HTTP
+from tests.browser.tools.conftest import explained
+from tests.server.conftest import png
 
 PATIENCE = 120_000
 TINTS = "(buttons) => buttons.map((button) => [button.className.split(' ')[0], Number(button.style.getPropertyValue('--a'))])"
 PIXELS = "(canvas) => canvas.toDataURL()"
-
-
-def explained(visit: Visit, **fields: Any) -> str:
-    """The id of an explanation that is made now, by a quick method."""
-    image = fields.pop("image", None)
-    files = None if image is None else {"image": ("picture.png", image)}
-    answer = httpx.post(f"{visit.address}/api/explanations?wait=1", data={"methods": "rollout", **fields}, files=files, timeout=120)
-    answer.raise_for_status()
-    return str(answer.json()["id"])
 
 
 def sample(visit: Visit, model: str) -> bytes:
@@ -45,10 +36,6 @@ def drawer(visit: Visit, name: str) -> Locator:
     return part
 
 
-def answer_to(visit: Visit, path: str, **body: Any) -> Any:
-    return httpx.post(f"{visit.address}/api/explanations/{path}", json=body, timeout=120).json()
-
-
 def kinds(scores: list[float]) -> list[str]:
     return ["pro" if score > 0 else "con" if score < 0 else "" for score in scores]
 
@@ -57,12 +44,13 @@ def kinds(scores: list[float]) -> list[str]:
 def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, request: pytest.FixtureRequest) -> None:
     visit: Visit = request.getfixturevalue(width)
     prompt = "a red ball on grass"
-    explanation_id = explained(visit, model="clip", image=sample(visit, "clip"), prompt=[prompt, "a dog"])
-    visit.open(f"/prompt?id={explanation_id}")
-    part = drawer(visit, "wordpatches")
+    visit.open(f"/prompt?id={explained(visit, 'prompt', sample(visit, 'clip'), prompt=[prompt, 'a dog'])}")
+    with visit.page.expect_response("**/interactions", timeout=PATIENCE) as answer:  # what the page was told: it takes the model a while
+        part = drawer(visit, "wordpatches")
     words, canvas, said = part.locator(".reading button"), part.locator("canvas"), part.locator(".said")
     expect(words).to_have_text(prompt.split(), timeout=PATIENCE)
-    interaction = answer_to(visit, f"{explanation_id}/interactions", prompt=prompt)
+    assert answer.value.request.post_data_json == {"prompt": prompt}
+    interaction = answer.value.json()
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(interaction["first"]["scores"])
     before = canvas.evaluate(PIXELS)
     columns = interaction["second"]["grid"][1]
@@ -97,13 +85,13 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
-def test_why_two_pictures_are_alike(desk: Visit) -> None:
-    picture = sample(desk, "scenes-vit")
-    other = explained(desk, model="scenes-vit", image=flipped(picture))
-    desk.open(f"/image?id={explained(desk, model='scenes-vit', image=picture)}")
-    desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
-    part = drawer(desk, "alike")
-    with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:  # it is not asked for twice: it takes seconds
+def test_why_two_pictures_are_alike(tiny: Visit) -> None:
+    picture = png(1)
+    other = explained(tiny, "image", flipped(picture))
+    tiny.open(f"/image?id={explained(tiny, 'image', picture)}")
+    tiny.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
+    part = drawer(tiny, "alike")
+    with tiny.page.expect_response("**/alike", timeout=PATIENCE) as answer:
         part.get_by_label("Compare with").select_option(other)
     interaction = answer.value.json()
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
@@ -118,21 +106,22 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(interaction["pairs"][patch]) > 0 else "nothing"
     expect(part.locator(".said")).to_contain_text(f"goes with {partner}")
     assert second.locator("canvas").evaluate(PIXELS) != before
-    assert desk.query["alike.other"] == [other]
+    assert tiny.query["alike.other"] == [other]
 
 
 def test_why_two_texts_are_alike(desk: Visit) -> None:
     texts = ["A warm and wonderful film.", "A dull, boring mess."]
-    other = explained(desk, model="reviews-bert", text=texts[1])
-    desk.open(f"/text?id={explained(desk, model='reviews-bert', text=texts[0])}")
+    other = explained(desk, "text", text=texts[1])
+    desk.open(f"/text?id={explained(desk, 'text', text=texts[0])}")
     part = drawer(desk, "alike")
     expect(part.locator(".body")).to_contain_text("Explain another text with this model first", timeout=PATIENCE)
     part.locator("summary").click()
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
     part.locator("summary").click()
-    part.get_by_label("Compare with").select_option(other)
+    with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
+        part.get_by_label("Compare with").select_option(other)
     expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
-    interaction = answer_to(desk, f"{desk.id}/alike", other=other)
+    interaction = answer.value.json()
     first, second = (part.locator(".reading").nth(i).locator("button") for i in range(2))
     word = [word["text"] for word in interaction["first"]["input"]["words"]].index("wonderful")
     first.nth(word).hover()

@@ -12,8 +12,11 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown, shown_score
+from tests.browser.tools.conftest import explained
 
 PATIENCE = 120_000.0
+SCENES = "/image?model=scenes-vit&methods=random"
+LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.head}`, node.getAttribute('aria-label')])"
 
 
 def answer_to(desk: Visit, path: str, **body: Any) -> Any:
@@ -47,17 +50,21 @@ def cells(document: dict[str, Any]) -> dict[tuple[int, str], Any]:
 
 def check_strip(tool: Locator, document: dict[str, Any], name: str) -> None:
     """There is a small map for every head, and each says where its strongest patch lies and how strong it is."""
-    expect(tool.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
     rows, columns = document["grid"]
+    said = {}
     for (block, head), cell in cells(document).items():
         scores = np.array(cell["scores"])
         best = int(np.abs(scores).argmax())
         assert len(scores) == rows * columns
-        label = tool.locator(f'.heads button[data-block="{block}"][data-head="{head}"]')
         spot = f"Block {block + 1}, {'mean of the heads' if head == 'mean' else f'head {int(head) + 1}'}"
         where = f"row {best // columns + 1}, column {best % columns + 1}"
-        expect(label, name).to_have_attribute("aria-label", f"{spot}: strongest at {where}, {shown(scores[best])}")
-    expect(tool.locator(".heads button")).to_have_count(len(cells(document)))
+        said[f"{block} {head}"] = f"{spot}: strongest at {where}, {shown(scores[best])}"
+    expect(tool.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    for spot in (next(iter(said)), list(said)[-1]):  # those that come first and last: with them, all are there
+        block, head = spot.split()
+        expect(tool.locator(f'.heads button[data-block="{block}"][data-head="{head}"]'), name).to_have_attribute("aria-label", said[spot])
+    expect(tool.locator(".heads[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
+    assert tool.locator(".heads button").evaluate_all(LABELS) == [[spot, label] for spot, label in said.items()], name
 
 
 def check_large(tool: Locator, scores: list[float], signed: bool) -> None:
@@ -67,15 +74,15 @@ def check_large(tool: Locator, scores: list[float], signed: bool) -> None:
     expect(tool.locator(".large .ends span").last).to_have_text(ends[1])
 
 
-def test_every_quantity_of_every_head(desk: Visit) -> None:
-    desk.open("/image?methods=random")
-    before, _ = desk.shift()
-    tool = opened(desk)
-    quantities = desk.get("/api/quantities")["quantities"]
+def test_every_quantity_of_every_head_and_attention_from_the_held_patch(tiny: Visit) -> None:
+    tiny.open(f"/image?id={explained(tiny, 'image')}")
+    before, _ = tiny.shift()
+    tool = opened(tiny)
+    quantities = tiny.get("/api/quantities")["quantities"]
     assert len(quantities) == 5
     for quantity in quantities:
         tool.get_by_role("radio", name=quantity["title"], exact=True).check()
-        document = answer_to(desk, "layers", quantity=quantity["name"])
+        document = answer_to(tiny, "layers", quantity=quantity["name"])
         check_strip(tool, document, quantity["name"])
         last = document["blocks"][-1]["mean"]
         check_large(tool, last["scores"], quantity["signed"])
@@ -83,12 +90,30 @@ def test_every_quantity_of_every_head(desk: Visit) -> None:
         expect(tool.locator(".outside")).to_contain_text(f"{outside} of it")
         expect(tool.locator(".says")).to_have_text(quantity["says"])
     expect(tool.locator(".origin")).to_contain_text("classification token")
-    moved, what = desk.shift()
+    moved, what = tiny.shift()
     assert moved - before < 0.01, what
+
+    tool.get_by_role("radio", name=quantities[0]["title"], exact=True).check()
+    tool.get_by_role("radio", name="the held patch").check()
+    expect(tool.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
+    grid = answer_to(tiny, "layers")["grid"]
+    face = tool.locator(".large .face")
+    box = face.bounding_box()
+    assert box is not None
+    row, column = 1, 2
+    face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
+    expect(tool.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
+    document = answer_to(tiny, "layers", token=row * grid[1] + column)
+    assert document["origin"] == "token"
+    check_strip(tool, document, "token")
+    expect(tool.locator(".large .patch.locked")).to_be_visible()
+    expect(tiny.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
+    tool.get_by_role("radio", name="where the answer is read").check()
+    check_strip(tool, answer_to(tiny, "layers"), "answer")
 
 
 def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
+    tool = drawer(desk, SCENES)
     document = answer_to(desk, "layers")
     strip = cells(document)
     tool.locator('.heads button[data-block="1"][data-head="0"]').click()
@@ -103,26 +128,6 @@ def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
         expect(on).to_be_focused()
         check_large(tool, strip[place]["scores"], False)
     assert tool.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
-
-
-def test_attention_from_the_held_patch(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
-    tool.get_by_role("radio", name="the held patch").check()
-    expect(tool.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
-    grid = answer_to(desk, "layers")["grid"]
-    face = tool.locator(".large .face")
-    box = face.bounding_box()
-    assert box is not None
-    row, column = 3, 5
-    face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
-    expect(tool.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
-    document = answer_to(desk, "layers", token=row * grid[1] + column)
-    assert document["origin"] == "token"
-    check_strip(tool, document, "token")
-    expect(tool.locator(".large .patch.locked")).to_be_visible()
-    expect(desk.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
-    tool.get_by_role("radio", name="where the answer is read").check()
-    check_strip(tool, answer_to(desk, "layers"), "answer")
 
 
 def test_what_each_block_adds(desk: Visit) -> None:
@@ -165,15 +170,15 @@ def test_words(desk: Visit) -> None:
     expect(tool.locator(".outside")).to_contain_text(percent(last["outside"]))
 
 
-def test_prompts(desk: Visit) -> None:
-    tool = drawer(desk, "/prompt?methods=random")
-    labels = [target["label"] for target in desk.document()["targets"]]
+def test_prompts(tiny: Visit) -> None:
+    tool = drawer(tiny, f"/prompt?id={explained(tiny, 'prompt')}")
+    labels = [target["label"] for target in tiny.document()["targets"]]
     assert len(labels) > 1
     tool.get_by_role("radio", name="gradient", exact=True).check()
     tool.get_by_label("Target").select_option(labels[1])
-    document = answer_to(desk, "layers", quantity="gradient", target=labels[1])
+    document = answer_to(tiny, "layers", quantity="gradient", target=labels[1])
     check_strip(tool, document, labels[1])
-    sums = answer_to(desk, "contributions", method="fullgrad_plus:libra", target=labels[1])
+    sums = answer_to(tiny, "contributions", method="fullgrad_plus:libra", target=labels[1])
     expect(tool.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
 
 
@@ -233,15 +238,15 @@ def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit)
     assert moved - before < 0.01, what
 
 
-def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(desk: Visit) -> None:
-    many_heads(desk)
-    desk.open("/text?methods=random")
-    tool = opened(desk)
+def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(tiny: Visit) -> None:
+    many_heads(tiny)
+    tiny.open(f"/text?id={explained(tiny, 'text')}")
+    tool = opened(tiny)
     tool.get_by_role("radio", name="gradient", exact=True).check()
-    document = answer_to(desk, "layers", quantity="gradient")
+    document = answer_to(tiny, "layers", quantity="gradient")
     tool.locator('.heads button[data-block="1"][data-head="1"]').click()
     expect(tool.locator(".large .caption")).to_have_text("Block 2, head 2, gradient", timeout=PATIENCE)
-    words = desk.document()["input"]["words"]
+    words = tiny.document()["input"]["words"]
     scores = document["blocks"][1]["heads"][1]["scores"]
     tool.locator(".large .reading [data-w='2']").hover()
     expect(tool.locator(".large .value")).to_have_text(shown_score(sum(scores[i] for i in words[2]["tokens"]), True))

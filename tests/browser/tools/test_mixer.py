@@ -11,8 +11,10 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
+from tests.browser.tools.conftest import explained
 
 PATIENCE = 120_000.0
+SCENES = "/image?model=scenes-vit&methods=random"
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
 
 
@@ -89,7 +91,7 @@ def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
 
 
 def test_an_ablation_by_hand(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
+    tool = drawer(desk, SCENES)
     libra = mixed(desk, LIBRA)
     assert libra["rule"]["name"] == "libra"
     assert choices(tool) == {name: str(value).lower() for name, value in LIBRA.items()}
@@ -118,11 +120,11 @@ def test_an_ablation_by_hand(desk: Visit) -> None:
     expect(tool.locator("fieldset.changed")).to_have_count(0)
 
 
-def test_presets_and_readouts(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
+def test_presets_and_readouts(tiny: Visit) -> None:
+    tool = drawer(tiny, f"/image?id={explained(tiny, 'image')}")
     tool.get_by_label("Start from").select_option("gradient")
     gradient = dict.fromkeys(LIBRA, "jacobian") | {"bias": True}
-    check(tool, mixed(desk, gradient), mixed(desk, gradient))
+    check(tool, mixed(tiny, gradient), mixed(tiny, gradient))
     assert set(choices(tool).values()) == {"jacobian", "true"}
     expect(tool.locator("[data-kind=linear]").get_by_role("radio", name="z⁺", exact=True)).to_be_disabled()
 
@@ -134,14 +136,14 @@ def test_presets_and_readouts(desk: Visit) -> None:
     choose(tool, "norm", "constant scale")
     settled(tool)
     rule = {name: value for name, value in choices(tool).items() if name != "bias"}
-    mix = mixed(desk, rule, "transformer_attribution")
+    mix = mixed(tiny, rule, "transformer_attribution")
     expect(tool.locator(".plate .facts .range dd").last).to_have_text(shown_range(mix["map"]))
     expect(tool.locator("[data-number=completeness_error] td")).to_have_text(["–", "–", "–"])
 
 
 def test_a_mix_follows_the_page(desk: Visit) -> None:
-    """The patch in focus, another picture, and what the server refuses."""
-    tool = drawer(desk, "/image?methods=random")
+    """The patch in focus, and another picture."""
+    tool = drawer(desk, SCENES)
     face = tool.locator(".plate .face").last
     face.focus()
     desk.page.keyboard.press("Home")
@@ -163,87 +165,90 @@ def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
     return mixed(desk, rule)
 
 
-def test_the_words_of_a_prompt(desk: Visit) -> None:
-    tool = drawer(desk, "/prompt?methods=random&side=text")
-    mix = mixed(desk, LIBRA)
-    check(tool, mix, mix, desk)
+def test_the_words_of_a_prompt(tiny: Visit) -> None:
+    tool = drawer(tiny, f"/prompt?id={explained(tiny, 'prompt', side='text')}")
+    mix = mixed(tiny, LIBRA)
+    check(tool, mix, mix, tiny)
     expect(tool.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
 
 
-def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
-    desk.open("/image?methods=random")
+def test_the_map_does_not_wait_for_its_deletion_score(tiny: Visit) -> None:
+    tiny.open(f"/image?id={explained(tiny, 'image')}")
     held: list[Route] = []
     free = False
-    desk.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
-    before, _ = desk.shift()
-    tool = desk.page.locator("#drawer-mixer")
+    tiny.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
+    before, _ = tiny.shift()
+    tool = tiny.page.locator("#drawer-mixer")
     tool.locator("summary").click()
-    libra = mixed(desk, LIBRA)
+    libra = mixed(tiny, LIBRA)
     check(tool, libra, libra)
     row = tool.locator("[data-number=deletion]")
     expect(row).to_have_attribute("aria-busy", "true")
     expect(row.locator("td")).to_have_text(["…", "…", "…"])
-    with desk.page.expect_request("**/deletion"):
+    with tiny.page.expect_request("**/deletion"):
         choose(tool, "attention", "derivative")
-    without = mixed(desk, LIBRA | {"attention": "jacobian"})
+    without = mixed(tiny, LIBRA | {"attention": "jacobian"})
     check(tool, libra, without)  # nobody waits for the score of the mix before
     assert len(held) == 2
     free = True
     held[-1].continue_()
-    check(tool, libra, without, desk)
+    check(tool, libra, without, tiny)
     expect(row).to_have_attribute("aria-busy", "false")
-    moved, what = desk.shift()
+    moved, what = tiny.shift()
     assert moved - before < 0.01, what
 
 
-def test_a_score_that_does_not_come_is_no_reason_to_wait(desk: Visit) -> None:
-    desk.open("/image?methods=random")
+def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_and_goes_away(tiny: Visit) -> None:
+    tiny.open(f"/image?id={explained(tiny, 'image')}")
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
-    desk.page.route("**/deletion", lambda route: route.fulfill(status=503, content_type="application/problem+json", json=problem))
-    tool = desk.page.locator("#drawer-mixer")
+    problems = ["deletion"]
+
+    def answer(route: Route) -> None:
+        if route.request.url.split("/")[-1] in problems:
+            route.fulfill(status=503, content_type="application/problem+json", json=problem)
+        else:
+            route.continue_()
+
+    tiny.page.route("**/deletion", answer)
+    tiny.page.route("**/mix", answer)
+    tool = tiny.page.locator("#drawer-mixer")
+    alert = tool.get_by_role("alert")
     tool.locator("summary").click()
-    expect(tool.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    desk.complaints.clear()  # Chromium logs the 503
+    expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
+    tiny.complaints.clear()  # Chromium logs the 503
     expect(tool.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
-    check(tool, mixed(desk, LIBRA), mixed(desk, LIBRA))
+    libra = mixed(tiny, LIBRA)
+    check(tool, libra, libra)
+
+    problems.clear()
+    choose(tool, "activation", "unchanged")
+    check(tool, libra, mixed(tiny, LIBRA | {"activation": "identity"}), tiny)
+    expect(alert).to_have_count(0)
+    problems.append("mix")
+    choose(tool, "norm", "derivative")
+    expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
+    tiny.complaints.clear()
+    problems.clear()
+    choose(tool, "norm", "unchanged")
+    check(tool, libra, mixed(tiny, LIBRA | {"activation": "identity", "norm": "identity"}))
+    expect(alert).to_have_count(0)
 
 
 @pytest.mark.parametrize(("page", "index"), [("text", 0), ("prompt", 1)])
-def test_texts_and_prompts(desk: Visit, page: str, index: int) -> None:
-    tool = drawer(desk, f"/{page}?methods=random")
-    document = desk.document()
+def test_texts_and_prompts(tiny: Visit, page: str, index: int) -> None:
+    tool = drawer(tiny, f"/{page}?id={explained(tiny, page)}")
+    document = tiny.document()
     target = document["targets"][index]["label"]
     if index:
         tool.get_by_label("Target").select_option(target)
     choose(tool, "activation", "derivative")
-    check(tool, mixed(desk, LIBRA, target=target), mixed(desk, LIBRA | {"activation": "jacobian"}, target=target))
+    check(tool, mixed(tiny, LIBRA, target=target), mixed(tiny, LIBRA | {"activation": "jacobian"}, target=target))
     if page == "text":
         expect(tool.locator(".plate .reading").last).to_contain_text(document["input"]["text"][:20])
 
 
-def test_a_problem_is_said_and_goes_away(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
-    problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
-    problems = [problem]
-
-    def answer(route: Route) -> None:
-        if problems:
-            route.fulfill(status=503, content_type="application/problem+json", json=problems[0])
-        else:
-            route.continue_()
-
-    desk.page.route("**/mix", answer)
-    choose(tool, "norm", "derivative")
-    expect(tool.get_by_role("alert")).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    desk.complaints.clear()  # Chromium logs the 503
-    problems.clear()
-    choose(tool, "norm", "unchanged")
-    check(tool, mixed(desk, LIBRA), mixed(desk, LIBRA | {"norm": "identity"}))
-    expect(tool.get_by_role("alert")).to_have_count(0)
-
-
 def test_it_fits_a_phone(phone: Visit) -> None:
-    tool = drawer(phone, "/image?methods=random")
+    tool = drawer(phone, SCENES)
     assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     choose(tool, "attention", "derivative")
     settled(tool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
@@ -12,9 +11,21 @@ from tests.browser.serving import HTTP
 from tests.browser.tools.test_words import ROWS, opened
 
 
-def test_a_word_is_swapped(desk: Visit) -> None:
-    desk.open("/text")
+def _points(value: float) -> str:
+    size = shown(100 * value, 2)
+    return f"{'' if size.startswith(MINUS) else '+'}{size} points"
+
+
+def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> None:
+    """After a sentence without a slot, of which the page says what to write."""
+    desk.open("/text?methods=random")
     part = opened(desk, "probe")
+    part.get_by_label("Sentence").fill("A good film.")
+    part.get_by_role("button", name="Swap the words").click()
+    expect(part.get_by_role("alert")).to_contain_text("Write {} once")
+    assert len(desk.complaints) == 1
+    assert "422" in desk.complaints.pop()
+
     part.get_by_role("button", name="Languages").click()
     template = part.get_by_label("Sentence").input_value()
     part.get_by_label("Name of list 1").fill("first")
@@ -31,7 +42,7 @@ def test_a_word_is_swapped(desk: Visit) -> None:
         "groups": [{"name": "first", "words": ["French", "Italian"]}, {"name": "other", "words": ["Indian"]}],
         "target": "positive",
     }
-    answer = httpx.post(f"{desk.address}/api/probes", json=body, timeout=60).json()
+    answer = HTTP.post(f"{desk.address}/api/probes", json=body).json()
     cells = table.locator("tbody tr").evaluate_all(ROWS)
 
     def line(numbers: dict[str, float]) -> list[str]:
@@ -49,42 +60,21 @@ def test_a_word_is_swapped(desk: Visit) -> None:
         [_points(answer["difference"]["probability"]), shown_score(answer["difference"]["relevance"], True)],
     ]
     expect(part.locator(".status")).to_contain_text("first less other")
-    violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
-
-def _points(value: float) -> str:
-    size = shown(100 * value, 2)
-    return f"{'' if size.startswith(MINUS) else '+'}{size} points"
-
-
-def test_the_example_is_a_stored_result(desk: Visit) -> None:
-    desk.open("/text")
-    part = opened(desk, "probe")
     part.get_by_text("What such a probe finds").click()
     stored = HTTP.get(f"{desk.address}/static/tools/probe-example.json").json()
     example = part.locator(".example")
     expect(example.locator("tbody tr")).to_have_count(len(stored["rows"]))
     expect(example).to_contain_text("A stored result of reviews-bert, second edition, whatever model is on this page")
-    first, *_ = example.locator("tbody tr").evaluate_all(ROWS)
+    top, *_ = example.locator("tbody tr").evaluate_all(ROWS)
     row = stored["rows"][0]
-    assert first == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
+    assert top == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
     violations = Axe().run(desk.page).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
     example.get_by_role("button", name="Put these words above").click()
     expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
     expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))
     expect(part.get_by_label("Words of list 2")).to_have_count(0)
-
-
-def test_a_sentence_without_a_slot_says_what_to_write(desk: Visit) -> None:
-    desk.open("/text")
-    part = opened(desk, "probe")
-    part.get_by_label("Sentence").fill("A good film.")
-    part.get_by_role("button", name="Swap the words").click()
-    expect(part.get_by_role("alert")).to_contain_text("Write {} once")
-    assert len(desk.complaints) == 1
-    assert "422" in desk.complaints.pop()
 
 
 def test_a_phone(phone: Visit) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown_score
@@ -123,7 +123,7 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
 
 
 def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit) -> None:
-    desk.open(f"/prompt?{FEW}")
+    desk.open("/prompt?methods=random")
     first = desk.document()
     labels = [target["label"] for target in first["targets"]]
     lines = [*labels, "a photo of a spoon", "a drawing of a lighthouse"]
@@ -198,10 +198,9 @@ def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
 
 
 @pytest.mark.parametrize("seen", [0, 1])
-def test_letters_tell_prompts_apart_without_colour(desk: Visit, seen: int) -> None:
+def test_letters_tell_prompts_apart_without_colour(scripts: Page, seen: int) -> None:
     """The palette: every pair of the eight colours differs for people without red or green cones, in hue or at least in lightness."""
-    desk.open("/methods", maps=False)
-    colours = np.array(desk.page.evaluate("() => script('tools/segmentation.js').then(({ COLOURS }) => COLOURS)")) / 255
+    colours = np.array(scripts.evaluate("() => script('tools/segmentation.js').then(({ COLOURS }) => COLOURS)")) / 255
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     # Viénot, Brettel and Mollon 1999: protanopia, deuteranopia
     blind = np.array([

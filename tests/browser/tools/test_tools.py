@@ -10,11 +10,10 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Locator, Route, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, percent, shown_score
-from tests.browser.serving import VISITED
 
 SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]
 FEW = "&".join(f"methods={spec}" for spec in SPECS)
@@ -124,8 +123,8 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     np.testing.assert_array_equal(pixels(canvas), first)
 
 
-@pytest.mark.parametrize("fresh", [True])  # its clock stays
-def test_blinking_is_slow_and_ends(desk: Visit) -> None:
+@pytest.mark.parametrize("fresh", [True])  # its clock stays, and so does what it asks for
+def test_blinking_is_slow_and_ends_and_is_not_there_where_less_motion_is_asked_for(desk: Visit) -> None:
     page = desk.page
     page.clock.install()
     desk.open(f"/image?{FEW}&open=swipe")
@@ -147,20 +146,14 @@ def test_blinking_is_slow_and_ends(desk: Visit) -> None:
     page.clock.run_for(3000)
     assert seen.inner_text() == before
 
-
-def test_nothing_blinks_where_less_motion_is_asked_for(browser: Browser, address: str) -> None:
-    context = browser.new_context(reduced_motion="reduce")
-    context.add_init_script(VISITED)
-    calm = Visit(context.new_page(), address)
-    calm.open(f"/image?{FEW}&open=swipe")
-    tool = calm.page.locator("#drawer-swipe")
+    page.emulate_media(reduced_motion="reduce")
+    desk.open(f"/image?{FEW}&open=swipe")
     expect(tool.locator("[data-drawn=true]")).to_be_visible()
     expect(tool.get_by_role("button", name="Blink")).to_be_disabled()
     expect(tool).to_contain_text("asks for less motion")
-    before = tool.locator(".seen-now").inner_text()
+    before = seen.inner_text()
     tool.get_by_role("button", name="Show the other").click()
-    assert tool.locator(".seen-now").inner_text() != before
-    context.close()
+    assert seen.inner_text() != before
 
 
 def answer(desk: Visit, hidden: list[int]) -> Any:
@@ -178,13 +171,41 @@ def check_answer(desk: Visit, tool: Any, hidden: set[int]) -> None:
     expect(tool.locator(".cover")).to_have_attribute("data-hidden", str(len(hidden)))
 
 
-def test_patches_are_hidden_by_painting_and_the_answer_follows(desk: Visit) -> None:
-    page = desk.open(f"/image?{FEW}")
-    rows, columns = desk.document()["maps"][0]["grid"]
-    tool = drawer(desk, "brush")
+def full_brush(desk: Visit) -> Any:
+    """The brush, opened; its table is full before the first answer comes."""
+    held: list[Route] = []
+    desk.page.route("**/perturbations", lambda route: held.append(route))
+    with desk.page.expect_request("**/perturbations"):
+        tool = drawer(desk, "brush")
+    expect(tool.locator("tbody th")).to_have_text([answer["label"] for answer in desk.document()["top"]])
+    assert set(tool.locator("tbody td:last-child").all_inner_texts()) == {"0 points"}
+    for route in held:
+        route.continue_()
+    desk.page.unroute_all(behavior="ignoreErrors")
     expect(tool.locator(".now b")).to_have_text(percent(desk.document()["targets"][0]["probability"]))
     expect(tool).to_contain_text("Hidden patches are taken out")
+    return tool
+
+
+def test_patches_are_hidden_by_keyboard_and_by_painting_and_the_answer_follows(desk: Visit) -> None:
+    page = desk.open(f"/image?model=scenes-vit&{FEW}")
+    rows, columns = desk.document()["maps"][0]["grid"]
+    tool = full_brush(desk)
     sheet = tool.locator(".canvas")
+    sheet.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    check_answer(desk, tool, {columns + 1})
+    expect(sheet).to_have_attribute("aria-label", re.compile("1 patch hidden, at row 2, column 2, hidden"))
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    check_answer(desk, tool, {columns + 1, columns + 2})
+    page.keyboard.press("Control+z")
+    check_answer(desk, tool, {columns + 1})
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Space")
+    check_answer(desk, tool, set())
+
     sheet.scroll_into_view_if_needed()
     box = sheet.bounding_box()
 
@@ -215,43 +236,10 @@ def test_patches_are_hidden_by_painting_and_the_answer_follows(desk: Visit) -> N
     check_answer(desk, tool, set())
 
 
-def test_the_table_of_the_brush_is_full_before_the_first_answer(desk: Visit) -> None:
-    page = desk.open(f"/image?{FEW}")
-    held: list[Route] = []
-    page.route("**/perturbations", lambda route: held.append(route))
-    with page.expect_request("**/perturbations"):
-        tool = drawer(desk, "brush")
-    expect(tool.locator("tbody th")).to_have_text([answer["label"] for answer in desk.document()["top"]])
-    assert set(tool.locator("tbody td:last-child").all_inner_texts()) == {"0 points"}
-    for route in held:
-        route.continue_()
-    page.unroute_all(behavior="ignoreErrors")
-
-
-def test_patches_are_hidden_by_keyboard(desk: Visit) -> None:
-    page = desk.open(f"/image?{FEW}")
-    _, columns = desk.document()["maps"][0]["grid"]
-    tool = drawer(desk, "brush")
-    sheet = tool.locator(".canvas")
-    expect(tool.locator(".now b")).to_be_visible()
-    sheet.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
-        page.keyboard.press(key)
-    check_answer(desk, tool, {columns + 1})
-    expect(sheet).to_have_attribute("aria-label", re.compile("1 patch hidden, at row 2, column 2, hidden"))
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Space")
-    check_answer(desk, tool, {columns + 1, columns + 2})
-    page.keyboard.press("Control+z")
-    check_answer(desk, tool, {columns + 1})
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Space")
-    check_answer(desk, tool, set())
-
-
-@pytest.mark.parametrize("name", ["agreement", "swipe", "brush"])
-def test_the_tools_fit_a_phone(phone: Visit, name: str) -> None:
-    page = phone.open(f"/image?{FEW}&open={name}")
-    expect(page.locator(f"#drawer-{name} .body > *").last).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+def test_the_tools_fit_a_phone(phone: Visit) -> None:
+    page = phone.open(f"/image?{FEW}&open=agreement")
+    for name in ("agreement", "swipe", "brush"):
+        tool = drawer(phone, name)
+        expect(tool.locator(".body > *").last).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 390, name

@@ -16,6 +16,8 @@ from tests.browser.number_format import shown, shown_score
 from tests.browser.pages.test_text import word_scores
 from tests.browser.plates.test_versus import set_beside
 
+FEW = "methods=random&methods=fullgrad_plus:libra"
+FOUR = f"{FEW}&methods=rollout&methods=generic_attention"
 ROWS = "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))"
 
 
@@ -27,10 +29,38 @@ def opened(desk: Visit, name: str) -> Any:
     return part
 
 
-def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
+def check_disagreement(desk: Visit, document: dict[str, Any]) -> None:
+    """Two methods on one unit or on none: the words that they rank most differently, and in which way."""
+    part = opened(desk, "disagree")
+    words = [word["text"] for word in document["input"]["words"]]
+    maps = {attribution["method"]: attribution for attribution in document["maps"]}
+    signed = [name for name, attribution in maps.items() if attribution["signed"]]
+    unsigned = next(name for name, attribution in maps.items() if not attribution["signed"])
+    for first, second in ((signed[0], signed[-1]), (signed[0], unsigned)):
+        part.get_by_label("Between").select_option(first)
+        part.get_by_label("and", exact=True).select_option(second)
+        values = [word_scores(document, maps[name]) for name in (first, second)]
+        if second == unsigned:
+            values = [np.abs(values_of) for values_of in values]
+        rho = shown(float(spearmanr(*values).statistic), 2)
+        expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
+        expect(part.locator(".alike")).to_contain_text("by score" if second == signed[-1] else "by strength")
+        ranks = [rankdata(values_of) for values_of in values]
+        apart = ranks[0] - ranks[1]
+        worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]
+        expected = [[words[i], *(shown(float(len(words) + 1 - values_of[i]), 4) for values_of in ranks)] for i in worst]
+        listed = part.locator("tbody tr").evaluate_all(ROWS)
+        assert [[row[0], *(float(cell) for cell in row[1:])] for row in listed] == [
+            [row[0], *(float(cell) for cell in row[1:])] for row in expected
+        ]
+        kinds = part.locator(".reading [data-w]").evaluate_all("(spans) => spans.map((span) => span.className)")
+        assert kinds == ["more" if gap > 0 else "less" if gap < 0 else "" for gap in apart]
+
+
+def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagree(desk: Visit) -> None:
     modules: list[str] = []
     desk.page.on("request", lambda request: modules.append(request.url))
-    desk.open("/text")
+    desk.open(f"/text?{FOUR}")
     assert not [url for url in modules if "wordtable" in url]
     document = desk.document()
     words = document["input"]["words"]
@@ -66,12 +96,13 @@ def test_all_words_in_a_table_sorted_by_any_method(desk: Visit) -> None:
     check(range(len(words)))
     rows_shown.nth(3).click()
     expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
+    check_disagreement(desk, document)
     violations = Axe().run(desk.page).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 def test_the_table_follows_the_page(desk: Visit) -> None:
-    desk.open("/text")
+    desk.open(f"/text?{FEW}")
     part = opened(desk, "wordtable")
     with view(desk.page):
         desk.page.get_by_role("radio", name="pieces").check()
@@ -89,39 +120,7 @@ def test_the_table_follows_the_page(desk: Visit) -> None:
     expect(heads.nth(3)).to_contain_text(document["top"][1]["label"])
 
 
-def test_where_two_methods_disagree(desk: Visit) -> None:
-    desk.open("/text")
-    document = desk.document()
-    part = opened(desk, "disagree")
-    words = [word["text"] for word in document["input"]["words"]]
-    maps = {attribution["method"]: attribution for attribution in document["maps"]}
-    signed = [name for name, attribution in maps.items() if attribution["signed"]]
-    unsigned = next(name for name, attribution in maps.items() if not attribution["signed"])
-    for first, second in ((signed[0], signed[-1]), (signed[0], unsigned)):
-        part.get_by_label("Between").select_option(first)
-        part.get_by_label("and", exact=True).select_option(second)
-        values = [word_scores(document, maps[name]) for name in (first, second)]
-        if second == unsigned:
-            values = [np.abs(values_of) for values_of in values]
-        rho = shown(float(spearmanr(*values).statistic), 2)
-        expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
-        expect(part.locator(".alike")).to_contain_text("by score" if second == signed[-1] else "by strength")
-        ranks = [rankdata(values_of) for values_of in values]
-        apart = ranks[0] - ranks[1]
-        worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]
-        expected = [[words[i], *(shown(float(len(words) + 1 - values_of[i]), 4) for values_of in ranks)] for i in worst]
-        listed = part.locator("tbody tr").evaluate_all(ROWS)
-        assert [[row[0], *(float(cell) for cell in row[1:])] for row in listed] == [
-            [row[0], *(float(cell) for cell in row[1:])] for row in expected
-        ]
-        kinds = part.locator(".reading [data-w]").evaluate_all("(spans) => spans.map((span) => span.className)")
-        assert kinds == ["more" if gap > 0 else "less" if gap < 0 else "" for gap in apart]
-    violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
-
-
 def test_what_was_not_read_is_folded(desk: Visit) -> None:
-    desk.open("/text")
     desk.explain_too_long()
     document = desk.document()
     tokens = [token for token in document["input"]["tokens"] if not token["special"]]
