@@ -226,12 +226,14 @@ def lent_tab(browser: Browser, address: str, width: int, scheme: str) -> Iterato
 
 @pytest.fixture(autouse=True, scope="module")
 def _idle_tabs() -> Iterator[None]:
-    """Close, after each module, the tabs that it leaves: its server may be gone."""
+    """Close, after each module, the tabs of the servers that ended with it."""
     yield
-    for pages in TABS.values():
-        for page in pages:
-            page.context.close()
-    TABS.clear()
+    for key in list(TABS):
+        try:
+            HTTP.get(key[1] + NOTHING)
+        except httpx.ConnectError:
+            for page in TABS.pop(key):
+                page.context.close()
 
 
 def visit(
