@@ -23,8 +23,8 @@ COVERED = """
   return Array.from({ length: cover.width * cover.height }, (_, i) => i).filter((i) => data[4 * i + 3] > 0);
 }
 """
-# few methods: the test asks the model for each of them
-FEW = "/image?methods=rollout&methods=fullgrad_plus:libra&methods=generic_attention"
+# few methods of a small model: the test asks it for each of them
+FEW = "/image?model=scenes-vit&methods=rollout&methods=fullgrad_plus:libra&methods=generic_attention"
 REVIEW = "A dull, lifeless film. The plot is thin, and yet I loved the music and the warm ending."
 
 
@@ -92,18 +92,6 @@ def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     check_after(desk, deletion, "least", 0.1)
 
 
-def test_another_picture_is_whole(desk: Visit) -> None:
-    page = desk.open(FEW)
-    use(page, 30)
-    expect(page.locator(".plate canvas[data-gone]").first).to_be_attached()
-    before = desk.id
-    page.locator("#samples button[aria-pressed=false]").first.click()
-    desk.next_maps(before)
-    expect(page.locator("#gone")).to_have_value("0")
-    expect(page.locator(".plate canvas[data-gone]:not([data-gone='0'])")).to_have_count(0)
-    assert "gone" not in desk.query
-
-
 def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> None:
     page = desk.open(FEW)
     use(page, 20)
@@ -138,16 +126,24 @@ def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> No
     expect(page.locator(".panels .picked")).to_have_count(0)
 
 
-def test_the_page_says_what_the_curves_wait_for(desk: Visit) -> None:
-    page = desk.open("/image?methods=rollout")
+def test_the_page_says_what_the_curves_wait_for_and_another_picture_is_whole(desk: Visit) -> None:
+    page = desk.open(FEW)
     held: list[Any] = []
     page.route("**/perturbations", lambda route: held.append(route))
-    page.locator("#gone").fill("20")
+    page.locator("#gone").fill("30")
     expect(page.locator(".curves .figure")).to_contain_text("All maps are there. The model now answers")
     for route in held:
         route.continue_()
-    expect(page.locator(".panels svg")).to_have_count(2, timeout=240_000)
+    use(page, 30)
     expect(page.locator(".curves .figure")).not_to_contain_text("All maps are there")
+    expect(page.locator(".plate canvas[data-gone]").first).to_be_attached()
+    page.unroute("**/perturbations")
+    before = desk.id
+    page.locator("#samples button[aria-pressed=false]").first.click()
+    desk.next_maps(before)
+    expect(page.locator("#gone")).to_have_value("0")
+    expect(page.locator(".plate canvas[data-gone]:not([data-gone='0'])")).to_have_count(0)
+    assert "gone" not in desk.query
 
 
 def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
@@ -212,33 +208,23 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     expect(choice).to_be_hidden()
 
 
-def test_words_go_with_their_pieces(desk: Visit) -> None:
-    page = desk.open("/text")
+def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(desk: Visit) -> None:
+    page = desk.open("/text?methods=rollout&methods=fullgrad_plus:libra")
     page.locator("#text").fill(REVIEW)
     before = desk.id
     page.get_by_role("button", name="Explain this review").click()
     desk.next_maps(before)
     use(page, 40)
     document, deletion = desk.document(), ask(desk)
+    words, tokens = zip(*((word["text"], word["tokens"]) for word in document["input"]["words"]), strict=True)
     check_after(desk, deletion, "most", 0.4)
     single = set(ask(desk, method="fullgrad_plus:libra", fraction=0.4)["removed"])
     states = desk.plate("fullgrad_plus:libra").evaluate(
         "(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')"
     )
-    left = [len(set(word["tokens"]) - single) for word in document["input"]["words"]]
-    assert states == [
-        "all" if n == 0 else "some" if n < len(word["tokens"]) else "" for n, word in zip(left, document["input"]["words"], strict=True)
-    ]
-
-
-def test_words_are_clicked_away_and_written_anew(desk: Visit) -> None:
-    page = desk.open("/text")
-    page.locator("#text").fill(REVIEW)
-    before = desk.id
-    page.get_by_role("button", name="Explain this review").click()
-    desk.next_maps(before)
-    words = [word["text"] for word in desk.document()["input"]["words"]]
-    tokens = [word["tokens"] for word in desk.document()["input"]["words"]]
+    left = [len(set(pieces) - single) for pieces in tokens]
+    assert states == ["all" if n == 0 else "some" if n < len(pieces) else "" for n, pieces in zip(left, tokens, strict=True)]
+    page.get_by_role("button", name="End the test").click()
     page.get_by_role("button", name="Take words away").click()
     edits = page.locator("#edits")
     buttons = edits.locator(".word")

@@ -52,7 +52,8 @@ def test_the_page_counts_what_is_asked_and_a_new_picture_passes(desk: Visit, sta
     expect(bar).not_to_have_attribute("aria-valuenow", str(done))
 
     before = desk.id
-    give.set_input_files({"name": "b.png", "mimeType": "image/png", "buffer": png(2)})
+    with page.expect_response("**/api/explanations"):  # from now on the picture waits for the pass that is held
+        give.set_input_files({"name": "b.png", "mimeType": "image/png", "buffer": png(2)})
     turnstile.let(1)  # the pass that is held: the picture is answered, and nobody waits for the test of the first one any more
     desk.next_maps(before)
     turnstile.let(None)

@@ -57,7 +57,7 @@ def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
 
 
 def test_the_guided_visit_is_offered_once(first: Visit) -> None:
-    page = first.open("/image")
+    page = first.open("/image?model=scenes-vit&methods=rollout&methods=fullgrad_plus:libra")
     card, offer = page.locator(".visit"), page.get_by_role("region", name="Is this your first visit?")
     expect(card).to_have_count(0)
     above, main = offer.bounding_box(), page.locator("main").bounding_box()
@@ -93,7 +93,7 @@ def test_the_guided_visit_is_offered_once(first: Visit) -> None:
 def test_the_offer_that_was_closed_stays_closed(first: Visit, width: int) -> None:
     page = first.page
     page.set_viewport_size({"width": width, "height": 844})
-    first.open("/image?methods=random")
+    first.open("/image?model=scenes-vit&methods=random")
     offer = page.get_by_role("region", name="Is this your first visit?")
     expect(offer).to_be_visible()
     assert page.evaluate("() => document.documentElement.scrollWidth") == width
@@ -103,8 +103,8 @@ def test_the_offer_that_was_closed_stays_closed(first: Visit, width: int) -> Non
     page.locator("#samples button").nth(1).click()
     first.next_maps(before)
     expect(offer).to_have_count(0)
-    for path in ("/prompt", "/image"):
-        first.open(path)
+    for path in ("/prompt?", "/image?model=scenes-vit&"):
+        first.open(f"{path}methods=random")
         expect(offer).to_have_count(0)
     page.go_back()
     page.go_back()
@@ -161,7 +161,7 @@ def check_picture(text: str, attribution: dict[str, Any]) -> None:
 
 
 def test_each_picture_is_told_in_words(desk: Visit) -> None:
-    page = desk.open("/image")
+    page = desk.open("/image?model=scenes-vit")
     document = desk.document()
     sentences = page.locator(".plate .told")
     expect(sentences.first).to_be_hidden()
@@ -205,7 +205,7 @@ def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -
         ("rollout&methods=fullgrad_plus:libra", "red speaks for the class", "only strength"),
         ("rollout&methods=random", "only strength", "red"),
     ):
-        page = desk.open(f"/image?methods={methods}")
+        page = desk.open(f"/image?model=scenes-vit&methods={methods}")
         page.keyboard.press("?")
         page.get_by_role("button", name="Guided visit").click()
         page.get_by_role("button", name="Next").click()
@@ -217,7 +217,7 @@ def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -
 
 
 def test_tab_goes_on_from_another_class(desk: Visit) -> None:
-    page = desk.open("/image?methods=random")
+    page = desk.open("/image?model=scenes-vit&methods=random")
     field = page.get_by_role("combobox", name="Another class")
     field.focus()
     expect(page.locator("#other-class-list")).to_be_visible()
@@ -226,19 +226,7 @@ def test_tab_goes_on_from_another_class(desk: Visit) -> None:
     assert page.evaluate("() => document.activeElement.id") == "read"
 
 
-def test_a_key_that_a_phone_lacks_is_not_advertised(browser: Browser, address: str) -> None:
-    for is_phone in (True, False):
-        context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
-        context.add_init_script(VISITED)
-        page = context.new_page()
-        page.goto(f"{address}/text")
-        hint = page.get_by_text("or press Ctrl + Enter")
-        expect(hint).to_have_count(1)
-        expect(hint).to_be_visible(visible=not is_phone)
-        context.close()
-
-
-def test_a_phone_is_told_what_a_finger_can_do(browser: Browser, address: str) -> None:
+def test_a_phone_is_told_what_a_finger_can_do_and_of_no_key_that_it_lacks(browser: Browser, address: str) -> None:
     keys = re.compile(r"\b(drop|paste|arrow|keys?|keyboard|Escape|Esc|Home|Enter|click|Point at)\b", re.IGNORECASE)
     for is_phone in (True, False):
         context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=is_phone, is_mobile=is_phone)
@@ -247,9 +235,13 @@ def test_a_phone_is_told_what_a_finger_can_do(browser: Browser, address: str) ->
         page.goto(address)
         expect(page.get_by_text("drop or paste one")).to_be_visible(visible=not is_phone)
         expect(page.get_by_role("button", name="Take a photo")).to_be_visible(visible=is_phone)
-        for path, what in (("/image", "patch"), ("/text", "word")):
-            page.goto(f"{address}{path}?methods=random")
+        for path, what in (("/text?", "word"), ("/image?model=scenes-vit&", "patch")):
+            page.goto(f"{address}{path}methods=random")
             wait_for_maps(page)
+            if what == "word":
+                shortcut = page.get_by_text("or press Ctrl + Enter")
+                expect(shortcut).to_have_count(1)
+                expect(shortcut).to_be_visible(visible=not is_phone)
             hint = page.locator(".hint")
             if is_phone:
                 expect(hint.locator(".finger")).to_have_text(
@@ -260,8 +252,6 @@ def test_a_phone_is_told_what_a_finger_can_do(browser: Browser, address: str) ->
             else:
                 expect(hint.locator(".finger")).to_be_hidden()
                 assert keys.search(hint.inner_text())
-        page.goto(f"{address}/image?methods=random")
-        wait_for_maps(page)
         page.locator("#help").click()
         help_ = page.get_by_role("dialog", name="Help")
         shown = help_.locator("section:visible h3").all_inner_texts()

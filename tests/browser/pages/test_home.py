@@ -14,10 +14,10 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import Visit
 
 
-def photo(seed: int) -> dict[str, Any]:
-    """A picture to give, made up."""
+def photo() -> dict[str, Any]:
+    """A picture to give, made up: always the same, so that its maps are there from the second time on."""
     data = io.BytesIO()
-    noise = np.random.default_rng(seed).integers(0, 255, (12, 16, 3), dtype=np.uint8)
+    noise = np.random.default_rng(1).integers(0, 255, (12, 16, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((320, 240), Image.Resampling.BICUBIC).save(data, "PNG")
     return {"name": "mine.png", "mimeType": "image/png", "buffer": data.getvalue()}
 
@@ -28,7 +28,7 @@ def ready(visit: Visit) -> None:
     expect(visit.page.locator("#stage canvas")).to_have_count(2)
 
 
-def test_the_picture_and_the_findings_are_there_before_any_map(desk: Visit) -> None:
+def test_the_picture_and_the_findings_are_there_before_any_map_and_the_slider_uncovers_one_map_under_the_other(desk: Visit) -> None:
     held: list[Route] = []
     desk.page.route("**/api/explanations", lambda route: held.append(route))
     with desk.page.expect_request("**/api/explanations"):
@@ -48,11 +48,19 @@ def test_the_picture_and_the_findings_are_there_before_any_map(desk: Visit) -> N
     assert page.locator("#stage").bounding_box() == before[0]
     moved, what = desk.shift()
     assert moved < 0.01, what
+    under, over = page.locator("#stage canvas").nth(0), page.locator("#stage canvas").nth(1)
+    assert under.evaluate("(node) => node.toDataURL()") != over.evaluate("(node) => node.toDataURL()")
+    slider = page.get_by_role("slider")
+    for share in (0, 30, 100):
+        slider.fill(str(share))
+        assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
+    expect(page.locator("#left-name")).to_have_text("Raw attention")
+    assert not Axe().run(page).response["violations"]
 
 
 def test_a_picture_leads_to_its_maps(desk: Visit) -> None:
     ready(desk)
-    desk.page.get_by_label("Picture file").set_input_files(photo(1))
+    desk.page.get_by_label("Picture file").set_input_files(photo())
     desk.page.wait_for_url("**/image?id=*")
     desk.maps()
     document = desk.document()
@@ -67,7 +75,7 @@ def test_a_phone_offers_its_camera(phone: Visit) -> None:
     field = phone.page.get_by_label("Photo from the camera")
     assert field.get_attribute("capture") == "environment"
     assert (field.get_attribute("accept") or "").startswith("image/*")
-    field.set_input_files(photo(2))
+    field.set_input_files(photo())
     phone.page.wait_for_url("**/image?id=*")
     phone.maps()
 
@@ -90,8 +98,13 @@ def test_a_picture_is_dropped_and_pasted(desk: Visit) -> None:
         desk.maps()
 
 
-def test_a_prompt_leads_to_where_it_was_found(desk: Visit) -> None:
+def test_what_is_refused_says_why_and_stays_and_a_prompt_leads_to_where_it_was_found(desk: Visit) -> None:
     ready(desk)
+    desk.page.get_by_label("Picture file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"})
+    expect(desk.page.locator("#ask-problem [role=alert]")).to_be_visible()
+    assert desk.page.url.endswith("/")
+    assert len(desk.complaints) == 1  # the answer of the server
+    desk.complaints.clear()
     desk.page.get_by_label("A prompt").fill("a photo of a boat")
     desk.page.get_by_role("button", name="Look for it").click()
     desk.page.wait_for_url("**/prompt?id=*")
@@ -109,31 +122,9 @@ def test_a_sentence_leads_to_its_words(desk: Visit) -> None:
     expect(desk.page.get_by_label("The review to explain")).to_have_value("A dull, endless film.")
 
 
-def test_what_is_refused_says_why_and_stays(desk: Visit) -> None:
-    ready(desk)
-    desk.page.get_by_label("Picture file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"})
-    expect(desk.page.locator("#ask-problem [role=alert]")).to_be_visible()
-    assert desk.page.url.endswith("/")
-    assert len(desk.complaints) == 1  # the answer of the server
-    desk.complaints.clear()
-
-
-def test_the_slider_uncovers_one_map_under_the_other(desk: Visit) -> None:
-    ready(desk)
-    page = desk.page
-    under, over = page.locator("#stage canvas").nth(0), page.locator("#stage canvas").nth(1)
-    assert under.evaluate("(node) => node.toDataURL()") != over.evaluate("(node) => node.toDataURL()")
-    slider = page.get_by_role("slider")
-    for share in (0, 30, 100):
-        slider.fill(str(share))
-        assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
-    expect(page.locator("#left-name")).to_have_text("Raw attention")
-    assert not Axe().run(page).response["violations"]
-
-
 @pytest.mark.parametrize("number", range(3))
 def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None:
-    ready(desk)
+    desk.open("/", maps=False)
     link = desk.page.locator("#findings a").nth(number)
     path = link.get_attribute("href") or ""
     link.click()

@@ -78,7 +78,7 @@ def check(stage: Visit, documents: list[Any]) -> None:
             expect(plate.locator(".facts:not(.after)")).to_contain_text(shown_range(attribution))
 
 
-def test_the_same_picture_through_two_models(stage: Visit) -> None:
+def test_the_same_picture_through_two_models_and_in_one_figure(stage: Visit) -> None:
     first = explained(stage, 1)
     second = compared(stage)
     assert (first["model"], second["model"]) == (FIRST, SECOND)
@@ -103,6 +103,20 @@ def test_the_same_picture_through_two_models(stage: Visit) -> None:
     faces.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
     expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
     expect(faces.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][2], attribution["signed"]))
+    # the figure names both, and what each explained
+    menu = stage.page.locator("#export .menu")
+    menu.locator("summary").click()
+    with stage.page.expect_download() as waiting:
+        menu.get_by_text("SVG of the whole figure").click()
+    written = [node.text or "" for node in ET.parse(waiting.value.path()).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    for document in (first, second):
+        target = document["targets"][0]
+        assert any(
+            line.startswith(f"{document['model']} · {target['label']}: logit ") and percent(target["probability"]) in line
+            for line in written
+        )
+        assert any(document["weights_digest"][:12] in line for line in written)
+        assert sum(line == f"{titles_of(stage)[document['model']]}: {target['label']}" for line in written) == len(document["maps"])
 
 
 def test_a_class_that_only_one_model_knows(stage: Visit) -> None:
@@ -143,24 +157,6 @@ def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
     expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
     assert "404" in stage.complaints.pop()
-
-
-def test_the_figure_names_both_models_and_what_each_explained(stage: Visit) -> None:
-    first = explained(stage, 9)
-    second = compared(stage)
-    menu = stage.page.locator("#export .menu")
-    menu.locator("summary").click()
-    with stage.page.expect_download() as waiting:
-        menu.get_by_text("SVG of the whole figure").click()
-    written = [node.text or "" for node in ET.parse(waiting.value.path()).getroot().iter("{http://www.w3.org/2000/svg}text")]
-    for document in (first, second):
-        target = document["targets"][0]
-        assert any(
-            line.startswith(f"{document['model']} · {target['label']}: logit ") and percent(target["probability"]) in line
-            for line in written
-        )
-        assert any(document["weights_digest"][:12] in line for line in written)
-        assert sum(line == f"{titles_of(stage)[document['model']]}: {target['label']}" for line in written) == len(document["maps"])
 
 
 def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:

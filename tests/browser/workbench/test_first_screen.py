@@ -84,7 +84,7 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     )
 
 
-def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) -> None:
+def test_the_four_best_measured_come_first_and_the_classics_last_and_numbers_fold_away_for_all_at_once(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     listed = desk.get(f"/api/methods?model={desk.document()['model']}")
     ranks = {spec: spec_ranking["rank"] for spec, spec_ranking in listed["standing"]["ranks"].items()}
@@ -122,6 +122,14 @@ def test_the_four_best_measured_come_first_and_the_classics_last(desk: Visit) ->
     expect(desk.plate("random").locator(".standing")).to_have_text("the control: noise, to compare with")
     page.get_by_role("button", name="Fewer methods").click()
     expect(page.locator(".plate:visible")).to_have_count(4)
+    expect(page.locator(".plate .facts:visible")).to_have_count(0)
+    button = page.get_by_role("button", name="Numbers")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".plate .facts:visible")).to_have_count(4)
+    assert desk.query["numbers"] == ["shown"]
+    button.click()
+    expect(page.locator(".plate .facts:visible")).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/image", "/prompt"])
@@ -138,21 +146,9 @@ def test_methods_are_counted_alike_wherever_they_are(desk: Visit, path: str) -> 
     expect(page.locator(".record")).to_contain_text(f"{methods} methods + random")
 
 
-def test_numbers_fold_away_for_all_plates_at_once(desk: Visit) -> None:
-    page = desk.open("/image", folded=True)
-    expect(page.locator(".plate .facts:visible")).to_have_count(0)
-    button = page.get_by_role("button", name="Numbers")
-    button.click()
-    expect(button).to_have_attribute("aria-pressed", "true")
-    expect(page.locator(".plate .facts:visible")).to_have_count(4)
-    assert desk.query["numbers"] == ["shown"]
-    button.click()
-    expect(page.locator(".plate .facts:visible")).to_have_count(0)
-
-
 @pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
 def test_the_view_menu_by_keyboard(desk: Visit, path: str) -> None:
-    page = desk.open(path, folded=True)
+    page = desk.open(f"{path}?methods=fullgrad_plus:libra", folded=True)
     summary = page.locator("#controls .menu summary")
     summary.focus()
     summary.press("Enter")
@@ -167,7 +163,7 @@ def test_the_view_menu_by_keyboard(desk: Visit, path: str) -> None:
 
 
 def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> None:
-    page = desk.open("/image", folded=True)
+    page = desk.open("/image?methods=rollout", folded=True)
     choice = page.locator("#specimen").get_by_label("Answered by")
     expect(choice).to_have_value(desk.document()["model"])
     before = desk.id
@@ -180,7 +176,7 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
 
 
 def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
-    page = phone.open("/image", folded=True)
+    page = phone.open("/image?model=scenes-vit&methods=random", folded=True)
     listed = phone.get(f"/api/methods?model={phone.document()['model']}")
     page.locator("#choose-methods").click()
     expect(page.locator(".family legend")).to_have_text(
@@ -208,7 +204,8 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
 
 
 def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) -> None:
-    page = desk.open("/image", folded=True)
+    specs = ("rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random")
+    page = desk.open("/image?model=scenes-vit&" + "&".join(f"methods={spec}" for spec in specs), folded=True)
     page.locator("#gone").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     panel = page.locator(".panels svg").first

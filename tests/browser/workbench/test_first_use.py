@@ -1,4 +1,4 @@
-"""What people stumbled over who saw the pages for the first time."""
+"""What people stumbled over who saw the pages for the first time: what is in sight, and words that nobody explained."""
 
 from __future__ import annotations
 
@@ -19,19 +19,91 @@ def bottom(located: Locator) -> float:
     return box["y"] + box["height"]
 
 
-def test_what_the_model_says_is_in_sight_at_once(desk: Visit) -> None:
+def explained_where_it_stands(page: Page, word: str, says: str) -> None:
+    """A word of the field, by keyboard: the note lies in the window, and Escape goes back to the word."""
+    term = page.get_by_role("button", name=word, exact=True).first
+    term.focus()
+    page.keyboard.press("Enter")
+    note = page.locator(".term-note")
+    expect(note).to_contain_text(says)
+    box = note.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 1440
+    assert 0 <= box["y"] <= box["y"] + box["height"] <= LOW
+    page.keyboard.press("Escape")
+    expect(note).to_be_hidden()
+    expect(term).to_be_focused()
+
+
+def test_what_the_model_says_is_in_sight_at_once_and_libra_is_explained(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     rows = page.locator("#classes li")
     assert rows.count() == 5
     assert bottom(rows.last) <= LOW
     assert bottom(page.get_by_text("Why not another class?")) <= LOW
     expect(page.locator(".columns")).to_have_text("the model saysside by side")  # what the ticks are for
+    explained_where_it_stands(page, "Libra", "the way back")
 
 
-def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once(desk: Visit) -> None:
+def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cosine_is_explained(desk: Visit) -> None:
     page = desk.open("/prompt", folded=True)
     assert bottom(page.get_by_role("textbox", name="Prompt").last) <= LOW
     assert bottom(page.get_by_role("button", name="Look for these")) <= LOW
+    explained_where_it_stands(page, "cosine", "how near picture and prompt are")
+    # and of prompts that are not there, nothing was found
+    asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
+    expect(page.locator("#asking")).to_have_text("Where it found")
+    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
+    assert page.evaluate(asking, {"targets": [present, absent]}) == "Where it looked for"
+    assert page.evaluate(asking, {"targets": [present]}) == "Where it found"
+
+
+def height_in_sight(phone: Visit) -> float:
+    """How much of the first map is seen above the dock."""
+    first, dock = (phone.page.locator(where).first.bounding_box() for where in ("#plates :is(.face, .reading)", ".dock"))
+    assert first is not None
+    assert dock is not None
+    assert first["y"] >= 0
+    return dock["y"] - first["y"]
+
+
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visit, path: str) -> None:
+    """The first maps begin above the dock, without scrolling; what else can be asked waits behind a button."""
+    page = phone.open(path, folded=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("() => scrollY") == 0
+    assert height_in_sight(phone) > 40
+    before = phone.id
+    page.locator("#samples button").nth(2).click()
+    phone.next_maps(before)
+    assert height_in_sight(phone) > 100
+    more = page.get_by_role("button", name="Ask more")
+    expect(page.get_by_label("What is explained")).to_be_hidden()
+    more.click()
+    expect(more).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_label("What is explained")).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+def test_the_specimen_is_reached_whole_in_a_low_window(desk: Visit) -> None:
+    """It stays in view beside the plates, so what does not fit into the window must be reached without the end of the page."""
+    page = desk.open("/image?model=scenes-vit")
+    page.set_viewport_size({"width": 1440, "height": 620})
+    page.evaluate("() => scrollTo(0, 0)")
+    box = page.locator(".specimen").bounding_box()
+    assert box is not None
+    assert box["height"] <= 620
+    page.locator(".specimen").hover()
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("() => document.querySelector('.specimen').scrollTop > 0")
+    expect(page.get_by_label("Compare with")).to_be_in_viewport()
+
+
+def test_help_begins_at_its_beginning(phone: Visit) -> None:
+    page = phone.open("/models", maps=False)
+    page.get_by_role("button", name="Help").click()
+    expect(page.get_by_role("heading", name="Help")).to_be_in_viewport()
 
 
 def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
@@ -62,25 +134,6 @@ def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
     expect(page.locator("#more-asking")).to_contain_text("No other model for this page is loaded")
 
 
-@pytest.mark.parametrize(
-    ("path", "word", "says"), [("/prompt", "cosine", "how near picture and prompt are"), ("/image", "Libra", "the way back")]
-)
-def test_words_of_the_field_are_explained_where_they_stand(desk: Visit, path: str, word: str, says: str) -> None:
-    page = desk.open(path, folded=True)
-    term = page.get_by_role("button", name=word, exact=True).first
-    term.focus()
-    page.keyboard.press("Enter")
-    note = page.locator(".term-note")
-    expect(note).to_contain_text(says)
-    box = note.bounding_box()
-    assert box is not None
-    assert 0 <= box["x"] <= box["x"] + box["width"] <= 1440
-    assert 0 <= box["y"] <= box["y"] + box["height"] <= LOW
-    page.keyboard.press("Escape")
-    expect(note).to_be_hidden()
-    expect(term).to_be_focused()
-
-
 def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout")
     before = desk.id
@@ -95,15 +148,6 @@ def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
     expect(origin).to_be_hidden()
 
 
-def test_of_prompts_that_are_not_there_nothing_was_found(desk: Visit) -> None:
-    asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
-    page = desk.open("/prompt?methods=rollout")
-    expect(page.locator("#asking")).to_have_text("Where it found")
-    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
-    assert page.evaluate(asking, {"targets": [present, absent]}) == "Where it looked for"
-    assert page.evaluate(asking, {"targets": [present]}) == "Where it found"
-
-
 def requests_of(page: Page) -> list[str]:
     """The explanations whose maps are tested from now on."""
     addresses: list[str] = []
@@ -112,7 +156,7 @@ def requests_of(page: Page) -> list[str]:
 
 
 def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
-    page = desk.open("/image?methods=rollout&methods=random", folded=True)
+    page = desk.open("/image?model=scenes-vit&methods=rollout&methods=random", folded=True)
     requests, panels = requests_of(page), page.locator(".panels svg")
     page.locator("#gone").fill("30")
     expect(panels).to_have_count(2, timeout=60_000)

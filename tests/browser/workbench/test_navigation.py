@@ -211,7 +211,7 @@ def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) ->
     rough = np.random.default_rng(6).integers(0, 256, (260, 340, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(rough).resize((2210, 1690), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=93)
-    page = desk.open("/image?methods=fullgrad_plus:libra")
+    page = desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra")
     before = desk.id
     page.get_by_label("Picture file").set_input_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": buffer.getvalue()})
     desk.next_maps(before)
