@@ -116,6 +116,15 @@ def test_a_row_without_a_target_counts_for_nothing() -> None:
 
 
 new_texts = cache(clip_texts.new_texts)  # always the same, and left as it is: every training begins with it
+read_banks = clip_texts._read_banks
+BANKS: list[torch.Tensor] = []  # what the text side reads of all words before it learns
+
+
+def remembering(*given: Any) -> list[torch.Tensor]:
+    """What the text side reads of all words. The first is kept: trainings of which nobody asks what they read are given it."""
+    found = read_banks(*given)
+    BANKS[:] = BANKS or found
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +150,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
         patch.setattr(detectors, "STEPS", 3)
         patch.setattr(train_clip, "compose", remembered)
         patch.setattr(train_clip, "new_texts", new_texts)
+        patch.setattr(clip_texts, "_read_banks", remembering)
         train_clip.train(arguments(given))
     return folder / "clip"
 
@@ -183,6 +193,7 @@ def test_the_image_side_of_another_clip_stays(
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1), ("RATE", 0.01)):
         monkeypatch.setattr(clip_texts, name, value)
     monkeypatch.setattr(train_clip, "PRESENT", 0.0)
+    monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     # as rounding may: the text side stays in the space of the image side all the same
     monkeypatch.setattr(clip_texts, "directions", lambda *given: -text_tower.directions(*given))
     given = {"data": photo_data, "encoder": encoder, "image-side": trained, "out": tmp_path / "clip"}
@@ -220,6 +231,7 @@ def test_a_run_whose_words_were_interrupted_does_not_tune_again(
         monkeypatch.setattr(clip_texts, name, value)
     monkeypatch.setattr(train_clip, "PRESENT", 0.0)
     monkeypatch.setattr(train_clip, "new_texts", new_texts)
+    monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     monkeypatch.setattr(train_clip, "tuned_side", lambda *_: train_clip.loaded_side(trained))
     given = {"data": photo_data, "encoder": encoder, "out": tmp_path / "clip", "word-steps": 1, "vocabulary": VOCABULARY}
     options = arguments(given)

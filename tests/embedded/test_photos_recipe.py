@@ -72,13 +72,13 @@ def untrained() -> object:
 @pytest.fixture(scope="module")
 def teacher(untrained: None, photo_data: Path) -> Teacher:
     """A teacher of random weights."""
-    return train_photos_vit.begin(Pictures(photo_data, 4), 7, 0)[0]
+    return train_photos_vit.begin(Pictures(photo_data, 2), 7, 0)[0]
 
 
 def arguments(data: Path, out: Path, *more: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     train_photos_vit.add_arguments(parser)
-    small = ["--steps", "2", "--batch", "4", "--device", "cpu"]
+    small = ["--steps", "2", "--batch", "2", "--device", "cpu"]
     return parser.parse_args(["--data", str(data), "--out", str(out), *small, *more])
 
 

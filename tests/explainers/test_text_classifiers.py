@@ -95,7 +95,8 @@ def specs_for(model: Model) -> list[str]:
         method = METHODS[variant.readout]
         runs = variant.reason is None and variant.readout != "random" and not (method.rule is None and method.slow)
         if runs and variant.rule in (None, "libra", *method.rules[-1:]):
-            specs.append(variant.spec + ("?steps=2" if "steps" in method.options else ""))
+            few = [f"{option}=2" for option in ("steps", "draws") if option in method.options]  # runs of the model
+            specs.append("?".join([variant.spec, *few]))
     return specs
 
 
