@@ -128,7 +128,7 @@ def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None
     link = desk.page.locator("#findings a").nth(number)
     path = link.get_attribute("href") or ""
     link.click()
-    desk.maps()
+    desk.next_maps(None)
     document = desk.document()
     assert path.startswith("/text" if number == 2 else "/image")
     methods = {"raw_attention", "fullgrad_plus:libra"} if number != 1 else {"fullgrad_plus:libra", "random"}
