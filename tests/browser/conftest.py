@@ -195,7 +195,7 @@ def listening(page: Page) -> Iterator[None]:
 
     page.on = remember  # type: ignore[method-assign]
     yield
-    page.on = on  # type: ignore[method-assign]
+    del page.on
     for event, listener in listeners:
         page.remove_listener(event, listener)
 
