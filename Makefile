@@ -64,10 +64,9 @@ lint: $(VENV)/installed-test
 	$(BIN)/oxlint static
 	$(BIN)/oxfmt --check 'static/**/*.js'
 
-# One thread for each worker: workers whose threads compete for the same cores are slower than one worker alone. A file stays in one
-# worker, and files keep their order, which begins with the one that takes longest (tests/conftest.py). A worker starts one server and one
-# Chromium for all its browser tests.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A file stays in one worker, and files keep their order, which begins with the one that takes longest (tests/conftest.py). A worker starts
+# one server and one Chromium for all its browser tests.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Browser tests wait for pages and the others never wait: side by side, with workers of their own, they keep the cores busy to the end.
 # mypy from nothing takes as long as many tests: it runs beside them.

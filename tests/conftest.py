@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST = "test_wheel.py"
+# One thread for each worker, and for what it starts: workers whose threads compete for the same cores are slower than one worker alone.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
