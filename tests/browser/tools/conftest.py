@@ -13,6 +13,7 @@ from tests.browser.serving import HTTP, played
 from tests.server.conftest import png
 from tests.server.turnstile import Gated
 
+SCENES = "/image?model=scenes-vit&methods=random"  # the cheapest page of a trained model
 ASKED: dict[str, dict[str, Any]] = {
     "image": {"model": "scenes-vit"},
     "prompt": {"model": "clip", "prompt": ["a red ball on grass", "a dog"]},

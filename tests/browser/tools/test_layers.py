@@ -12,10 +12,9 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown, shown_score
-from tests.browser.tools.conftest import explained
+from tests.browser.tools.conftest import SCENES, explained
 
 PATIENCE = 120_000.0
-SCENES = "/image?model=scenes-vit&methods=random"
 LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.head}`, node.getAttribute('aria-label')])"
 
 

@@ -11,10 +11,9 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
-from tests.browser.tools.conftest import explained
+from tests.browser.tools.conftest import SCENES, explained
 
 PATIENCE = 120_000.0
-SCENES = "/image?model=scenes-vit&methods=random"
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
 
 
