@@ -119,6 +119,11 @@ class Visit:
         answer.raise_for_status()
         return answer.json()
 
+    def explained(self, image: bytes | None = None, **fields: Any) -> Any:
+        """The finished explanation that the API makes of these fields and of a picture, beside the page."""
+        files = None if image is None else {"image": ("picture.png", image)}
+        return HTTP.post(f"{self.address}/api/explanations?wait=1", data=fields, files=files).raise_for_status().json()
+
     @property
     def query(self) -> dict[str, list[str]]:
         return parse_qs(urlsplit(self.page.url).query)
@@ -136,10 +141,8 @@ class Visit:
         """Show, on the Text page, a review longer than the model reads, cut to what it reads; how many tokens it reads."""
         limit: int = self.get("/api/models/reviews-bert")["details"]["max_tokens"]
         text = " ".join(f"good film {number}," for number in range(limit))
-        fields = {"model": "reviews-bert", "text": text, "long_texts": "cut", "methods": ["fullgrad_plus:libra", "rollout"]}
-        answer = httpx.post(f"{self.address}/api/explanations?wait=1", data=fields, timeout=300)
-        answer.raise_for_status()
-        self.open(f"/text?id={answer.json()['id']}")
+        document = self.explained(model="reviews-bert", text=text, long_texts="cut", methods=["fullgrad_plus:libra", "rollout"])
+        self.open(f"/text?id={document['id']}")
         return limit
 
     def fetched(self) -> list[str]:

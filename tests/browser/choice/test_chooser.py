@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -38,12 +37,10 @@ class Stage:
     def open(self, kind: str, **fields: Any) -> Any:
         """Have something new explained, and open the page of its ``kind`` on it; gives the document."""
         seed = len(self.engine.calls)
-        files = None if kind == "text" else {"image": ("a.png", png(seed))}
         fields = {"text": f"a dull film {seed}", **fields} if kind == "text" else fields
-        answer = HTTP.post(f"{self.visit.address}/api/explanations?wait=1", data={**ASKED[kind], **fields}, files=files)
-        answer.raise_for_status()
-        self.visit.open(f"/{kind}?id={answer.json()['id']}")
-        return answer.json()
+        document = self.visit.explained(None if kind == "text" else png(seed), **ASKED[kind], **fields)
+        self.visit.open(f"/{kind}?id={document['id']}")
+        return document
 
 
 @pytest.fixture
@@ -80,9 +77,8 @@ def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit
     spec = "rollout?start_layer=2"
     usual, changed = desk.document()["maps"]
     assert [usual["method"], changed["method"]] == ["rollout", spec]
-    data = {"model": model, "methods": spec, "target": desk.document()["targets"][0]["label"]}
-    answer = httpx.post(f"{desk.address}/api/explanations?wait=1", data=data, files={"image": ("seen.png", seen(desk))}, timeout=60)
-    assert answer.json()["maps"][0]["scores"] == changed["scores"]
+    again = desk.explained(seen(desk), model=model, methods=spec, target=desk.document()["targets"][0]["label"])
+    assert again["maps"][0]["scores"] == changed["scores"]
     assert np.abs(np.subtract(usual["scores"], changed["scores"])).max() > 0.1 * max(changed["scores"])
     plate = desk.plate(spec)
     expect(plate.locator("h2")).to_have_text("Attention rollout (start_layer=2)")

@@ -13,7 +13,7 @@ from explainers import Abstention, ExplainerError
 from explainers.models.calibration import Calibration, Line
 from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.serving import played
 from tests.server.conftest import png
 from tests.server.fake_engine import CATALOGUE, FakeEngine
 
@@ -49,11 +49,9 @@ def stage(browser: Browser, playing: tuple[str, FakeEngine]) -> Iterator[Visit]:
 
 def explained(stage: Visit, seed: int) -> Any:
     """Have something new explained, and open its page."""
-    files = {"image": ("a.png", png(seed))}
-    answer = HTTP.post(f"{stage.address}/api/explanations?wait=1", data={"model": MODEL}, files=files)
-    answer.raise_for_status()
-    stage.open(f"/image?id={answer.json()['id']}")
-    return answer.json()
+    document = stage.explained(png(seed), model=MODEL)
+    stage.open(f"/image?id={document['id']}")
+    return document
 
 
 def matches(stage: Visit, typed: str) -> list[str]:

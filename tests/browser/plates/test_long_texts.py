@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
@@ -29,10 +28,8 @@ def long_text(visit: Visit) -> str:
 
 def explain_long(visit: Visit) -> None:
     """Open the page at two quick methods, paste a long review, and explain it."""
-    fields = {"model": "reviews-bert", "text": "a fine film", "methods": METHODS}
-    answer = httpx.post(f"{visit.address}/api/explanations?wait=1", data=fields, timeout=60)
-    answer.raise_for_status()
-    visit.open(f"/text?id={answer.json()['id']}")
+    document = visit.explained(model="reviews-bert", text="a fine film", methods=METHODS)
+    visit.open(f"/text?id={document['id']}")
     before = visit.id
     visit.page.get_by_label("The review to explain").fill(long_text(visit))
     visit.page.get_by_role("button", name="Explain this review").click()

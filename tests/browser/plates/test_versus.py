@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -118,10 +117,7 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     picture = HTTP.get(f"{desk.address}/api/samples/dog-cat/image").content
 
     def explained(**fields: str | list[str]) -> Any:
-        data = {"model": "scenes-vit", "methods": spec, **fields}
-        answer = httpx.post(f"{desk.address}/api/explanations?wait=1", data=data, files={"image": ("p.png", picture)}, timeout=120)
-        answer.raise_for_status()
-        return answer.json()
+        return desk.explained(picture, model="scenes-vit", methods=spec, **fields)
 
     both, contrast = explained(target=["dog", "cat"]), explained(target="dog", against="cat")
     desk.open(f"/image?id={both['id']}")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.serving import played
 from tests.server.conftest import png
 from tests.server.turnstile import Gated
 
@@ -35,8 +35,5 @@ def tiny(browser: Browser, tiny_address: str) -> Iterator[Visit]:
 
 def explained(visit: Visit, kind: str, image: bytes | None = None, **fields: Any) -> str:
     """The id of an explanation of this kind that is made now, by a quick method; of a made-up picture unless an ``image`` is given."""
-    files = None if kind == "text" else {"image": ("picture.png", image or png(1))}
-    data = {"methods": "random", **ASKED[kind], **fields}
-    answer = HTTP.post(f"{visit.address}/api/explanations?wait=1", data=data, files=files)
-    answer.raise_for_status()
-    return str(answer.json()["id"])
+    picture = None if kind == "text" else image or png(1)
+    return str(visit.explained(picture, **{"methods": "random", **ASKED[kind], **fields})["id"])

@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as TooLate
 
 from tests.browser.conftest import Visit, view, visit
-from tests.browser.serving import HTTP
 
 PATIENCE = 120_000.0
 # What can be set on a page and what is set, and the text of all that can be opened.
@@ -217,8 +216,7 @@ def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk
 
 
 def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> None:
-    fields = {"model": "reviews-bert", "text": "Warm, short, good, and all of it is new.", "methods": ["random"]}
-    answer = HTTP.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status()
+    document = desk.explained(model="reviews-bert", text="Warm, short, good, and all of it is new.", methods=["random"])
     wrong = {
         "mixer.readout": "nothing",
         "mixer.start": "x",
@@ -234,7 +232,7 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
         "test.picked": "x",
     }
     opened = ["mixer", "layers", "wordtable", "disagree", "edits", "test", "nothing", "constructor"]
-    link = "/text?" + urlencode([("id", answer.json()["id"]), *(("open", name) for name in opened), *wrong.items()])
+    link = "/text?" + urlencode([("id", document["id"]), *(("open", name) for name in opened), *wrong.items()])
     page = desk.open(link)
     expect(page.locator("#drawer-mixer .numbers[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
     expect(page.locator("#drawer-layers .heads [aria-pressed=true]")).to_have_count(1, timeout=PATIENCE)

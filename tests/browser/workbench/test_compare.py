@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, visit
 from tests.browser.number_format import percent, shown_range, shown_score
-from tests.browser.serving import HTTP, load_models, played
+from tests.browser.serving import load_models, played
 from tests.server.conftest import png
 from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
 
@@ -40,14 +40,9 @@ def small(browser: Browser, playing: str) -> Iterator[Visit]:
 
 def explained(stage: Visit, seed: int, **fields: Any) -> Any:
     """Have the first model explain something new, and open its page."""
-    answer = HTTP.post(
-        f"{stage.address}/api/explanations?wait=1",
-        data={"model": FIRST, "methods": USUAL_METHODS, **fields},
-        files={"image": ("a.png", png(seed))},
-    )
-    answer.raise_for_status()
-    stage.open(f"/image?id={answer.json()['id']}")
-    return answer.json()
+    document = stage.explained(png(seed), **{"model": FIRST, "methods": USUAL_METHODS, **fields})
+    stage.open(f"/image?id={document['id']}")
+    return document
 
 
 def compared(stage: Visit, name: str = SECOND, before: str | None = None) -> Any:
@@ -172,8 +167,7 @@ def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
 
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:
-    body = {"model": "reviews-bert", "text": "a dull film, nothing more", "methods": USUAL_METHODS}
-    first = HTTP.post(f"{small.address}/api/explanations?wait=1", data=body).raise_for_status().json()
+    first = small.explained(model="reviews-bert", text="a dull film, nothing more", methods=USUAL_METHODS)
     small.open(f"/text?id={first['id']}")
     small.page.get_by_role("button", name="Ask more").click()
     second = compared(small, "timm/other")

@@ -8,7 +8,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
 from tests.browser.number_format import percent
-from tests.browser.serving import HTTP
 
 LOW = 900  # pixels of a laptop's window
 
@@ -180,14 +179,8 @@ def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_a
 
 
 def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> None:
-    fields = {
-        "model": "reviews-bert",
-        "text": "a warm film, and a dull end",
-        "target": "positive",
-        "against": "negative",
-        "methods": ["rollout"],
-    }
-    explanation = HTTP.post(f"{desk.address}/api/explanations?wait=1", data=fields).raise_for_status().json()
+    text = "a warm film, and a dull end"
+    explanation = desk.explained(model="reviews-bert", text=text, target="positive", against="negative", methods=["rollout"])
     page = desk.open(f"/text?id={explanation['id']}")
     page.locator("#gone").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.serving import played
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 
@@ -42,10 +42,7 @@ def desk(browser: Browser, stage: str) -> Iterator[Visit]:
 
 
 def explained(desk: Visit) -> str:
-    answer = HTTP.post(
-        f"{desk.address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files={"image": ("photo.png", png(), "image/png")}
-    )
-    return str(answer.json()["id"])
+    return str(desk.explained(png(), model="scenes-vit")["id"])
 
 
 def test_an_explanation_is_named(desk: Visit) -> None:

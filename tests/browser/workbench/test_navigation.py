@@ -173,12 +173,11 @@ def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
 
 
 def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> None:
-    ask = f"{quick.address}/api/explanations?wait=1"
-    file = {"image": ("photo.png", photo(5)["buffer"])}
+    picture = photo(5)["buffer"]
     ids = {
-        "/image": HTTP.post(ask, data={"model": "scenes-vit"}, files=file).json()["id"],
-        "/prompt": HTTP.post(ask, data={"model": "clip", "prompt": "a dog"}, files=file).json()["id"],
-        "/text": HTTP.post(ask, data={"model": "reviews-bert", "text": "good"}).json()["id"],
+        "/image": quick.explained(picture, model="scenes-vit")["id"],
+        "/prompt": quick.explained(picture, model="clip", prompt="a dog")["id"],
+        "/text": quick.explained(model="reviews-bert", text="good")["id"],
     }
     for path in ids:
         for own_path, explanation_id in ids.items():
@@ -211,7 +210,7 @@ def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) ->
     rough = np.random.default_rng(6).integers(0, 256, (260, 340, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(rough).resize((2210, 1690), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=93)
-    page = desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra")
+    page = desk.open("/image?methods=fullgrad_plus:libra")
     before = desk.id
     page.get_by_label("Picture file").set_input_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": buffer.getvalue()})
     desk.next_maps(before)
