@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
+from tests.browser.tiny_models import tiny_server
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.fake_engine import FakeEngine
 
@@ -66,6 +67,12 @@ def fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, F
     engine = FakeEngine()
     with played(tmp_path_factory.mktemp("fake"), engine) as address:
         yield address, engine
+
+
+@pytest.fixture(scope="package")
+def tiny_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with tiny_server(tmp_path_factory.mktemp("tiny")) as address:
+        yield address
 
 
 @pytest.fixture(scope="package")
@@ -274,6 +281,18 @@ def typeface_of(request: pytest.FixtureRequest) -> str:
 def desk(browsers: Callable[[str], Browser], address: str, fresh: bool, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A desktop, 1440 pixels wide; ``parametrize("desk", TYPEFACES, indirect=True)`` runs a test with each of the system's typefaces."""
     yield from visit(browsers(typeface_of(request)), address, fresh=fresh)
+
+
+@pytest.fixture
+def tiny(browser: Browser, tiny_address: str) -> Iterator[Visit]:
+    """A desktop, 1440 pixels wide, at the server whose models are tiny: see `tests.browser.tiny_models`."""
+    yield from visit(browser, tiny_address)
+
+
+@pytest.fixture
+def tiny_phone(browser: Browser, tiny_address: str) -> Iterator[Visit]:
+    """A phone, 390 pixels wide, at the server whose models are tiny."""
+    yield from visit(browser, tiny_address, 390)
 
 
 @pytest.fixture

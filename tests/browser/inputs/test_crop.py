@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 
-FEW = "methods=rollout&methods=fullgrad_plus:libra"
+FEW = "methods=random"
 
 
 def dialog(visit: Visit) -> Any:

@@ -13,7 +13,7 @@ from tests.browser.number_format import colour_ends, shown, shown_score
 
 
 def test_the_colours_are_the_scores_and_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:
-    desk.open("/image?grid=patches&opacity=100")
+    desk.open("/image?model=scenes-vit&grid=patches&opacity=100")
     document = desk.document()
     for attribution in document["maps"]:
         scores = np.array(attribution["scores"])

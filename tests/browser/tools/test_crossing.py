@@ -10,8 +10,8 @@ from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
+from tests.browser.questions import explained
 from tests.browser.serving import HTTP
-from tests.browser.tools.conftest import explained
 from tests.server.conftest import png
 
 PATIENCE = 120_000
@@ -40,7 +40,7 @@ def kinds(scores: list[float]) -> list[str]:
     return ["pro" if score > 0 else "con" if score < 0 else "" for score in scores]
 
 
-@pytest.mark.parametrize("width", ["desk", "phone"])
+@pytest.mark.parametrize("width", ["tiny", "phone"])
 def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, request: pytest.FixtureRequest) -> None:
     visit: Visit = request.getfixturevalue(width)
     prompt = "a red ball on grass"

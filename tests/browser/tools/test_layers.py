@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown, shown_score
-from tests.browser.tools.conftest import SCENES, explained
+from tests.browser.questions import SCENES, explained
 
 PATIENCE = 120_000.0
 LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.head}`, node.getAttribute('aria-label')])"
@@ -129,14 +129,14 @@ def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
     assert tool.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
 
 
-def test_what_each_block_adds(desk: Visit) -> None:
-    tool = drawer(desk, "/image?methods=random")
-    summed = [method for method in desk.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
+def test_what_each_block_adds(tiny: Visit) -> None:
+    tool = drawer(tiny, "/image?methods=random")
+    summed = [method for method in tiny.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
     specs = [pair["spec"] for method in summed for pair in method["pairs"] if not pair["reason"]]
     assert tool.locator("#layers-method option").evaluate_all("(options) => options.map((option) => option.value)") == specs
     for spec in ("fullgrad_plus:libra", "gradcam_plus", "legrad"):
         tool.get_by_label("Method").select_option(spec)
-        document = answer_to(desk, "contributions", method=spec)
+        document = answer_to(tiny, "contributions", method=spec)
         rows = [*document["blocks"], *([document["rest"]] if document["rest"] else [])]
         totals_shown = [shown_score(row["total"], document["signed"]) for row in rows]
         expect(tool.locator(".sums .num")).to_have_text(totals_shown, timeout=PATIENCE)
@@ -151,19 +151,19 @@ def test_what_each_block_adds(desk: Visit) -> None:
     expect(tool.locator(".heads [aria-pressed=true]")).to_have_count(0)
 
 
-def test_words(desk: Visit) -> None:
-    tool = drawer(desk, "/text?methods=random")
-    document = answer_to(desk, "layers")
-    tokens = desk.document()["input"]["tokens"]
+def test_words(tiny: Visit) -> None:
+    tool = drawer(tiny, "/text?methods=random")
+    document = answer_to(tiny, "layers")
+    tokens = tiny.document()["input"]["tokens"]
     expect(tool.locator(".origin")).to_contain_text(tokens[document["token"]]["text"])
     expect(tool.locator(".heads button")).to_have_count(len(cells(document)))
     tool.get_by_role("radio", name="the held word").check()
     tool.locator(".large .reading [data-w='4']").click()
-    piece = desk.document()["input"]["words"][4]["tokens"][0]
+    piece = tiny.document()["input"]["words"][4]["tokens"][0]
     expect(tool.locator(".origin")).to_have_text(f"Seen from the word piece “{tokens[piece]['text']}”.", timeout=PATIENCE)
-    held = answer_to(desk, "layers", token=piece)
+    held = answer_to(tiny, "layers", token=piece)
     last = held["blocks"][-1]["mean"]
-    words = desk.document()["input"]["words"]
+    words = tiny.document()["input"]["words"]
     value = max(last["scores"][i] for i in words[4]["tokens"])
     expect(tool.locator(".large .value")).to_contain_text(shown(value))
     expect(tool.locator(".outside")).to_contain_text(percent(last["outside"]))

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
-from tests.browser.tools.conftest import SCENES, explained
+from tests.browser.questions import SCENES, explained
 
 PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
@@ -89,29 +89,29 @@ def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
     assert moved - before < 0.01, what
 
 
-def test_an_ablation_by_hand(desk: Visit) -> None:
-    tool = drawer(desk, SCENES)
-    libra = mixed(desk, LIBRA)
+def test_an_ablation_by_hand(tiny: Visit) -> None:
+    tool = drawer(tiny, SCENES)
+    libra = mixed(tiny, LIBRA)
     assert libra["rule"]["name"] == "libra"
     assert choices(tool) == {name: str(value).lower() for name, value in LIBRA.items()}
     check(tool, libra, libra)
     assert libra["completeness_error"] < 1e-4 * abs(libra["value"])
 
     choose(tool, "attention", "derivative")
-    without = mixed(desk, LIBRA | {"attention": "jacobian"})
+    without = mixed(tiny, LIBRA | {"attention": "jacobian"})
     assert without["rule"]["name"] == "libra-attention"
     assert without["completeness_error"] > 100 * libra["completeness_error"]
-    check(tool, libra, without, desk)
+    check(tool, libra, without, tiny)
     expect(tool.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
     expect(tool.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
-    kinds = desk.get("/api/rules")["kinds"]
+    kinds = tiny.get("/api/rules")["kinds"]
     says = next(choice["says"] for choice in kinds[0]["choices"] if choice["value"] == "jacobian")
     expect(tool.locator("[data-kind=attention] .says")).to_have_text(says)
     expect(tool.locator("fieldset.changed")).to_have_count(1)
 
     choose(tool, "norm", "unchanged")
-    mix = mixed(desk, LIBRA | {"attention": "jacobian", "norm": "identity"})
+    mix = mixed(tiny, LIBRA | {"attention": "jacobian", "norm": "identity"})
     assert mix["rule"]["name"] == "custom"
     check(tool, libra, mix)
     tool.get_by_role("button", name="Back to Libra").click()
@@ -140,23 +140,23 @@ def test_presets_and_readouts(tiny: Visit) -> None:
     expect(tool.locator("[data-number=completeness_error] td")).to_have_text(["–", "–", "–"])
 
 
-def test_a_mix_follows_the_page(desk: Visit) -> None:
+def test_a_mix_follows_the_page(tiny: Visit) -> None:
     """The patch in focus, and another picture."""
-    tool = drawer(desk, SCENES)
+    tool = drawer(tiny, SCENES)
     face = tool.locator(".plate .face").last
     face.focus()
-    desk.page.keyboard.press("Home")
-    libra = mixed(desk, LIBRA)["map"]
+    tiny.page.keyboard.press("Home")
+    libra = mixed(tiny, LIBRA)["map"]
     best = int(np.abs(libra["scores"]).argmax())
     expect(tool.locator(".plate .value").first).to_contain_text(("+" if libra["scores"][best] > 0 else "") + shown(libra["scores"][best]))
-    expect(desk.plate("random").locator(".patch")).to_be_visible()
+    expect(tiny.plate("random").locator(".patch")).to_be_visible()
 
     choose(tool, "activation", "unchanged")
-    before = desk.id
-    desk.page.locator("#samples button").nth(2).click()
-    desk.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
-    mix = mixed_when_done(desk, LIBRA | {"activation": "identity"})
-    check(tool, mixed(desk, LIBRA), mix)
+    before = tiny.id
+    tiny.page.locator("#samples button").nth(3).click()
+    tiny.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
+    mix = mixed_when_done(tiny, LIBRA | {"activation": "identity"})
+    check(tool, mixed(tiny, LIBRA), mix)
 
 
 def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
