@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from server.engine import Engine
 from server.http.metrics import Metrics
+from server.http.queries import refuse_unknown_parameters
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.runs import RunController
 from server.jobs.store import Store
@@ -34,10 +35,11 @@ class Services:
 
 
 def _services(request: Request) -> Services:
+    refuse_unknown_parameters(request)
     services = request.app.state.services
     assert isinstance(services, Services)
     return services
 
 
-#: The parameter of a call that gives it the services.
+#: The parameter of a call that gives it the services, once the query of its address is one that it knows.
 Use = Annotated[Services, Depends(_services)]

@@ -21,6 +21,7 @@ from server.jobs.model_registry import ModelFacts
 from server.settings import Settings
 
 FIELDS = ("model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "long_texts", "methods")
+PARAMETERS = ("wait", "precision")  # of the same call, in its address
 ONCE = ("model", "text", "text_pair", "source", "crop", "against", "read", "side", "long_texts")
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1
 SIDES = ("image", "text")
@@ -92,6 +93,9 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
     ``input_of`` gives the input of the explanation that the field source names, or raises the Problem.
     """
     for name in form:
+        if name in PARAMETERS:
+            send = f"Send it in the address: POST /api/explanations?{name}=..."
+            raise _bad("unknown-field", f"{name} is no field of the form but a query parameter.", send)
         if name not in FIELDS:
             raise _bad("unknown-field", f"There is no field {name!r}.", f"{suggestion(name, FIELDS)}Fields: {', '.join(FIELDS)}.")
     values = {name: _texts(form, name) for name in FIELDS if name != "image"}

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.routing import APIRoute
 from PIL import Image
 
+from server.api import explanations
+from server.jobs.intake import PARAMETERS
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.fake_engine import USUAL_METHODS, FakeEngine
 
@@ -135,6 +138,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "no prompt": ({"model": "clip"}, 422, "no-prompt", "Send prompt"),
     "image for text": ({"model": "reviews-bert"}, 422, "wrong-input", "Send text"),
     "image and text": ({"text": "a film"}, 422, "one-input", "Send one of"),
+    "a query parameter as a field": ({"precision": "double"}, 422, "unknown-field", "POST /api/explanations?precision="),
     "unknown field": ({"method": "rollout"}, 422, "unknown-field", "Did you mean methods"),
     "no such side": ({"side": "left"}, 422, "unknown-side", "Send image"),
     "a side of a model that has none": ({"side": "text"}, 422, "wrong-side", "CLIP"),
@@ -273,3 +277,23 @@ def test_what_is_not_there(site: Site, refused: Check) -> None:
     assert "zebra" in refused(missing, 404, "no-such-target")["send"]
     refused(site.client.get(f"/api/explanations/{one}/maps/rollout.png?size=9"), 422, "invalid-request")
     refused(site.client.get(f"/api/explanations/{one}/secret.png"), 404, "no-such-picture")
+
+
+def test_a_query_parameter_that_a_call_does_not_know_is_refused(site: Site, refused: Check) -> None:
+    one = site.ask(png(), wait=True).json()["id"]
+    root = f"/api/explanations/{one}"
+    for method, path, said in (
+        ("POST", "/api/explanations?presicion=double", "Did you mean precision? Query parameters: wait, precision."),
+        ("POST", "/api/explanations?wait=1&methods=rollout", "Send methods as a field of the form."),
+        ("POST", f"{root}/perturbations?order=most", "Send order in the JSON body."),
+        ("GET", f"{root}/maps/rollout.png?sise=100", "Did you mean size?"),
+        ("GET", "/api/models?name=x", "It takes none: leave it out."),
+    ):
+        found = refused(site.client.request(method, path), 422, "unknown-parameter")
+        assert said in found["send"], path
+    assert site.client.get("/healthz?now=1").status_code == 200  # what probes of others add means nothing there
+
+
+def test_the_query_parameters_that_the_form_names_are_those_of_the_call() -> None:
+    (route,) = [route for route in explanations.router.routes if isinstance(route, APIRoute) and route.endpoint is explanations.ask]
+    assert tuple(parameter.alias for parameter in route.dependant.query_params) == PARAMETERS

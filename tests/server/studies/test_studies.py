@@ -27,8 +27,8 @@ def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
     assert isinstance(app, FastAPI)
     name = f"probe{len(app.routes)}"
 
-    async def call(one: str, services: Use, request: Request) -> Any:
-        if "follow" in request.query_params:
+    async def call(one: str, services: Use, request: Request, follow: bool = False) -> Any:
+        if follow:
             return await followed_study(services, one, ask, is_long=is_long)
         return await study(services, one, ask, request, is_long=is_long)
 

@@ -1,0 +1,41 @@
+"""Query parameters that a call does not know are refused, as misspelt fields of a form or of a body are."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from server.http.problems import Problem, suggestion
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """Raise Problem 422 for a query parameter that the call of the API does not have; the addresses of pages take any."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
+        return
+    known = [parameter.alias for parameter in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise Problem(422, "unknown-parameter", f"This call has no query parameter {name!r}.", send=_what_to_send(name, known, route))
+
+
+def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:
+    fields = _form_fields(route)
+    if name in fields:
+        return f"Send {name} as a field of the form."
+    if name in _body_fields(route):
+        return f"Send {name} in the JSON body."
+    listed = f"Query parameters: {', '.join(known)}." if known else "It takes none: leave it out."
+    return f"{suggestion(name, known)}{listed}"
+
+
+def _form_fields(route: APIRoute) -> list[str]:
+    """The fields of the form that a call describes itself, as it reads it itself."""
+    content = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})
+    return [name for form in content.values() for name in form["schema"].get("properties", {})]
+
+
+def _body_fields(route: APIRoute) -> list[str]:
+    body = None if route.body_field is None else route.body_field.field_info.annotation
+    return list(body.model_fields) if isinstance(body, type) and issubclass(body, BaseModel) else []
