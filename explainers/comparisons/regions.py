@@ -125,7 +125,8 @@ def _colour(i: int) -> tuple[int, int, int]:
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
     """Which of the explained targets of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
 
-    Raises ExplainerError for a text, for tensors without a picture's size, and for a method without a map.
+    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, and where no label could win: of a
+    method whose map is the same for every label, and for a label that is there twice.
     """
     if not isinstance(result.input, ImageInput) or result.prompts:
         raise ExplainerError("regions lie in a picture: explain an image, from its image side")
@@ -134,11 +135,24 @@ def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> R
     grid = maps[0].patches if maps else None
     if grid is None:
         raise ExplainerError(f"there is no map {method!r} over patches; there are {', '.join(result.methods)}")
+    refuse_without_winner(method, [attribution.target for attribution in maps], maps[0].class_specific)
     scores = np.stack([attribution.scores[attribution.content].double().numpy().reshape(grid) for attribution in maps])
     size = (result.input.width, result.input.height)
     return regions_of(
         scores, [attribution.target for attribution in maps], method, size, result.input.crop, signed=maps[0].signed, threshold=threshold
     )
+
+
+def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
+    """Raise ExplainerError where labels cannot win patches from each other."""
+    repeated = sorted({label for label in labels if list(labels).count(label) > 1})
+    if repeated:
+        raise ExplainerError(f"{repeated[0]!r} is there twice, and one cannot win patches from the other: explain each label once")
+    if len(labels) > 1 and not class_specific:
+        raise ExplainerError(
+            f"the map of {method} is the same for every prompt or class, so none of them wins a patch: choose a method that depends on "
+            "them, such as fullgrad_plus:libra"
+        )
 
 
 def regions_of(

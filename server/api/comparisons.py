@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from explainers.comparisons.agreement import agreement_of
-from explainers.comparisons.regions import THRESHOLD, Regions, regions_of
+from explainers.comparisons.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
+from explainers.errors import ExplainerError
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
 from server.services import Services, Use
@@ -56,7 +57,7 @@ def mask(explanation_id: ExplanationId, services: Use, method: _Method = None, t
 
 
 def _regions(explanation_id: str, services: Services, method: str | None, threshold: float) -> Regions:
-    """Raises Problem 404 for a method without a map, 409 while maps are missing, 422 for a text."""
+    """Raises Problem 404 for a method without a map, 409 while maps are missing, 422 for a text and where no label wins."""
     document = find_document(explanation_id, services)
     source = document.get("input")
     if source is not None and (source["kind"] != "image" or "prompts" in document):
@@ -71,6 +72,11 @@ def _regions(explanation_id: str, services: Services, method: str | None, thresh
         scores = np.array([entry["scores"] for entry in attributions], float).reshape(-1, *attributions[0]["grid"])
         assert source is not None
         assert method is not None
+        try:
+            refuse_without_winner(method, labels, attributions[0]["class_specific"])
+        except ExplainerError as error:
+            able = ", ".join(dict.fromkeys(entry["method"] for entry in maps if entry["class_specific"])) or "none"
+            raise Problem(422, "no-winner", str(error), send=f"Send a method whose maps depend on the label; there are: {able}.") from None
         size, crop = (source["width"], source["height"]), tuple(source["crop"])
         return regions_of(
             scores, [entry["target"] for entry in attributions], method, size, crop, signed=attributions[0]["signed"], threshold=threshold

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 import explainers
 from explainers.comparisons.regions import NOBODY, regions_of
 from explainers.errors import ExplainerError
+from tests.explainers.support.explained import image_model, picture
 
 LABELS = ["a cat", "a dog"]
 CAT = [[9.0, 0.0, 0.0, 5.0], [8.0, 0.0, 0.2, 0.0], [-3.0, -1.0, 0.0, 4.0]]
@@ -97,3 +99,14 @@ def test_of_an_explanation(tmp_path: Path) -> None:
     text = explainers.explain(explainers.load("reviews-bert"), "a fine film", None, ["rollout"])
     with pytest.raises(ExplainerError, match="regions lie in a picture"):
         explainers.regions(text, "rollout")
+
+
+def test_labels_that_cannot_win_are_refused() -> None:
+    result = explainers.explain(image_model(), picture(), [0, 1], ["rollout", "fullgrad_plus:libra"])
+    with pytest.raises(ExplainerError, match="the map of rollout is the same for every prompt or class"):
+        explainers.regions(result, "rollout")
+    result.maps += [replace(one, target="Zebra") for one in result.maps if one.target == "elephant"]
+    with pytest.raises(ExplainerError, match="'Zebra' is there twice"):
+        explainers.regions(result, "fullgrad_plus:libra")
+    alone = explainers.explain(image_model(), picture(), 0, ["rollout"])
+    assert explainers.regions(alone, "rollout").labels == ("Zebra",)  # nobody to win from

@@ -48,9 +48,11 @@ def test_what_is_not_there_is_said(site: Site, refused: Check) -> None:
 
 
 def test_regions_and_their_mask(site: Site) -> None:
-    document = site.ask(png(), model="clip", prompt=["a zebra", "a big dog"], methods=METHODS, wait=True).json()
+    document = site.ask(
+        png(), model="clip", prompt=["a zebra", "a big dog"], methods=[*METHODS, "transformer_attribution"], wait=True
+    ).json()
     root = f"/api/explanations/{document['id']}"
-    for method, threshold in ((None, 0.05), ("fullgrad_plus:libra", 0.3), ("rollout", 0.0)):
+    for method, threshold in ((None, 0.05), ("fullgrad_plus:libra", 0.3), ("transformer_attribution", 0.0)):
         query = {"threshold": threshold, **({"method": method} if method else {})}
         found = site.client.get(f"{root}/regions", params=query).json()
         spec = method or next(one["method"] for one in document["maps"] if one["class_specific"])
@@ -78,6 +80,11 @@ def test_regions_and_their_mask(site: Site) -> None:
 def test_regions_that_cannot_be_are_refused(site: Site, refused: Check) -> None:
     image = site.ask(png(), methods=METHODS, wait=True).json()["id"]
     refused(site.client.get(f"/api/explanations/{image}/regions", params={"method": "no"}), 404, "no-such-map")
+    prompts = site.ask(png(), model="clip", prompt=["a zebra", "a big dog"], methods=METHODS, wait=True).json()["id"]
+    for path in ("regions", "regions.png"):
+        answer = site.client.get(f"/api/explanations/{prompts}/{path}", params={"method": "rollout"})
+        refused(answer, 422, "no-winner")
+        assert "fullgrad_plus:libra" in answer.json()["send"]
     assert site.client.get(f"/api/explanations/{image}/regions", params={"threshold": 2}).status_code == 422
     text = site.ask(model="reviews-bert", text="a film", wait=True).json()["id"]
     refused(site.client.get(f"/api/explanations/{text}/regions.png"), 422, "not-a-picture")
