@@ -21,13 +21,13 @@ from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_wind
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
-from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput
+from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
 from explainers.models.outputs import notes_on_outputs
 from explainers.plugins import plugin_versions
 from explainers.precision import computed, notes_on_scores
 from explainers.result import Attribution, Explanation, Numerics
-from explainers.session import Cancelled, Precision, Session, checker, content_of
+from explainers.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.trace import Reading, Trace
 
@@ -77,9 +77,9 @@ def explain(
               what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``, or pairs of a spec without a rule and a :class:`Rule` of your own; what is
-              spelt in two ways is computed once, and found by both; different rules of the same name get numbers (``custom-2``);
-              None: those that make sense for the model and the target
+    methods   specs ``read-out[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
+              :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
+              get numbers (``custom-2``); None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
     prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
@@ -96,7 +96,7 @@ def explain(
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
-    model = model.seen_from(side)
+    model, seed = wrapped(model).seen_from(side), whole_seed(seed)
     if long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if long_texts == "windows" and (read := read_windows(model, inputs)):
@@ -242,7 +242,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes, *on_scores])),
+                notes=tuple(dict.fromkeys([*trace.notes, *(reading.notes[i] if reading.notes else ()), *on_scores])),
                 numerics=Numerics(sizes=sizes, notes=on_scores),
                 pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,

@@ -14,7 +14,7 @@ from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
 from explainers.precision import joined
 from explainers.result import Attribution, Explanation, WindowInfo
-from explainers.targets import Probability, ResolvedTarget, Target, as_list, choose
+from explainers.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
@@ -107,7 +107,7 @@ def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
 
 def _fixed(target: Target, chosen: ResolvedTarget) -> Target:
     """The same target for every window: where none is named, the top class of the whole text."""
-    top = int(chosen.index.flatten()[0])
+    top = TopClass(chosen.index.flatten()[0])
     if target is None:
         return top
     return Probability(top) if target == Probability() else target

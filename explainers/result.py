@@ -137,6 +137,10 @@ class Attribution:
     precision: MapPrecision | None = None
     numerics: Numerics = field(default=Numerics(), repr=False)
 
+    def __repr__(self) -> str:
+        over = f"{len(self.scores)} tokens" if self.patches is None else f"{self.patches[0]} x {self.patches[1]} patches"
+        return f"<Attribution {self.method} of {self.target!r} over {over}>"
+
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The word pieces, aligned with ``scores``. Raises ExplainerError for an image."""
@@ -246,6 +250,10 @@ class Explanation:
     spellings: dict[str, str] = field(default_factory=dict, repr=False)
     tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
     completeness_of: Callable[[str, int], float] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        targets = ", ".join(repr(info.label) for info in self.targets)
+        return f"<Explanation of {targets} by {self.model}: {len(self.maps)} map{'' if len(self.maps) == 1 else 's'}>"
 
     @property
     def target(self) -> TargetInfo:

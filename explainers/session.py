@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,10 +15,10 @@ from explainers.autograd.integration import Rerun
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput
+from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.sizes import naming_size
-from explainers.targets import ResolvedTarget, Target, as_list, choose, prompts_of
+from explainers.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
 from explainers.trace import Answer, Trace
 
 Check = Callable[[], None]
@@ -37,6 +38,14 @@ def checker(cancelled: Callable[[], bool] | None) -> Check:
             raise Cancelled
 
     return check
+
+
+def whole_seed(seed: object) -> int:
+    """``seed`` as a whole number. Raises ExplainerError for what is none."""
+    try:
+        return operator.index(seed)  # type: ignore[arg-type]  # what is no number is said below
+    except TypeError:
+        raise ExplainerError(f"seed={seed!r} is no whole number: send one such as 0.") from None
 
 
 class Session:
@@ -72,8 +81,8 @@ class Session:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
         self.targets = as_list(target)
-        self.model = model = model.seen_from(side)
-        self._pixels, self._seed, self._check = pixels, seed, checker(cancelled)
+        self.model = model = wrapped(model).seen_from(side)
+        self._pixels, self._seed, self._check = pixels, whole_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)
         self.prompts_read: Prepared | None = None
@@ -91,6 +100,7 @@ class Session:
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
         self.chosen = [self._choose(target) for target in self.targets]
+        refuse_repeated(self.targets, self.chosen)
         rows = self.prompts_read if model.side == "text" and self.prompts_read is not None else self.prepared
         self.samples = [_without_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
 

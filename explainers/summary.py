@@ -23,11 +23,12 @@ from explainers.explanation import explain
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
-from explainers.models.base import Crop, Model, TextInput, TextPair
+from explainers.models.base import Crop, Model, TextInput, TextPair, wrapped
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
 from explainers.result import Explanation
+from explainers.session import whole_seed
 from explainers.targets import Probability, Target, as_list, choose, prompts_of
 from explainers.word_ranking import WordTotal, names_in, word_totals
 
@@ -136,6 +137,7 @@ def summarise(
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.
     """
     _check(model, inputs, target, method)
+    seed = whole_seed(seed)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     settings["calibration"] = model.calibration.probability_settings()
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
@@ -163,6 +165,7 @@ def summarise(
 
 def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
     """Raise ExplainerError for what no input could be explained by."""
+    wrapped(model)
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
     if isinstance(target, list | tuple):

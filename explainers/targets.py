@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -54,6 +56,10 @@ class Probability:
     of: str | int | AnyOf | None = None
 
 
+class TopClass(int):
+    """The index of a class that nobody named: the top one of an input, of which parts are explained for it."""
+
+
 Target = None | int | str | AnyOf | Contrast | Probability
 
 
@@ -80,6 +86,15 @@ class ResolvedTarget:
         labels = tuple(label for label in self.labels for _ in range(times))
         against = None if self.against is None else self.against.repeat_interleave(times, 0)
         return replace(self, labels=labels, index=self.index.repeat_interleave(times, 0), against=against)
+
+    def asks_the_same_as(self, other: ResolvedTarget) -> bool:
+        """Whether the same number is explained of every sample of the batch."""
+        if (self.labels, self.probability, self.against is None) != (other.labels, other.probability, other.against is None):
+            return False
+        sides = [(self.index, other.index)]
+        if self.against is not None and other.against is not None:
+            sides.append((self.against, other.against))
+        return all(torch.equal(mine, its) for mine, its in sides)
 
     def only(self, sample: int) -> ResolvedTarget:
         """The target of one sample of the batch."""
@@ -108,7 +123,7 @@ class ResolvedTarget:
             return self._shares(logits)
         if rule.is_relevance:
             raise ExplainerError(
-                f"The rule {rule.name} starts from one class, not from a probability: explain the logit (target=label) instead."
+                f"The rule {rule.name} starts from one class, not from a probability: explain the logit of the class instead."
             )
         scale, lapse = self.calibration.temperature, self.calibration.lapse
         p = probabilities(logits / scale, self.output)
@@ -147,13 +162,45 @@ def as_list(target: object) -> list[Target]:
     """One target or several as a list; raises ExplainerError for what is no target."""
     several: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not several:
-        raise ExplainerError("The list of targets is empty: name at least one class, or pass None for the top class.")
-    for entry in several:
-        if isinstance(entry, bool) or not isinstance(entry, int | str | AnyOf | Contrast | Probability | None):
-            raise ExplainerError(
-                f"{entry!r} is no target: pass a label, a class index, AnyOf(group), Contrast(a, b), Probability(a), or for CLIP a prompt."
-            )
-    return several
+        raise ExplainerError("The list of targets is empty: name at least one class, or None for the top class.")
+    return [_target(entry) for entry in several]
+
+
+def _target(entry: object) -> Target:
+    """A target, its class indices plain whole numbers: torch and numpy have their own. Raises ExplainerError for what is none."""
+    if isinstance(entry, Contrast):
+        return Contrast(_index(entry.towards), _index(entry.against))
+    if isinstance(entry, Probability):
+        return Probability(_index(entry.of))
+    plain = _index(entry)
+    if not isinstance(plain, bool) and isinstance(plain, int | str | AnyOf | None):
+        return plain
+    kinds = "a label, a class index, AnyOf(group), Contrast(a, b), Probability(a), or for CLIP a prompt"
+    several = " Several targets are a list: x.tolist()." if isinstance(entry, Tensor | np.ndarray) and entry.ndim else ""
+    raise ExplainerError(f"{entry!r} is no target: pass {kinds}.{several}")
+
+
+def _index(name: Any) -> Any:
+    """A class index of torch or numpy as a plain whole number; anything else as it is."""
+    dimensions = getattr(name, "ndim", 0)
+    if dimensions or isinstance(name, int | np.bool_ | str) or not hasattr(name, "__index__"):
+        return name
+    try:
+        return operator.index(name)
+    except TypeError:  # a tensor of another type than whole numbers
+        return name
+
+
+def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
+    """Raise ExplainerError where two targets that were named are the same: their maps could not be told apart."""
+    known: list[ResolvedTarget] = []
+    for target, resolved in zip(targets, chosen, strict=True):
+        name = target.of if isinstance(target, Probability) else target
+        if name is None or isinstance(name, TopClass):
+            continue  # which class is the top one was not known beforehand
+        if any(resolved.asks_the_same_as(other) for other in known):
+            raise ExplainerError(f"The target {resolved.labels[0]!r} is named twice: name each target once.")
+        known.append(resolved)
 
 
 def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
@@ -163,7 +210,9 @@ def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
     named: list[str] = []
     for target in targets:
         if alone and not isinstance(target, str):
-            raise ExplainerError("The words of one prompt are explained here: pass target='a photo of a zebra', or a list of prompts.")
+            raise ExplainerError(
+                f"The words of one prompt are explained here, and {target!r} is none: name one, such as 'a photo of a zebra'."
+            )
         parts = (
             (target.towards, target.against)
             if isinstance(target, Contrast)
@@ -173,7 +222,7 @@ def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
         )
         for part in parts:
             if not isinstance(part, str) or not part.strip():
-                raise ExplainerError("A CLIP model is asked with prompts: pass target='a photo of a zebra', or a list of prompts.")
+                raise ExplainerError(f"A CLIP model is asked with prompts, and {part!r} is none: name one, such as 'a photo of a zebra'.")
             named.append(part)
     return list(dict.fromkeys(named))
 
@@ -184,9 +233,10 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
     Raises ExplainerError, naming near misses.
     """
     if isinstance(name, int):
-        if not -classes <= name < classes:
-            raise ExplainerError(f"Class {name} does not exist: the model has {classes} classes, 0 to {classes - 1}.")
-        return name % classes
+        if not 0 <= name < classes:
+            counted = f" Classes are not counted from the end: the last one is {classes - 1}." if name < 0 else ""
+            raise ExplainerError(f"Class {name} does not exist: the model has {classes} classes, 0 to {classes - 1}.{counted}")
+        return name
     if name in labels:
         return list(labels).index(name)
     folded = [label.casefold() for label in labels]
@@ -259,7 +309,7 @@ def choose(
         return ResolvedTarget(names, a, b, group=group_of(target.towards), against_group=group_of(target.against), calibration=calibration)
     if isinstance(target, Probability):
         if output == "regression":
-            raise ExplainerError("This model gives values, not probabilities: explain the value itself (target=label).")
+            raise ExplainerError("This model gives values, not probabilities: explain the value itself.")
         index = index_of(target.of)
         names = tuple(f"p({x})" for x in label_of(target.of, index))
         return ResolvedTarget(names, index, probability=True, group=group_of(target.of), calibration=calibration, output=output)

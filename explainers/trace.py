@@ -39,6 +39,7 @@ class Reading:
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
+    notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.notes``
     """
 
     scores: Tensor
@@ -47,6 +48,7 @@ class Reading:
     terms: Mapping[int, Tensor] = field(default_factory=dict)
     rest: Tensor | None = None
     sizes: Tensor | None = None
+    notes: tuple[tuple[str, ...], ...] = ()
 
     def on_grid(self, layout: Layout) -> Reading:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""

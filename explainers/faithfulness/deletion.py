@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.faithfulness.target_output import Read, TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
-from explainers.models.base import ImageInput, Model
+from explainers.models.base import ImageInput, Model, wrapped
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.rendering.plain import aligned
@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 
 ORDERS: tuple[Order, ...] = ("most", "least")
 DRAWS = 5  # orders drawn at random that every method is held against
+MOST_STEPS = 1000  # points of a curve that are no use any more: nobody sees them apart
+MOST_DRAWS = 1000
 RANDOM = "random"
 
 
 def evenly(steps: int) -> tuple[float, ...]:
-    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step."""
+    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_STEPS``."""
     if steps < 1:
         raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
+    if steps > MOST_STEPS:
+        raise ExplainerError(f"a curve of {steps} steps asks the model too often: ask for at most {MOST_STEPS}")
     return tuple(i / steps for i in range(steps + 1))
 
 
@@ -172,7 +176,8 @@ def deletion_test(
     model      the one that was explained
     target     the label of one of the explained targets; None: the first
     methods    specs of maps of the result; None: all
-    fractions  shares of the tokens that are gone; the default is that of the papers
+    fractions  shares of the tokens that are gone; the default is that of the papers. Of shares that come to the same number of tokens
+               one is asked, and a note says so
     orders     which tokens go first: the ``most`` relevant, the ``least`` relevant, or each of the two
     draws      how many random orders the random baseline is the mean of, each drawn from its own seed
     how        see :mod:`explainers.models.removal`; None: tokens are removed where the model allows it
@@ -181,7 +186,7 @@ def deletion_test(
 
     Raises ExplainerError for another model, and for a target, a method or fractions that do not go.
     """
-    if model.weights_digest != result.weights_digest:
+    if wrapped(model).weights_digest != result.weights_digest:
         raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
     model = model.seen_from("text" if result.prompts else None)
     labels = [info.label for info in result.targets]
@@ -202,6 +207,7 @@ def deletion_test(
     prompt = list(result.labels).index(label) if result.prompts else None
     windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
     removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, prompt=prompt, windows=windows, how=how)
+    shares = distinct_shares(fractions, removal)
     output = target_output(model, list(result.labels), result.targets[labels.index(label)].to_json())
     check = checker(cancelled)
 
@@ -211,7 +217,24 @@ def deletion_test(
         check()
 
     wanted = {spec: maps[spec] for spec in chosen}
-    return run_deletion(removal, output, wanted, fractions=fractions, orders=orders, draws=draws, before_pass=before_pass)
+    test = run_deletion(removal, output, wanted, fractions=shares, orders=orders, draws=draws, before_pass=before_pass)
+    wanted_shares = len(set(fractions))
+    if len(shares) == wanted_shares:
+        return test
+    tokens = "1 token" if removal.tokens == 1 else f"{removal.tokens} tokens"
+    note = f"Of {tokens} only {len(shares)} different numbers can be gone: {wanted_shares} shares were given, each number is asked once."
+    return replace(test, notes=(*test.notes, note))
+
+
+def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
+    """Of the ``fractions`` those that take different numbers of tokens away: of each number the share that is nearest to it."""
+    shares = sorted(set(fractions))
+    nearest: dict[int, float] = {}
+    for share, count in zip(shares, removal_counts(shares, removal.tokens, removal.least), strict=True):
+        known = nearest.get(count)
+        if known is None or abs(share * removal.tokens - count) < abs(known * removal.tokens - count):
+            nearest[count] = share
+    return tuple(nearest.values())
 
 
 def run_deletion(
@@ -229,6 +252,8 @@ def run_deletion(
     """
     if draws < 1:
         raise ExplainerError("there is no random baseline to hold methods against: ask for at least one random order")
+    if draws > MOST_DRAWS:
+        raise ExplainerError(f"{draws} random orders ask the model too often: ask for at most {MOST_DRAWS}")
     shares = sorted(set(fractions))
     counts = removal_counts(shares, removal.tokens, removal.least)
     removed_shares = [count / removal.tokens for count in counts]

@@ -15,7 +15,7 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
-from explainers.models.base import ImageInput, Model
+from explainers.models.base import ImageInput, Model, wrapped
 from explainers.rendering.plain import aligned
 from explainers.result import Attribution, Explanation
 from explainers.targets import AnyOf
@@ -156,7 +156,7 @@ def word_probe(
     A text longer than the model takes is cut. Raises ExplainerError for a model that does not read texts, a template without exactly one
     slot, and a word that the model does not get to read.
     """
-    if model.kind != "text":
+    if wrapped(model).kind != "text":
         raise ExplainerError(f"{model.name} does not read texts: choose a text model")
     filled = filled_texts(template, groups)
     results: list[Explanation] = []

@@ -35,7 +35,7 @@ from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.interactions.encoders import encoder
-from explainers.models.base import ImageInput, Model, Prepared, TextInput
+from explainers.models.base import ImageInput, Model, Prepared, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
 from explainers.models.inputs.sizes import naming_size
@@ -130,7 +130,7 @@ def interaction(
 
     Raises ExplainerError for what cannot be done.
     """
-    if model.kind != "clip" or model.prompt_inputs is None:
+    if wrapped(model).kind != "clip" or model.prompt_inputs is None:
         raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
     check = checker(cancelled)
     words, picture = encoder(model, "text"), encoder(model, "image")
@@ -156,7 +156,7 @@ def alike(
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
     check = checker(cancelled)
-    texts = [model.kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
+    texts = [wrapped(model).kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
     if texts[0] != texts[1]:
         raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
     sides = []

@@ -332,13 +332,9 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
     has, where it is known: some options name one of them.
     """
     readout, rule_name, texts = split_spec(spec)
-    if readout not in METHODS:
-        near = difflib.get_close_matches(readout, METHODS, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(METHODS)}."
-        raise ExplainerError(f"There is no method {readout!r}; {hint}")
+    _check_known("method", readout, METHODS)
+    _check_known("rule", rule_name, RULES)
     method = METHODS[readout]
-    if rule_name is not None and rule_name not in RULES:
-        raise ExplainerError(f"There is no rule {rule_name!r}; there are {', '.join(RULES)}.")
     refusal = None if rule_name is None else method.refusal(RULES[rule_name])
     if refusal is not None:
         raise ExplainerError(refusal)
@@ -354,6 +350,14 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
         return Request(f"{readout}:{custom.name}" + spec.strip()[len(readout) :], method, custom, options)
     rule = RULES[rule_name or method.rule] if method.rule is not None else None
     return Request(spec.strip(), method, rule, options)
+
+
+def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> None:
+    """Raise ExplainerError, naming near misses, for a name that is not ``known``."""
+    if name is not None and name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}."
+        raise ExplainerError(f"There is no {what} {name!r}; {hint}")
 
 
 def pairs_of(method: Method) -> list[Variant]:

@@ -15,12 +15,13 @@ Methods = Sequence[str | tuple[str, Rule]]
 def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[list[Request], dict[str, str]]:
     """What ``methods`` ask for, each once under its first spelling; and for every spelling of them the spec that it is found by.
 
-    Of different rules of one's own with the same name, the second is called ``custom-2`` (and so on), in its spec too.
-    ``blocks`` is how many the model has, where it is known. Raises ExplainerError for an empty list and for a wrong spec.
+    A text may name several with commas between, as on the command line. Of different rules of one's own with the same name, the second is
+    called ``custom-2`` (and so on), in its spec too. ``blocks`` is how many the model has, where it is known. Raises ExplainerError for an
+    empty list and for a wrong spec.
     """
-    specs = [methods] if isinstance(methods, str) else list(methods)
+    specs = [spec.strip() for spec in methods.split(",") if spec.strip()] if isinstance(methods, str) else list(methods)
     if not specs:
-        raise ExplainerError("The list of methods is empty: name at least one, or pass None for the usual ones.")
+        raise ExplainerError("The list of methods is empty: name at least one, or none at all for the usual ones.")
     pairs = [(spec, None) if isinstance(spec, str) else spec for spec in specs]
     plain = [parse(spec, None, blocks) if custom is None else None for spec, custom in pairs]
     named = {request.rule.name: request.rule for request in plain if request is not None and request.rule is not None}

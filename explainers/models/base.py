@@ -234,6 +234,10 @@ class Model:
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 
+    def __repr__(self) -> str:
+        classes = f", {len(self.labels)} classes" if len(self.labels) else ""
+        return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
+
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
         """The groups that classes are in, lower case, each with the indices of its classes: what :class:`explainers.AnyOf` takes."""
@@ -308,3 +312,13 @@ class Model:
             digest.update(f"{name}{flat.dtype}{tuple(flat.shape)}".encode())
             digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
+
+
+def wrapped(model: object) -> Model:
+    """``model``, which is one that can be explained. Raises ExplainerError for anything else, such as a module of torch."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, nn.Module):
+        name = type(model).__name__
+        raise ExplainerError(f"A {name} is a module of torch: wrap it first, with model = explainers.wrap(module), and send this model.")
+    raise ExplainerError(f"A {type(model).__name__} is no model: send what explainers.load(name) or explainers.wrap(module) gives.")

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
@@ -16,7 +18,7 @@ from explainers.models.base import Crop, ImageInput, Input, Prepared, TextPair, 
 from explainers.models.inputs.images import Preprocessing, read_image
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.windows import windows_of
-from explainers.models.libraries.recognition import device_of, dtype_of, features_of, library_of, text_length
+from explainers.models.libraries.recognition import device_of, dtype_of, features_of, library_of, text_length, vocabulary_of
 from explainers.models.structure.blocks import first_tensor, trial
 
 
@@ -24,18 +26,51 @@ def as_list(inputs: Input) -> list[Any]:
     """One input or several as a list."""
     if isinstance(inputs, (Image.Image, Path, str, Crop, TextPair)):
         return [inputs]
-    if isinstance(inputs, Tensor) or not isinstance(inputs, Sequence):
-        raise ExplainerError(f"a {type(inputs).__name__} cannot be explained; send an image, a path, a text, a list or a dict of tensors")
+    if isinstance(inputs, Tensor | np.ndarray):
+        raise ExplainerError(f"{_arrays_of(inputs)} does not say what it holds; {_wanted_of(inputs)}")
+    if isinstance(inputs, bytes | bytearray) or not isinstance(inputs, Sequence):
+        raise ExplainerError(f"{a_or_an(inputs)} cannot be explained; {_wanted_of(inputs)}")
     if not inputs:
         raise ExplainerError("the list of inputs is empty; send at least one")
+    for item in inputs:
+        if isinstance(item, Tensor | np.ndarray | int | float | bytes | bytearray):
+            raise ExplainerError(f"the list of inputs holds {a_or_an(item)}; {_wanted_of(item)}")
     return list(inputs)
+
+
+def a_or_an(value: object) -> str:
+    """The type of a value with its article: an int."""
+    name = "numpy array" if isinstance(value, np.ndarray) else type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _arrays_of(values: Tensor | NDArray[Any]) -> str:
+    return f"{a_or_an(values)} of shape {tuple(values.shape)}"
+
+
+def _wanted_of(value: object) -> str:
+    """What to send in place of an input that is none."""
+    if isinstance(value, bytes | bytearray):
+        return "open the bytes of a file first: PIL.Image.open(io.BytesIO(data)); those of a text are data.decode()"
+    if isinstance(value, np.ndarray):
+        picture = "a picture (height, width, 3) of 0 to 255 as PIL.Image.fromarray(x.astype('uint8'))"
+        return f"send {picture}, preprocessed pixels as {{'pixel_values': torch.from_numpy(x)}}"
+    if isinstance(value, Tensor):
+        return (
+            "send preprocessed pixels (batch, channels, height, width) as {'pixel_values': x}"
+            if value.is_floating_point()
+            else "send the ids of tokens (batch, tokens) as {'input_ids': x}, preprocessed pixels as {'pixel_values': x.float()}"
+        )
+    if isinstance(value, int | float):
+        return "send images, paths or texts; the ids of tokens as {'input_ids': torch.tensor([ids])}"
+    return "send an image, a path, a text, a list or a dict of tensors"
 
 
 def moved(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
     """``tensors`` on the module's device, pixel values in its floating-point type."""
     wrong = [name for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
     if wrong:
-        raise ExplainerError(f"{', '.join(wrong)}: send torch tensors")
+        raise ExplainerError(f"{', '.join(map(str, wrong))}: send torch tensors, such as torch.as_tensor(x)")
     device, dtype = device_of(module), dtype_of(module)
     return {name: t.to(device, dtype) if t.is_floating_point() else t.to(device) for name, t in tensors.items()}
 
@@ -81,6 +116,9 @@ def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: 
         raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")
     if reader.max_tokens and ids.shape[1] > reader.max_tokens:
         raise ExplainerError(f"input_ids hold {ids.shape[1]} tokens; the model takes {reader.max_tokens}")
+    if (words := vocabulary_of(module)) is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < words:
+        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise ExplainerError(f"input_ids hold {wrong}, and the model knows the ids 0 to {words - 1}; send those of its own tokenizer")
     return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
 
 

@@ -41,7 +41,7 @@ from tests.families import FAMILIES
         ("attcat?published_code=perhaps", "true or false"),
         ("integrated_gradients?steps=0", "whole number from 2 to 1000"),
         ("integrated_gradients?steps=nan", "whole number"),
-        ("", "no method"),
+        ("", "empty"),
         (":libra", "no method"),
         ("hirescam:", "no method"),
     ],
@@ -280,3 +280,21 @@ def test_what_a_map_promises_holds_and_nothing_else_is_promised() -> None:
     assert "empty input" in (found["integrated_gradients?steps=200"].adds_up_to or "")
     assert (found["integrated_gradients?steps=200"].completeness_error or 0) < 1e-2 * scale
     assert found["fullgrad"].to_json()["adds_up_to"] is None
+
+
+def test_what_is_shown_of_a_model_and_of_results_is_short() -> None:
+    model = image_model()
+    result = explain(model, picture(), 1, ["random", "fullgrad_plus:libra"])
+    assert repr(model) == f"<Model {model.name}: image, 5 classes, {len(model.blocks)} blocks on cpu>"
+    assert repr(result) == f"<Explanation of 'elephant' by {model.name}: 2 maps>"
+    rows, columns = result.maps[0].patches or (0, 0)
+    assert repr(result.maps[0]) == f"<Attribution random of 'elephant' over {rows} x {columns} patches>"
+
+
+def test_methods_may_be_one_text_with_commas() -> None:
+    result = explain(image_model(), picture(), 1, "random, fullgrad_plus:libra")
+    assert [one.method for one in result.maps] == ["random", "fullgrad_plus:libra"]
+    with pytest.raises(ExplainerError, match="list of methods is empty"):
+        explain(image_model(), picture(), 1, " , ")
+    with pytest.raises(ExplainerError, match="There is no rule 'lbra'; did you mean libra"):
+        explain(image_model(), picture(), 1, "fullgrad_plus:lbra")

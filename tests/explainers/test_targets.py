@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ def test_targets_by_label_index_and_default() -> None:
     assert top.target.label == LABELS[best]
     assert top.target.logit == pytest.approx(float(top.logits[best]))
     assert top.target.probability == pytest.approx(float(top.probabilities[best]))
-    for target in (3, "fork", "FORK", -2):
+    for target in (3, "fork", "FORK", torch.tensor(3), np.int64(3), np.array(3)):
         result = explain(model, picture(), target=target, methods="input_x_gradient")
         assert (result.target.index, result.target.label) == (3, "fork")
         assert result["input_x_gradient"].target == "fork"
@@ -42,7 +43,15 @@ def test_a_batch_without_target_explains_each_samples_own_top_class() -> None:
     ("target", "message"),
     [
         (5, "5 classes, 0 to 4"),
-        (-6, "5 classes"),
+        (-1, "Classes are not counted from the end: the last one is 4"),
+        (Contrast(1, -1), "not counted from the end"),
+        (torch.tensor([1, 2]), "Several targets are a list"),
+        (torch.tensor(1.0), "no target"),
+        (np.bool_(True), "no target"),
+        ([1, 1], "'elephant' is named twice"),
+        ([torch.tensor(1), "Elephant"], "'elephant' is named twice"),
+        ([Contrast(0, 1), Contrast("zebra", 1)], "named twice"),
+        ([Probability(2), Probability("spoon")], "named twice"),
         ("zebras", "did you mean Zebra"),
         ("giraffe-like quadruped", "the model knows Zebra"),
         (True, "no target"),
@@ -57,6 +66,15 @@ def test_a_batch_without_target_explains_each_samples_own_top_class() -> None:
 def test_wrong_targets(target: Any, message: str) -> None:
     with pytest.raises(ExplainerError, match=message):
         explain(image_model(), picture(), target=target, methods="random")
+
+
+def test_what_only_looks_like_the_same_target_is_explained() -> None:
+    model = image_model()
+    top = int(explain(model, picture(), methods="random").logits.argmax())
+    targets = [None, top, Probability(top), Contrast(top, 1 - min(top, 1)), Contrast(1 - min(top, 1), top)]
+    assert len(explain(model, picture(), target=targets, methods="random").targets) == 5
+    result = explain(model, picture(), target=Contrast(np.int64(3), torch.tensor(0)), methods="random")
+    assert result.target.label == "fork − Zebra"
 
 
 def test_a_contrast_is_the_difference_of_two_maps() -> None:

@@ -17,6 +17,9 @@ from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Reading, Trace, from_pixels
 
+MOST_STEPS = 1000
+MOST_MISSED = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
+
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
     """Signals at ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a list of (B, number, ...)."""
@@ -66,7 +69,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     slow=True,
     passes="steps + 2 forward, steps backward",
     options={
-        "steps": Option(int, 50, "points on the path from the baseline to the input", minimum=2, maximum=1000),
+        "steps": Option(int, 50, "points on the path from the baseline to the input", minimum=2, maximum=MOST_STEPS),
         "quadrature": Option(
             str,
             "gauss_legendre",
@@ -111,7 +114,21 @@ def integrated_gradients(
     else:
         at_start = trace.rerun(entry=lambda _: start)
         reading, sums = Reading(product.sum(-1)), product.sum((1, 2))
-    return replace(reading, error=(trace.value() - trace.value(at_start.logits) - sums).abs())
+    difference = trace.value() - trace.value(at_start.logits)
+    error = (difference - sums).abs()
+    is_promised = trace.rule is not None and trace.rule.name == "gradient"  # under another rule no number of steps adds up
+    return replace(reading, error=error, notes=_on_steps(difference, error, steps) if is_promised else ())
+
+
+def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
+    """For each sample, a note where the sum of its scores misses much of the explained difference."""
+    remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
+    notes = []
+    for explained, missed in zip(difference.tolist(), error.tolist(), strict=True):
+        share = f" ({missed / abs(explained):.0%} of it)" if abs(explained) * 10 > missed else ""
+        note = f"The scores miss the difference of {explained:.3g} that they shall add up to by {missed:.2g}{share}: {remedy}."
+        notes.append((note,) if missed > MOST_MISSED * abs(explained) else ())
+    return tuple(notes)
 
 
 @method(

@@ -106,6 +106,15 @@ def text_length(module: nn.Module) -> int | None:
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
+def vocabulary_of(module: nn.Module) -> int | None:
+    """How many ids of tokens the module can look up: as it says itself, else by its largest table; None without one."""
+    own_table = getattr(module, "get_input_embeddings", None)
+    table = own_table() if callable(own_table) else None
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings
+    return max((part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)), default=None)
+
+
 def logits_of(output: Any, samples: int) -> Tensor:
     """The logits (samples, C) in what a model returns: itself, ``logits``, or ``logits_per_image``. A number a sample is one logit."""
     for name in ("logits_per_image", "logits"):

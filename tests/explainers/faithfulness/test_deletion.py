@@ -187,3 +187,25 @@ def test_what_does_not_go_says_so() -> None:
         explainers.deletion_test(model, replace(result, maps=[]))
     with pytest.raises(explainers.Cancelled):
         explainers.deletion_test(model, result, cancelled=lambda: True)
+
+
+def test_each_number_of_tokens_is_asked_once_and_a_curve_has_an_end() -> None:
+    model, tensors = vit(), inputs("vit", 1)
+    result = explainers.explain(model, tensors, 1, ["rollout"])
+    many = explainers.deletion_test(model, result, fractions=evenly(1000), draws=1)
+    assert many.counts == tuple(range(13))
+    assert many.fractions[0] == 0
+    assert many.fractions[-1] == 1
+    assert many.notes == ("Of 12 tokens only 13 different numbers can be gone: 1001 shares were given, each number is asked once.",)
+    once = explainers.deletion_test(model, result, fractions=evenly(12), draws=1)
+    assert once.notes == ()
+    assert [row.gap for row in many.ranking] == pytest.approx([row.gap for row in once.ranking])
+    reader = text_model()
+    word = explainers.deletion_test(reader, explainers.explain(reader, "good", 0, ["input_x_gradient"]))
+    assert (word.tokens, word.counts, word.fractions) == (1, (0, 1), (0, 1))
+    assert "asked at 2 points" in str(word)
+    assert word.notes[-1].startswith("Of 1 token only 2 different numbers can be gone: 11 shares")
+    with pytest.raises(ExplainerError, match="ask for at most 1000"):
+        evenly(1001)
+    with pytest.raises(ExplainerError, match="1001 random orders ask the model too often"):
+        explainers.deletion_test(model, result, draws=1001)

@@ -266,7 +266,7 @@ def test_images_that_cannot_be_read(tmp_path: Path) -> None:
         ("A film that I did not like at all. " * 20, "there is no file"),
         ("a\0b", "there is no file"),
         ([], "empty"),
-        ([3], "not a int"),
+        ([3], "holds an int"),
         (None, "NoneType cannot be explained"),
         (torch.zeros(1, 3, 32, 24), "Tensor cannot be explained"),
         ({"pixel_values": torch.zeros(3, 32, 24)}, "batch, channels, height, width"),

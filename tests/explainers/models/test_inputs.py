@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from explainers import Contrast, ExplainerError, Probability, explain
+import explainers
+from explainers import Contrast, ExplainerError, Probability, explain, summarise
 from explainers.result import Explanation
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 
@@ -141,3 +143,48 @@ def test_prompts() -> None:
 def test_what_is_no_prompt_is_refused(target: Any) -> None:
     with pytest.raises(ExplainerError, match="prompt"):
         explain(clip_model(), picture(), target=target, methods="random")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (torch.zeros(1, 3, 8, 8), r"a Tensor of shape \(1, 3, 8, 8\) .* \{'pixel_values': x\}"),
+        (torch.zeros(1, 8, dtype=torch.long), r"\{'input_ids': x\}"),
+        (np.zeros((8, 8, 3), np.uint8), r"a numpy array of shape \(8, 8, 3\) .*PIL.Image.fromarray"),
+        ([torch.zeros(3, 8, 8)], r"holds a Tensor; .*\{'pixel_values': x\}"),
+        ([1, 2, 3], r"holds an int; .*\{'input_ids': torch.tensor\(\[ids\]\)\}"),
+        (b"\xff\xd8", r"a bytes cannot be explained; .*PIL.Image.open\(io.BytesIO\(data\)\)"),
+        ([b"\xff\xd8"], "holds a bytes"),
+        (3, "an int cannot be explained"),
+    ],
+)
+@pytest.mark.parametrize("model", [image_model, text_model])
+def test_what_is_no_input_is_refused_with_what_to_send(model: Any, wrong: Any, said: str) -> None:
+    with pytest.raises(ExplainerError, match=said):
+        explain(model(), wrong, methods="random")
+
+
+def test_ids_that_the_model_does_not_know_are_refused() -> None:
+    module = text_model().module
+    words = module.get_input_embeddings().num_embeddings  # type: ignore[operator]
+    explain(text_model(), {"input_ids": torch.tensor([[words - 1, 0]])}, methods="random")
+    for wrong in (words, -1):
+        with pytest.raises(ExplainerError, match=f"input_ids hold {wrong}, and the model knows the ids 0 to {words - 1}"):
+            explain(text_model(), {"input_ids": torch.tensor([[1, wrong]])}, methods="random")
+
+
+def test_a_seed_is_a_whole_number() -> None:
+    one, other = (explain(image_model(), picture(), methods="random", seed=seed)["random"].scores for seed in (3, np.int64(3)))
+    torch.testing.assert_close(one, other)
+    for wrong in ("a", 1.5, None):
+        with pytest.raises(ExplainerError, match="is no whole number"):
+            explain(image_model(), picture(), methods="random", seed=wrong)
+
+
+def test_a_module_that_is_not_wrapped_is_told_how() -> None:
+    module: Any = image_model().module
+    for ask in (explain, explainers.Session, lambda module, image: summarise(module, [image])):
+        with pytest.raises(ExplainerError, match=r"is a module of torch: wrap it first, with model = explainers.wrap\(module\)"):
+            ask(module, picture())
+    with pytest.raises(ExplainerError, match="A str is no model"):
+        explain("scenes-vit", picture())  # type: ignore[arg-type]
