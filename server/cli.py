@@ -15,6 +15,7 @@ from importlib import metadata
 from server.commands import (
     CommandError,
     Parser,
+    PartialFailure,
     deletion,
     evaluate,
     evaluate_embedded,
@@ -43,7 +44,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 2 for what a person can put right, 130 when interrupted."""
+    """Run one command; returns the exit code: 0, 1 where some of the inputs failed, 2 for what a person can put right, 130 when
+    interrupted.
+    """
     args = build_parser().parse_args(arguments)
     try:
         args.run(args)
@@ -53,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output (head, less) has seen enough
         sys.stderr.close()
         return 0
+    except PartialFailure as problem:
+        refuse(problem)
+        return 1
     except (CommandError, OSError) as problem:
         return refuse(problem)
     except ValueError as problem:

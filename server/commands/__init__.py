@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, NoReturn, TypeAlias
 
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+class Help(argparse.HelpFormatter):
+    """Help in which a line stays a line, such as one example below another."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = [(line, " " * (len(line) - len(line.lstrip()))) for line in text.splitlines()]
+        return "\n".join(super(Help, self)._fill_text(line, width, indent + lead) for line, lead in lines)
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that says what was wrong in one line."""
+    """A parser that says what was wrong in one line. What begins with a minus and a digit is a value, such as a crop, and no option."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **{"formatter_class": Help, **how})
+        self._negative_number_matcher = re.compile(r"^-\d")
 
     def error(self, message: str) -> NoReturn:
         """Exit with code 2."""
@@ -30,3 +43,12 @@ class Listed(argparse.Action):
 
 class CommandError(Exception):
     """The command line asks for something that cannot be done; the message says what to type instead."""
+
+
+class PartialFailure(Exception):
+    """The command did what it could, and wrote it; the message says what it could not do."""
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things in words: 1 file, 2 files."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"

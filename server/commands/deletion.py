@@ -8,6 +8,7 @@ from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.explain import add_question, explained
+from server.commands.files import check_out_file
 from server.commands.progress import Passes
 from server.export.file_names import folder_names
 
@@ -20,10 +21,10 @@ def add(commands: Commands) -> None:
         "test",
         help="rank methods by the deletion test on an image or a text",
         description="Take tokens away in the order of each map and ask the model again: a ranking here, the figure in --out.",
-        epilog="Examples:  vitrine test photo.jpg --out curves.png    vitrine test --text 'A dull film.' --methods rollout attcat",
+        epilog="Examples:\n  vitrine test photo.jpg --out curves.png\n  vitrine test --text 'A dull film.' --methods rollout attcat",
     )
     add_question(parser)
-    parser.add_argument("--steps", type=int, default=10, help="steps of a curve (default 10, as in the papers)")
+    parser.add_argument("--steps", type=int, default=10, help="steps of a curve, at most 1000 (default 10, as in the papers)")
     parser.add_argument("--draws", type=int, default=5, help="random orders that the random baseline is the mean of (default 5)")
     parser.add_argument(
         "--how",
@@ -37,18 +38,19 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Explain one input, test its maps, and print, or write, what came out."""
-    if args.out is not None and args.out.suffix not in FIGURES:
-        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in {', '.join(FIGURES)}")
-    model, result = explained(args)
-    from explainers import deletion_test
-    from explainers.faithfulness.deletion import evenly
+    check_out_file(args.out, FIGURES)
+    from explainers.faithfulness.deletion import MOST_DRAWS, deletion_test, evenly
 
+    shares = evenly(args.steps)
+    if not 1 <= args.draws <= MOST_DRAWS:
+        raise CommandError(f"--draws {args.draws} gives no random baseline: ask for 1 to {MOST_DRAWS} random orders")
+    model, result = explained(args)
     labels = [target.label for target in result.targets]
     tests = []
     for label in labels:
         with Passes(label) as progress:
             how = {"draws": args.draws, "how": args.how, "progress": progress}
-            tests.append(deletion_test(model, result, label, fractions=evenly(args.steps), **how))
+            tests.append(deletion_test(model, result, label, fractions=shares, **how))
     if args.json:
         print(json.dumps([{**test.to_json(), "notes": list(test.notes)} for test in tests], ensure_ascii=False))
     else:

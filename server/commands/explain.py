@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.commands import CommandError, Commands, Listed
+from server.commands import CommandError, Commands, Listed, counted
+from server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
 from server.commands.listing import text_table
 from server.commands.progress import Loading, Maps
 from server.export.file_names import file_stem, folder_names
@@ -27,8 +28,8 @@ def add(commands: Commands) -> None:
         "explain",
         help="explain what a model says about an image or a text",
         description="Explain what a model says about an image or a text: a table here, pictures and numbers in --out.",
-        epilog="Examples:  vitrine explain photo.jpg --target zebra --out out/    "
-        "vitrine explain photo.jpg --prompt 'a zebra'    vitrine explain --text 'A dull film.'",
+        epilog="Examples:\n  vitrine explain photo.jpg --target zebra --out out/\n"
+        "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'",
     )
     add_question(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
@@ -36,8 +37,9 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """Declare what is explained, by which model, and with which methods."""
+def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> None:
+    """Declare what is explained, by which model, and with which methods; only pictures where ``takes_texts`` is False."""
+    parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, side=None, long_texts="windows")
     parser.add_argument("image", metavar="IMAGE", nargs="?", type=Path, help="an image file")
     parser.add_argument(
         "--crop",
@@ -45,10 +47,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         type=crop_box,
         help="show the model this part alone, in pixels of the upright image, from the top left",
     )
-    text = parser.add_mutually_exclusive_group()
-    text.add_argument("--text", help="a text instead of an image")
-    text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
-    parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
+    if takes_texts:
+        _add_texts(parser)
     parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
@@ -58,22 +58,11 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         help="name or number of a class, or any:GROUP for all of a group, such as any:dog; repeatable (default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
-    parser.add_argument(
-        "--side",
-        choices=("image", "text"),
-        help="for a CLIP model: explain the image (the default) or the words of each prompt",
-    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
     parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="see 'vitrine methods' (default: the page's)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
-    parser.add_argument(
-        "--long-texts",
-        choices=("windows", "cut"),
-        default="windows",
-        help="a text longer than the model takes: read whole in overlapping windows (the default), or cut",
-    )
     parser.add_argument(
         "--precision",
         choices=("auto", "double"),
@@ -83,16 +72,39 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
 
 
+def _add_texts(parser: argparse.ArgumentParser) -> None:
+    """Declare the texts that may be explained in place of an image."""
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--text", help="a text instead of an image")
+    text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
+    parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
+    parser.add_argument(
+        "--side",
+        choices=("image", "text"),
+        help="for a CLIP model: explain the image (the default) or the words of each prompt",
+    )
+    parser.add_argument(
+        "--long-texts",
+        choices=("windows", "cut"),
+        default="windows",
+        help="a text longer than the model takes: read whole in overlapping windows (the default), or cut",
+    )
+
+
 def run(args: argparse.Namespace) -> None:
     """Explain one input and print, or write, what came out."""
+    check_out_folder(args.out)
+    former = [] if args.out is None else files_of_former_run(args.out)
     _, result = explained(args)
     files = write(result, args.out) if args.out else {}
-    if args.json:
-        print(json.dumps(as_json(result, files), ensure_ascii=False))
-    else:
-        print(table(result))
-        if args.out:
-            print(f"\nwrote {args.out / 'result.json'} and {sum(map(len, files.values()))} files of maps beside it")
+    print(json.dumps(as_json(result, files), ensure_ascii=False) if args.json else table(result))
+    if args.out is None:
+        return
+    written = {args.out / name for names in files.values() for name in names}
+    if not args.json:
+        print(f"\nwrote {args.out / RESULT} and {counted(len(written), 'file')} of maps beside it")
+    if removed := remove_files((file for file in former if file not in written), args.out):
+        print(f"removed {counted(removed, 'file')} of maps that an earlier run left there", file=sys.stderr if args.json else sys.stdout)
 
 
 def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
@@ -125,10 +137,12 @@ def the_input(args: argparse.Namespace) -> Input:
     inputs = [value for value in (args.image, args.text, args.text_file) if value is not None]
     if len(inputs) != 1:
         problem = "more than one thing to explain" if inputs else "nothing to explain"
-        raise CommandError(f"{problem}: give an image file, --text or --text-file")
+        raise CommandError(f"{problem}: give an image file{', --text or --text-file' if args.takes_texts else ''}")
     if args.image is not None:
         if args.text_pair is not None:
             raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of an image")
+        if args.image.is_dir():
+            raise CommandError(f"{args.image} is a folder: give an image file; 'vitrine summarise' takes folders")
         if not args.image.is_file():
             raise CommandError(f"there is no file {args.image}")
         return args.image if args.crop is None else cropped(args.image, args.crop)
@@ -162,12 +176,12 @@ def cropped(image: Path, box: tuple[int, int, int, int]) -> Input:
 
 def read_text(args: argparse.Namespace) -> str:
     """What ``--text-file`` holds."""
+    if args.text_file != "-":
+        return read_text_file(Path(args.text_file))
     try:
-        return sys.stdin.read() if args.text_file == "-" else Path(args.text_file).read_text("utf-8")
-    except FileNotFoundError:
-        raise CommandError(f"there is no file {args.text_file}") from None
+        return sys.stdin.read()
     except UnicodeDecodeError:
-        raise CommandError(f"{args.text_file} is not a text file in UTF-8") from None
+        raise CommandError("standard input is no text in UTF-8") from None
 
 
 def default_model(is_image: bool, prompt: object) -> str:
@@ -184,7 +198,8 @@ def default_model(is_image: bool, prompt: object) -> str:
 def check_kind(args: argparse.Namespace, model: Model) -> None:
     """Refuse what this kind of model cannot take, in terms of the command line."""
     if model.kind == "text" and args.image is not None:
-        raise CommandError(f"{model.name} reads text: give --text or --text-file in place of an image")
+        send = "give --text or --text-file in place of an image" if args.takes_texts else "choose a model that looks at images"
+        raise CommandError(f"{model.name} reads text: {send}")
     if model.kind != "text" and args.image is None:
         raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
     if model.kind == "clip" and not args.prompt:
@@ -239,7 +254,7 @@ def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:
             np.save(out / f"{stem}.pixels.npy", attribution.pixels.numpy())
             files[attribution.target, attribution.method].append(f"{stem}.pixels.npy")
     text = json.dumps(as_json(result, files), ensure_ascii=False, indent=1)
-    (out / "result.json").write_text(text + "\n", "utf-8")
+    (out / RESULT).write_text(text + "\n", "utf-8")
     return files
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.explain import loaded
+from server.commands.files import check_out_file
 from server.commands.progress import Passes
 
 
@@ -51,8 +52,7 @@ def run(args: argparse.Namespace) -> None:
     groups = dict(args.group)
     if len(groups) < len(args.group):
         raise CommandError("two groups have the same name: give each group a name of its own")
-    if args.out is not None and args.out.suffix != ".json":
-        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in .json")
+    check_out_file(args.out, [".json"])
     import explainers
     from explainers.faithfulness.word_probe import METHOD
     from explainers.targets import named_target

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.explain import add_question, explained
+from server.commands.files import check_out_file
 
 ENDINGS = (".png", ".json")
 METHOD = "fullgrad_plus:libra"  # unless another is asked for
@@ -21,7 +22,7 @@ def add(commands: Commands) -> None:
         description="Compare the maps of several prompts, or classes, patch by patch: shares and boxes here, the mask in --out.",
         epilog="Example:  vitrine regions photo.jpg --prompt 'a zebra' --prompt 'an elephant' --out mask.png",
     )
-    add_question(parser)
+    add_question(parser, takes_texts=False)
     parser.add_argument("--threshold", type=float, help="share of the largest score that a patch needs (default 0.05)")
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the mask or the numbers: a file ending in {' or '.join(ENDINGS)}")
     parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
@@ -30,14 +31,16 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Explain one picture, compare its maps, and print, or write, what came out."""
-    if args.out is not None and args.out.suffix not in ENDINGS:
-        raise CommandError(f"--out {args.out} ends in nothing that can be written: end it in {' or '.join(ENDINGS)}")
+    check_out_file(args.out, ENDINGS)
     if args.methods is not None and len(args.methods) > 1:
         raise CommandError("give one method: the regions are those of its maps")
     args.methods = args.methods or [METHOD]
-    _, result = explained(args)
-    from explainers.comparisons.regions import THRESHOLD, regions
+    labels = args.prompt or args.target or []
+    from explainers.comparisons.regions import THRESHOLD, refuse_without_winner, regions
+    from explainers.methods import parse
 
+    refuse_without_winner(args.methods[0], labels, parse(args.methods[0]).method.class_specific)
+    _, result = explained(args)
     outcome = regions(result, result.methods[0], THRESHOLD if args.threshold is None else args.threshold)
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
     if args.out is not None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from server.commands import CommandError, Commands
+from server.commands import CommandError, Commands, PartialFailure, counted
 from server.commands.explain import default_model
+from server.commands.files import check_out_folder, read_text_file
 from server.commands.listing import text_table
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def add(commands: Commands) -> None:
         help="sum up what a model looks at over many pictures or texts",
         description="Explain many pictures or texts by one method: the mean map or the words by their total relevance, and the inputs on "
         "which the method can be trusted most and least. A run that was stopped goes on where it was when it is typed again.",
-        epilog="Examples:  vitrine summarise photos/ --target zebra --out runs/zebra    "
-        "vitrine summarise --texts reviews.txt --target positive --out runs/positive",
+        epilog="Examples:\n  vitrine summarise photos/ --target zebra --out runs/zebra\n"
+        "  vitrine summarise --texts reviews.txt --target positive --out runs/positive",
     )
     parser.add_argument("pictures", metavar="IMAGE", nargs="*", type=Path, help="image files, or folders of them")
     parser.add_argument("--texts", metavar="FILE", type=Path, help="a file of texts, one a line, in place of pictures")
@@ -48,7 +49,8 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Explain, write what came out, and print it."""
+    """Explain, write what came out, and print it. What cannot be explained is named, and the exit code is 1 then."""
+    check_out_folder(args.out)
     inputs = the_inputs(args)
     import numpy as np
 
@@ -70,6 +72,8 @@ def run(args: argparse.Namespace) -> None:
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
     print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary, names=args.names))
+    if summary.problems:
+        raise PartialFailure(f"{len(summary.problems)} of {counted(len(inputs), 'input')} could not be explained; the rest is summed up")
 
 
 def shown(bar: Any) -> None:
@@ -82,7 +86,7 @@ def the_inputs(args: argparse.Namespace) -> list[Any]:
     if bool(args.pictures) == bool(args.texts):
         raise CommandError("give image files (or folders of them), or --texts FILE")
     if args.texts:
-        texts = [line.strip() for line in args.texts.read_text("utf-8").splitlines() if line.strip()]
+        texts = [line.strip() for line in read_text_file(args.texts).splitlines() if line.strip()]
         if not texts:
             raise CommandError(f"{args.texts} holds no text: write one a line")
         return list(texts)
@@ -127,7 +131,7 @@ def name_tables(names: Sequence[WordTotal]) -> list[str]:
 
 def table(summary: Summary, names: bool = False) -> str:
     """The summary for people; of words all of them or ``names`` alone."""
-    parts = [f"{summary.method} for {summary.target}, {len(summary.rows)} inputs of {summary.model}"]
+    parts = [f"{summary.method} for {summary.target}, {counted(len(summary.rows), 'input')} of {summary.model}"]
     if summary.mean is not None:
         peak = divmod(int(summary.mean.argmax()), summary.mean.shape[1])
         parts.append(

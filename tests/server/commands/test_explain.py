@@ -201,3 +201,19 @@ def test_methods_are_listed_with_spaces_or_commas(given: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--methods", nargs="+", action=Listed)
     assert parser.parse_args(["--methods", *given]).methods == ["rollout", "attcat:libra"]
+
+
+def test_maps_of_an_earlier_run_do_not_stay_beside_the_new_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["explain", "--text", REVIEW, "--out", str(tmp_path)]
+    assert main([*command, "--target", "positive", "--target", "negative", "--methods", "rollout", "input_x_gradient"]) == 0
+    (tmp_path / "negative" / "note.txt").write_text("mine")
+    assert "removed" not in capsys.readouterr().out
+    assert main([*command, "--methods", "rollout"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 files of maps beside it" in printed
+    assert "removed 8 files of maps that an earlier run left there" in printed
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert there == {"result.json", "rollout.png", "rollout.npy", "negative/note.txt"}
+    assert not (tmp_path / "positive").exists()
+    assert main([*command, "--methods", "rollout", "--json"]) == 0
+    assert "removed" not in capsys.readouterr().err

@@ -39,6 +39,36 @@ SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random",
         (["regions", "photo.jpg", "--methods", "rollout", "attcat"], "give one method"),
         (["test", "photo.jpg", "--out", "curves.txt"], ".svg"),
         (["test", "photo.jpg", "--steps", "0", "--methods", "rollout"], "at least 1"),
+        (["test", "photo.jpg", "--steps", "100000", "--methods", "rollout"], "at most 1000"),
+        (["test", "photo.jpg", "--draws", "0"], "ask for 1 to 1000 random orders"),
+        (
+            ["regions", "photo.jpg", "--prompt", "a zebra", "--prompt", "an ant", "--methods", "rollout"],
+            "the same for every prompt or class",
+        ),
+        (["regions", "photo.jpg", "--prompt", "a zebra", "--prompt", "a zebra"], "'a zebra' is there twice"),
+        (["regions", "photo.jpg", "--model", "scenes-vit", "--target", "zebra", "--target", "Zebra"], "'zebra' is named twice"),
+        (["regions"], "nothing to explain: give an image file"),
+        (["regions", "photo.jpg", "--model", "reviews-bert"], "choose a model that looks at images"),
+        (["explain", "masked"], "masked is a folder: give an image file"),
+        (["explain", "photo.jpg", "--out", "photo.jpg"], "--out photo.jpg is a file: name a folder"),
+        (["explain", "photo.jpg", "--out", "photo.jpg/out"], "cannot be made"),
+        (["explain", "photo.jpg", "--out", "other"], "a result.json that 'vitrine explain' did not write"),
+        (["explain", "--text-file", "masked"], "masked is a folder: give a text file"),
+        (["explain", "photo.jpg", "--crop", "-5,0,100,100"], "'-5,0,100,100' does not name a part of the picture"),
+        (
+            ["explain", "--text", "a film", "--probability", "--methods", "transformer_attribution"],
+            "explain the logit of the class instead",
+        ),
+        (["explain", "photo.jpg", "--methods", ""], "name at least one, or none at all for the usual ones"),
+        (["explain", "photo.jpg", "--prompt", ""], "name one, such as 'a photo of a zebra'"),
+        (["explain", "photo.jpg", "--methods", "fullgrad_plus:lbra"], "did you mean libra"),
+        (["test", "photo.jpg", "--out", "nowhere/x.png"], "there is no folder nowhere"),
+        (["test", "photo.jpg", "--out", "folder.png"], "folder.png is a folder: name a file in it"),
+        (["regions", "photo.jpg", "--out", "photo.jpg/x.png"], "photo.jpg is a file"),
+        (["probe", "{}", "--group", "a=b", "--target", "positive", "--out", "nowhere/x.json"], "there is no folder nowhere"),
+        (["summarise", "--texts", "nope.txt", "--out", "run"], "there is no file nope.txt"),
+        (["summarise", "--texts", "masked", "--out", "run"], "masked is a folder: give a text file"),
+        (["summarise", "photo.jpg", "--out", "photo.jpg"], "--out photo.jpg is a file: name a folder"),
         (["serve", "--port", "none"], "port"),
         (["serve", "--log-level", "shout"], "log_level"),
         (["serve", "--port", "0", "--device", "nonsense"], "nonsense"),
@@ -77,6 +107,9 @@ def test_what_is_wrong_is_said_in_one_line(
     Path("photo.jpg").write_bytes(photo.read_bytes())
     Path("broken.jpg").write_bytes(photo.read_bytes()[:300])
     Path("masked/masks").mkdir(parents=True)
+    Path("folder.png").mkdir()
+    Path("other").mkdir()
+    Path("other/result.json").write_text('{"maps": [{"files": ["../photo.png"]}]}')
     Path("masked/photo.jpg").write_bytes(photo.read_bytes())
     Image.new("L", (4, 3)).save("masked/masks/photo.png")
     try:
@@ -88,3 +121,20 @@ def test_what_is_wrong_is_said_in_one_line(
     assert len(lines) == 1
     assert lines[0].startswith("vitrine: ")
     assert said in lines[0]
+
+
+@pytest.mark.parametrize("command", ["explain", "test", "summarise"])
+def test_each_example_of_the_help_has_a_line_of_its_own(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    lines = capsys.readouterr().out.partition("Examples:\n")[2].splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith(f"  vitrine {command} ") or line.startswith("    ") for line in lines)
+
+
+def test_regions_offer_no_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["regions", "--help"])
+    shown = capsys.readouterr().out
+    assert "--prompt" in shown
+    assert not any(option in shown for option in ("--text", "--side", "--long-texts"))

@@ -89,3 +89,15 @@ def test_summarise_saves_the_mean_map_of_pictures(photo: Path, tmp_path: Path, c
     assert "the mean map is largest at row" in capsys.readouterr().out
     mean = np.load(tmp_path / "mean.npy")
     assert mean.sum() == pytest.approx(1, rel=1e-4)
+
+
+def test_an_input_that_fails_is_named_and_what_worked_is_written(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = tmp_path / "fake.jpg"
+    fake.write_text("no picture")
+    command = ["summarise", str(photo), str(fake), "--target", "zebra", "--method", "rollout", "--device", "cpu"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 1
+    printed = capsys.readouterr()
+    assert ", 1 input of " in printed.out
+    assert "fake.jpg is not an image" in printed.out
+    assert printed.err.strip() == "vitrine: 1 of 2 inputs could not be explained; the rest is summed up"
+    assert json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))["inputs"] == 1
