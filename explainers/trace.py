@@ -39,7 +39,7 @@ class Reading:
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
-    notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.notes``
+    notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
     """
 
     scores: Tensor
