@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
+from tests.browser.serving import FOR_PHOTOS, HTTP, VISITED, launched, played, wait_for_maps, wait_until_loaded
 from tests.browser.tiny_models import tiny_server
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.fake_engine import FakeEngine
@@ -56,8 +56,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("server")) as url:
+def trained_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server on the embedded models: in this process, which has imported what models need for the tiny ones."""
+    with played(tmp_path_factory.mktemp("server"), samples=None, device="cpu", log_level="warning") as url:
+        wait_until_loaded(url, FOR_PHOTOS)
         yield url
 
 
@@ -75,6 +77,13 @@ def tiny_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def address(request: pytest.FixtureRequest) -> str:
+    """A server of tiny models, which answer at once; for tests marked ``trained`` that of the embedded ones."""
+    is_trained = request.node.get_closest_marker("trained") is not None
+    return str(request.getfixturevalue("trained_address" if is_trained else "tiny_address"))
+
+
 @pytest.fixture(scope="package")
 def browsers() -> Iterator[Callable[[str], Browser]]:
     """A Chromium for each of the typefaces that are asked for, one each."""
@@ -88,9 +97,9 @@ def browser(browsers: Callable[[str], Browser]) -> Browser:
 
 
 @pytest.fixture(scope="package")
-def scripts(browser: Browser, address: str) -> Iterator[Page]:
+def scripts(browser: Browser, tiny_address: str) -> Iterator[Page]:
     """A page to ask the pages' scripts on what they compute: ``script("core/stats.js")``. Tests share it, so they change nothing of it."""
-    for visitor in visit(browser, address):
+    for visitor in visit(browser, tiny_address):
         yield visitor.open("/history", maps=False)
 
 
@@ -281,18 +290,6 @@ def typeface_of(request: pytest.FixtureRequest) -> str:
 def desk(browsers: Callable[[str], Browser], address: str, fresh: bool, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A desktop, 1440 pixels wide; ``parametrize("desk", TYPEFACES, indirect=True)`` runs a test with each of the system's typefaces."""
     yield from visit(browsers(typeface_of(request)), address, fresh=fresh)
-
-
-@pytest.fixture
-def tiny(browser: Browser, tiny_address: str) -> Iterator[Visit]:
-    """A desktop, 1440 pixels wide, at the server whose models are tiny: see `tests.browser.tiny_models`."""
-    yield from visit(browser, tiny_address)
-
-
-@pytest.fixture
-def tiny_phone(browser: Browser, tiny_address: str) -> Iterator[Visit]:
-    """A phone, 390 pixels wide, at the server whose models are tiny."""
-    yield from visit(browser, tiny_address, 390)
 
 
 @pytest.fixture

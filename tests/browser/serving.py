@@ -47,7 +47,7 @@ def launched(playwright: Playwright, typeface: str = DEJAVU) -> Iterator[Browser
 
 @contextmanager
 def served(home: Path, **further: str) -> Iterator[str]:
-    """The address of a server of its own on the CPU, once its embedded models are loaded; its log is ``home/log``.
+    """The address of a server in a process of its own on the CPU, once its embedded models are loaded; its log is ``home/log``.
 
     ``further`` are variables of its environment.
     """
@@ -79,9 +79,12 @@ class HasEngine(Protocol):
 
 
 @contextmanager
-def played(home: Path, engine: HasEngine, samples: Iterable[Path] = (), **settings: Any) -> Iterator[str]:
-    """The address of a server on the stand-in engine, or another one, in a thread of this process."""
-    app = create_app(load_settings({"home": home, **settings}), engine.engine(), samples)
+def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] | None = (), **settings: Any) -> Iterator[str]:
+    """The address of a server in a thread of this process: on the stand-in engine or another one, on the real one where none is given.
+
+    ``samples`` are folders, None those that ship.
+    """
+    app = create_app(load_settings({"home": home, **settings}), engine and engine.engine(), samples)
     server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=5))
     ready = threading.Event()
     started = server.startup
@@ -95,7 +98,7 @@ def played(home: Path, engine: HasEngine, samples: Iterable[Path] = (), **settin
     thread.start()
     try:
         if not ready.wait(60):
-            raise RuntimeError("the server on the stand-in engine did not start")
+            raise RuntimeError("the server did not start")
         address = "http://{}:{}".format(*server.servers[0].sockets[0].getsockname()[:2])
         for name in EMBEDDED.values():
             wait_until_loaded(address, name)

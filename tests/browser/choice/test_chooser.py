@@ -58,6 +58,7 @@ def seen(desk: Visit) -> bytes:
     return data
 
 
+@pytest.mark.trained
 def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit) -> None:
     desk.open("/image?model=scenes-vit&methods=rollout")
     before, model = desk.id, desk.document()["model"]

@@ -147,27 +147,27 @@ def test_the_page_says_what_the_curves_wait_for_and_another_picture_is_whole(des
     assert "gone" not in desk.query
 
 
-def test_each_prompt_has_its_own_curves(tiny: Visit) -> None:
-    page = tiny.open(f"/prompt?id={explained(tiny, 'prompt', methods=['rollout', 'fullgrad_plus:libra'])}")
-    targets = [target["label"] for target in tiny.document()["targets"]]
+def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
+    page = desk.open(f"/prompt?id={explained(desk, 'prompt', methods=['rollout', 'fullgrad_plus:libra'])}")
+    targets = [target["label"] for target in desk.document()["targets"]]
     use(page, 15)
     for target in targets:
-        check_after(tiny, ask(tiny, target=target), "most", 0.15)
+        check_after(desk, ask(desk, target=target), "most", 0.15)
     assert len(targets) > 1
     expect(page.locator(".curves select option")).to_have_text(targets)
 
 
-def test_each_prompt_loses_its_own_words(tiny: Visit) -> None:
-    page = tiny.open(f"/prompt?id={explained(tiny, 'prompt', side='text', methods=['random', 'fullgrad_plus:libra'])}")
-    document = tiny.document()
+def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
+    page = desk.open(f"/prompt?id={explained(desk, 'prompt', side='text', methods=['random', 'fullgrad_plus:libra'])}")
+    document = desk.document()
     page.locator("#gone").fill("50")
     expect(page.locator(".said")).to_contain_text("likeness to the picture", timeout=240_000)
     expect(page.locator(".panels svg")).to_have_count(2)
     for prompt in document["prompts"]:
-        deletion = ask(tiny, target=prompt["prompt"])
+        deletion = ask(desk, target=prompt["prompt"])
         assert deletion["read"] == "logit"
-        check_after(tiny, deletion, "most", 0.5)
-        single = set(ask(tiny, target=prompt["prompt"], method="fullgrad_plus:libra", fraction=0.5)["removed"])
+        check_after(desk, deletion, "most", 0.5)
+        single = set(ask(desk, target=prompt["prompt"], method="fullgrad_plus:libra", fraction=0.5)["removed"])
         plate = page.locator('.plate[data-spec="fullgrad_plus:libra"]').filter(has=page.get_by_text(prompt["prompt"], exact=True)).first
         states = plate.evaluate("(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')")
         left = [len(set(word["tokens"]) - single) for word in prompt["words"]]
@@ -176,16 +176,16 @@ def test_each_prompt_loses_its_own_words(tiny: Visit) -> None:
         ]
 
 
-def test_two_models_each_lose_what_their_own_maps_name(tiny: Visit) -> None:
-    page = tiny.open("/image?methods=rollout&methods=fullgrad_plus:libra")
-    first = tiny.document()
+def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout&methods=fullgrad_plus:libra")
+    first = desk.document()
     other = "photos-vit" if first["model"] == "scenes-vit" else "scenes-vit"
     use(page, 20)  # before there is another model
     page.get_by_label("Compare with").select_option(other)
     page.wait_for_function("() => new URLSearchParams(location.search).has('compare')")
-    tiny.maps()
-    second = tiny.get(f"/api/explanations/{tiny.query['compare'][0]}")
-    titles = {model["name"]: model["title"] for model in tiny.get("/api/models")["models"]}
+    desk.maps()
+    second = desk.get(f"/api/explanations/{desk.query['compare'][0]}")
+    titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
     expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#gone").fill("30")
@@ -194,11 +194,11 @@ def test_two_models_each_lose_what_their_own_maps_name(tiny: Visit) -> None:
     page.evaluate("() => new Promise(requestAnimationFrame)")
     names = []
     for side, document in enumerate((first, second)):
-        deletion = ask(tiny, document["id"])
-        check_after(tiny, deletion, "most", 0.3, titles[document["model"]])
+        deletion = ask(desk, document["id"])
+        check_after(desk, deletion, "most", 0.3, titles[document["model"]])
         names.append(f"{titles[document['model']]} · {deletion['target']}")
-        single = ask(tiny, document["id"], method="rollout", fraction=0.3)
-        assert tiny.plate("rollout").nth(side).evaluate(COVERED) == single["removed"]
+        single = ask(desk, document["id"], method="rollout", fraction=0.3)
+        assert desk.plate("rollout").nth(side).evaluate(COVERED) == single["removed"]
     choice = page.get_by_label("Curves of")
     expect(choice.locator("option")).to_have_text(names)
     choice.select_option(names[1])
@@ -209,18 +209,18 @@ def test_two_models_each_lose_what_their_own_maps_name(tiny: Visit) -> None:
     expect(choice).to_be_hidden()
 
 
-def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(tiny: Visit) -> None:
-    page = tiny.open("/text?methods=rollout&methods=fullgrad_plus:libra")
+def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(desk: Visit) -> None:
+    page = desk.open("/text?methods=rollout&methods=fullgrad_plus:libra")
     page.locator("#text").fill(REVIEW)
-    before = tiny.id
+    before = desk.id
     page.get_by_role("button", name="Explain this review").click()
-    tiny.next_maps(before)
+    desk.next_maps(before)
     use(page, 40)
-    document, deletion = tiny.document(), ask(tiny)
+    document, deletion = desk.document(), ask(desk)
     words, tokens = zip(*((word["text"], word["tokens"]) for word in document["input"]["words"]), strict=True)
-    check_after(tiny, deletion, "most", 0.4)
-    single = set(ask(tiny, method="fullgrad_plus:libra", fraction=0.4)["removed"])
-    states = tiny.plate("fullgrad_plus:libra").evaluate(
+    check_after(desk, deletion, "most", 0.4)
+    single = set(ask(desk, method="fullgrad_plus:libra", fraction=0.4)["removed"])
+    states = desk.plate("fullgrad_plus:libra").evaluate(
         "(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')"
     )
     left = [len(set(pieces) - single) for pieces in tokens]
@@ -233,7 +233,7 @@ def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(tiny: 
 
     def check(edited: int, **body: Any) -> None:
         expect(edits).to_have_attribute("data-edited", str(edited), timeout=240_000)
-        answered = ask(tiny, **body)
+        answered = ask(desk, **body)
         for answer in answered["top"]:
             row = edits.locator("tbody tr").filter(has_text=answer["label"])
             expect(row.locator("td").nth(1)).to_have_text(percent(answer["probability"]))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
+import runpy
 import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
@@ -23,7 +21,6 @@ from explainers.rendering.colours import colours, limits, normalised
 from tests.browser.conftest import Visit
 from tests.browser.number_format import percent, shown
 from tests.browser.typefaces import TYPEFACES
-from tests.conftest import ROOT
 
 THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rollout"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -159,6 +156,7 @@ def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns
     assert tiles % columns != 1 or tiles == 1
 
 
+@pytest.mark.trained
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
     """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
@@ -228,8 +226,10 @@ def test_prompts_as_a_figure(desk: Visit, tmp_path: Path) -> None:
         assert target["label"] in words
 
 
-def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path) -> None:
-    """Those of each page in a module of their own, all in one fresh process."""
+@pytest.mark.trained
+def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each page, run as a module of their own."""
+    monkeypatch.chdir(tmp_path)
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     documents = {}
     for name, model in (("image", "scenes-vit"), ("text", "reviews-bert")):
@@ -241,13 +241,10 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
         lines = desk.page.evaluate("() => navigator.clipboard.readText()")
         assert lines == desk.get(f"/api/explanations/{documents[name]['id']}/code")["python"]
         ending = f"\nimport json\njson.dump([attribution.to_json() for attribution in result.maps], open('{name}.json', 'w'))\n"
-        (tmp_path / f"copied_{name}.py").write_text(lines + ending, "utf-8")
-    command = [sys.executable, "-c", "import runpy\nfor name in ('image', 'text'): runpy.run_path(f'copied_{name}.py')"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+        Path(f"copied_{name}.py").write_text(lines + ending, "utf-8")
+        runpy.run_path(f"copied_{name}.py")
     for name, document in documents.items():
-        repeated = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+        repeated = json.loads(Path(f"{name}.json").read_text("utf-8"))
         assert [attribution["method"] for attribution in repeated] == [attribution["method"] for attribution in document["maps"]]
         for attribution, other in zip(repeated, document["maps"], strict=True):
             np.testing.assert_allclose(attribution["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))

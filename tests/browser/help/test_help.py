@@ -180,6 +180,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
     no_violation(page)
 
 
+@pytest.mark.trained
 def test_each_text_is_told_in_words(desk: Visit) -> None:
     page = desk.open("/text?words=shown")
     document = desk.document()

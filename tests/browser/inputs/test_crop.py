@@ -30,6 +30,7 @@ def said(box: list[int], input_json: dict[str, Any]) -> str:
     return f"columns {box[0]} to {box[2]} of {input_json['width']}, rows {box[1]} to {box[3]} of {input_json['height']}"
 
 
+@pytest.mark.trained
 def test_a_frame_is_moved_by_keyboard_and_what_is_in_it_is_explained(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
     before = desk.document()

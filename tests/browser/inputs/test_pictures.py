@@ -49,6 +49,7 @@ def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:
     assert sheet["width"] / sheet["height"] == pytest.approx(400 / 260, rel=0.02)
 
 
+@pytest.mark.trained
 def test_each_picture_gets_the_model_that_fits_until_another_is_chosen(desk: Visit) -> None:
     desk.open("/image?methods=rollout")
     brought = {"name": "s.png", "mimeType": "image/png", "buffer": scene(3, 90, 90)[0]}

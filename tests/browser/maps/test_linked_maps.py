@@ -54,6 +54,7 @@ def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [next(attribution for attribution in document["maps"] if attribution["signed"] == signed) for signed in (True, False)]
 
 
+@pytest.mark.trained
 def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
     document = desk.document()
@@ -83,6 +84,7 @@ def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit)
     assert desk.query["lens"] == ["off"]
 
 
+@pytest.mark.trained
 def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
     """Every pixel of the model is one square on the page, in its own colour; the base of the maps has the same squares in grey."""
     desk.open("/image?opacity=0&lens=off&methods=random")
@@ -153,6 +155,7 @@ def test_words_are_ranked(desk: Visit) -> None:
     assert colour == "rgb(163, 92, 11)"
 
 
+@pytest.mark.trained
 def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
     for attribution in desk.document()["maps"]:

@@ -30,19 +30,19 @@ HUES = """
 """
 
 
-def test_the_switch_draws_the_pixels_as_they_are(tiny: Visit) -> None:
-    page = tiny.open(PAGE)
-    plate = tiny.plate(FINE)
-    attribution = next(attribution for attribution in tiny.document()["maps"] if attribution["method"] == FINE)
-    path = f"/api/explanations/{tiny.id}/maps/{quote(FINE, safe='')}.npy"
-    pixels = np.load(io.BytesIO(HTTP.get(tiny.address + path, params={"at": "pixels"}).content))
-    expect(tiny.plate(COARSE).locator(".level")).to_be_hidden()
+def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
+    page = desk.open(PAGE)
+    plate = desk.plate(FINE)
+    attribution = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == FINE)
+    path = f"/api/explanations/{desk.id}/maps/{quote(FINE, safe='')}.npy"
+    pixels = np.load(io.BytesIO(HTTP.get(desk.address + path, params={"at": "pixels"}).content))
+    expect(desk.plate(COARSE).locator(".level")).to_be_hidden()
     switch = plate.get_by_role("group", name="resolution")
     expect(switch.get_by_role("button", name="patches")).to_have_attribute("aria-pressed", "true")
     assert plate.locator(".ends").inner_text().split()[-1] == shown(colour_ends(attribution["scores"], True)[1], 2)
 
     switch.get_by_role("button", name="pixels").click()
-    assert tiny.query["level"] == ["pixels"]
+    assert desk.query["level"] == ["pixels"]
     end = colour_ends(pixels, True)[1]
     expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
     hues = np.array(plate.locator("canvas").first.evaluate(HUES, attribution["pixels"])).reshape(pixels.shape)
@@ -51,11 +51,11 @@ def test_the_switch_draws_the_pixels_as_they_are(tiny: Visit) -> None:
     assert (np.sign(hues)[strong] == np.sign(pixels)[strong]).all()
 
     page.reload()
-    tiny.maps()
+    desk.maps()
     expect(plate.locator(".ends span").last).to_have_text(shown(end, 2))
     plate.get_by_role("button", name="patches").click()
     expect(plate.locator(".ends span").last).to_have_text(shown(colour_ends(attribution["scores"], True)[1], 2))
-    assert "level" not in tiny.query
+    assert "level" not in desk.query
 
 
 def test_at_full_size_it_is_said_where_there_are_none(desk: Visit) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
@@ -29,31 +30,32 @@ def fill(desk: Visit) -> tuple[Any, Any, Any]:
     return second, first, text
 
 
-def listed(tiny: Visit) -> tuple[Any, Any, Any]:
+def listed(desk: Visit) -> tuple[Any, Any, Any]:
     """The history of the same, without going to their pages."""
-    ids = [explained(tiny, "image", png(number)) for number in (2, 1)] + [explained(tiny, "text")]
-    tiny.open("/history", maps=False)
-    tiny.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", ids)
-    tiny.page.reload()
-    expect(tiny.page.locator(".record")).to_have_count(3)
-    second, first, text = (tiny.get(f"/api/explanations/{one}") for one in ids)
+    ids = [explained(desk, "image", png(number)) for number in (2, 1)] + [explained(desk, "text")]
+    desk.open("/history", maps=False)
+    desk.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", ids)
+    desk.page.reload()
+    expect(desk.page.locator(".record")).to_have_count(3)
+    second, first, text = (desk.get(f"/api/explanations/{one}") for one in ids)
     return second, first, text
 
 
-def test_a_question_that_was_taken_back_is_not_listed(tiny: Visit) -> None:
-    second, first, text = listed(tiny)
+def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
+    second, first, text = listed(desk)
     summary = f"/api/explanations/{first['id']}/summary"
-    cancelled = {**tiny.get(summary), "state": "cancelled"}
+    cancelled = {**desk.get(summary), "state": "cancelled"}
     answers = [cancelled]
-    tiny.page.route(f"**{summary}", lambda route: route.fulfill(json=answers[0]) if answers else route.continue_())
+    desk.page.route(f"**{summary}", lambda route: route.fulfill(json=answers[0]) if answers else route.continue_())
     for _ in range(2):
-        tiny.open("/history", maps=False)
-        expect(tiny.page.locator(".record")).to_have_count(2)
-        ids = tiny.page.locator(".record").evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)")
+        desk.open("/history", maps=False)
+        expect(desk.page.locator(".record")).to_have_count(2)
+        ids = desk.page.locator(".record").evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)")
         assert ids == [second["id"], text["id"]]
         answers.clear()  # it left the list for good
 
 
+@pytest.mark.trained
 def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_contain_text("Nothing is here yet")
@@ -90,27 +92,27 @@ def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
     assert desk.id == text["id"]
 
 
-def test_deleting_and_what_the_server_forgot(tiny: Visit) -> None:
-    second, first, _ = listed(tiny)
-    records = tiny.page.locator(".record")
+def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
+    second, first, _ = listed(desk)
+    records = desk.page.locator(".record")
     records.nth(1).get_by_role("button", name="Delete").click()
     records.nth(1).get_by_role("button", name="Keep").click()
     expect(records).to_have_count(3)
     records.nth(1).get_by_role("button", name="Delete").click()
     records.nth(1).get_by_role("button", name="for good").click()
     expect(records).to_have_count(2)
-    expect(tiny.page.locator("#comparing")).to_be_visible()
-    assert HTTP.get(f"{tiny.address}/api/explanations/{first['id']}").status_code == 404
+    expect(desk.page.locator("#comparing")).to_be_visible()
+    assert HTTP.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
 
-    HTTP.delete(f"{tiny.address}/api/explanations/{second['id']}")
-    tiny.open("/history", maps=False)
-    expect(tiny.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
+    HTTP.delete(f"{desk.address}/api/explanations/{second['id']}")
+    desk.open("/history", maps=False)
+    expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
     expect(records).to_have_count(1)
-    assert [line for line in tiny.complaints if "404" not in line] == []
-    tiny.complaints.clear()  # the browser's own line about the status
-    tiny.open("/history", maps=False)
-    expect(tiny.page.locator("#status")).to_have_text("1 explanation")
-    expect(tiny.page.locator("#comparing")).to_be_hidden()  # there is nothing to compare it with
+    assert [line for line in desk.complaints if "404" not in line] == []
+    desk.complaints.clear()  # the browser's own line about the status
+    desk.open("/history", maps=False)
+    expect(desk.page.locator("#status")).to_have_text("1 explanation")
+    expect(desk.page.locator("#comparing")).to_be_hidden()  # there is nothing to compare it with
 
 
 def test_the_history_on_a_phone(phone: Visit) -> None:

@@ -13,6 +13,8 @@ from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit
 
+pytestmark = pytest.mark.trained
+
 
 def photo() -> dict[str, Any]:
     """A picture to give, made up: always the same, so that its maps are there from the second time on."""

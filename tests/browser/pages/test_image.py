@@ -13,6 +13,8 @@ from tests.browser.conftest import FEW, Visit, methods, model_path, view, visit
 from tests.browser.image_plates import check_plates, colours, shown_class
 from tests.browser.number_format import percent, shown_score
 
+pytestmark = pytest.mark.trained
+
 
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/image")
@@ -113,24 +115,24 @@ def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     check_plates(desk, third)
 
 
-def test_methods_are_chosen(tiny: Visit) -> None:
-    tiny.open(f"/image?{FEW}")
-    before = tiny.id
-    variants = tiny.get("/api/methods?model=scenes-vit")["variants"]
+def test_methods_are_chosen(desk: Visit) -> None:
+    desk.open(f"/image?{FEW}")
+    before = desk.id
+    variants = desk.get("/api/methods?model=scenes-vit")["variants"]
     extra = next(variant["spec"] for variant in variants if not variant["default"] and not variant["slow"] and not variant["reason"])
-    methods(tiny.page)
-    boxes = tiny.page.locator(".chooser .cells input")
+    methods(desk.page)
+    boxes = desk.page.locator(".chooser .cells input")
     checked = boxes.evaluate_all("(nodes) => nodes.filter((node) => node.checked).map((node) => node.value)")
     for spec in checked[1:]:
-        tiny.page.locator(f'.chooser input[value="{spec}"]').uncheck()
-    tiny.page.locator(f'.chooser input[value="{extra}"]').check()
-    tiny.page.get_by_role("button", name="Show 2 methods").click()
-    tiny.next_maps(before)
-    document = tiny.document()
+        desk.page.locator(f'.chooser input[value="{spec}"]').uncheck()
+    desk.page.locator(f'.chooser input[value="{extra}"]').check()
+    desk.page.get_by_role("button", name="Show 2 methods").click()
+    desk.next_maps(before)
+    document = desk.document()
     assert {attribution["method"] for attribution in document["maps"]} == {checked[0], extra}
-    check_plates(tiny, document)
+    check_plates(desk, document)
     able = len({checked[0], extra} - {"random"})  # a map drawn at random is counted apart
-    expect(tiny.page.locator("#choose-methods")).to_contain_text(f"Methods {able}")
+    expect(desk.page.locator("#choose-methods")).to_contain_text(f"Methods {able}")
 
 
 def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address: str) -> None:
@@ -168,9 +170,9 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
         expect(other.page.locator("#notes li")).to_have_count(0)
 
 
-def test_an_answer_that_comes_too_late_is_dropped(tiny: Visit) -> None:
-    tiny.open(f"/image?{FEW}")
-    document = tiny.document()
+def test_an_answer_that_comes_too_late_is_dropped(desk: Visit) -> None:
+    desk.open(f"/image?{FEW}")
+    document = desk.document()
     slow, quick = document["top"][1]["label"], document["top"][2]["label"]
     held: list[Route] = []
 
@@ -180,16 +182,16 @@ def test_an_answer_that_comes_too_late_is_dropped(tiny: Visit) -> None:
         else:
             route.continue_()
 
-    tiny.page.route("**/api/explanations", hold)
-    with tiny.page.expect_request("**/api/explanations"):
-        tiny.page.locator("#classes li button", has_text=slow).click()
-    tiny.page.locator("#classes li button", has_text=quick).click()
-    tiny.next_maps(document["id"])
+    desk.page.route("**/api/explanations", hold)
+    with desk.page.expect_request("**/api/explanations"):
+        desk.page.locator("#classes li button", has_text=slow).click()
+    desk.page.locator("#classes li button", has_text=quick).click()
+    desk.next_maps(document["id"])
     assert len(held) == 1
-    after = tiny.document()
+    after = desk.document()
     assert after["targets"][0]["label"] == quick
-    expect(tiny.page.locator("#answer")).to_have_text(quick)
-    check_plates(tiny, after)
+    expect(desk.page.locator("#answer")).to_have_text(quick)
+    check_plates(desk, after)
 
 
 @pytest.fixture

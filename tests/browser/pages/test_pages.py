@@ -116,6 +116,7 @@ def test_the_leaderboard_shows_what_ships_and_no_more(desk: Visit) -> None:
         expect(desk.page.locator("#status")).to_contain_text("No run is known yet")
 
 
+@pytest.mark.trained
 @pytest.mark.parametrize("path", PAGES)
 def test_accessibility(desk: Visit, path: str) -> None:
     """No violation of axe-core's rules by day: contrast, names, roles, labels, headings, landmarks. At night of those of colours: all else
@@ -139,6 +140,7 @@ def test_a_phone_scrolls_one_way_only(phone: Visit, path: str) -> None:
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
+@pytest.mark.trained
 @pytest.mark.parametrize("fresh", [True])
 @pytest.mark.parametrize("path", WITH_MAPS)
 def test_the_first_load_is_small(desk: Visit, path: str) -> None:

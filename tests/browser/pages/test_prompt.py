@@ -12,6 +12,8 @@ from tests.browser.conftest import FEW, Visit
 from tests.browser.number_format import percent, shown, shown_range, shown_score
 from tests.browser.typefaces import TYPEFACES
 
+pytestmark = pytest.mark.trained
+
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""

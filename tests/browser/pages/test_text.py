@@ -6,11 +6,13 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import FEW, Visit, view
 from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
 
+pytestmark = pytest.mark.trained
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
 UNITS_ON_SHOW = """

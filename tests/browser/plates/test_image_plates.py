@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, view
@@ -56,6 +57,7 @@ def test_the_colours_are_the_scores_and_evidence_grid_scale_and_opacity_apply_at
             assert desk.plate(other["method"]).locator(".ends").inner_text().split()[-1] == high
 
 
+@pytest.mark.trained
 def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
     desk.open("/image?model=scenes-vit")
     maps = desk.document()["maps"]

@@ -36,7 +36,7 @@ def explain_long(visit: Visit) -> None:
     visit.next_maps(before)
 
 
-@pytest.mark.parametrize("width", ["tiny", "phone"])  # with a desktop and with a phone
+@pytest.mark.parametrize("width", ["desk", "phone"])  # with a desktop and with a phone
 def test_a_long_review_is_read_whole_in_windows_that_the_page_shows_and_a_short_one_has_none(
     width: str, request: pytest.FixtureRequest
 ) -> None:

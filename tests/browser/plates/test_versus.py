@@ -81,6 +81,7 @@ def test_correlation_and_unit_are_those_of_numpy(scripts: Page) -> None:
     assert scripts.evaluate(unit, [[0, 0], False, None]) == [0, 0]
 
 
+@pytest.mark.trained
 def test_two_classes_of_an_image(desk: Visit) -> None:
     desk.open(f"/image?sample=zebra-elephant&grid=patches&{FEW}")
     first = desk.document()
@@ -117,6 +118,7 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
         assert shown_range({"range": [scores.min(), scores.max()]}) in plate.locator(".facts:not(.after)").inner_text()
 
 
+@pytest.mark.trained
 def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> None:
     """FullGrad under Libra is linear in the signal at the logits, so subtracting two maps must give the server's map of a rather than b."""
     spec = "fullgrad_plus:libra"
@@ -136,42 +138,42 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     assert said == pytest.approx(scores[int(desk.query["focus"][0])], rel=2e-2)
 
 
-def test_a_link_opens_the_matrix_and_the_pair_again(tiny: Visit) -> None:
-    tiny.open(f"/image?model=scenes-vit&{FEW}")
-    labels = [answer["label"] for answer in tiny.document()["top"][:3]]
-    set_beside(tiny, labels[1])
-    set_beside(tiny, labels[2])
-    document = tiny.document()
+def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
+    desk.open(f"/image?model=scenes-vit&{FEW}")
+    labels = [answer["label"] for answer in desk.document()["top"][:3]]
+    set_beside(desk, labels[1])
+    set_beside(desk, labels[2])
+    document = desk.document()
     assert [target["label"] for target in document["targets"]] == labels
-    tiny.page.get_by_label("Difference: this one").select_option(label=labels[2])
-    tiny.page.get_by_label("minus this one").select_option(label=labels[0])
-    assert tiny.query["pair"] == ["2-0"]
-    check_badges(tiny, document, labels[2], labels[0])
-    tiny.page.reload()
-    tiny.maps()
-    assert tiny.id == document["id"]
-    expect(tiny.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
-    check_badges(tiny, document, labels[2], labels[0])
+    desk.page.get_by_label("Difference: this one").select_option(label=labels[2])
+    desk.page.get_by_label("minus this one").select_option(label=labels[0])
+    assert desk.query["pair"] == ["2-0"]
+    check_badges(desk, document, labels[2], labels[0])
+    desk.page.reload()
+    desk.maps()
+    assert desk.id == document["id"]
+    expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
+    check_badges(desk, document, labels[2], labels[0])
     # one class alone hangs on the plain wall again
-    tiny.page.locator("#classes li button", has_text=labels[1]).click()
-    tiny.next_maps(document["id"])
-    expect(tiny.page.locator(".matrix")).to_have_count(0)
-    assert [target["label"] for target in tiny.document()["targets"]] == [labels[1]]
+    desk.page.locator("#classes li button", has_text=labels[1]).click()
+    desk.next_maps(document["id"])
+    expect(desk.page.locator(".matrix")).to_have_count(0)
+    assert [target["label"] for target in desk.document()["targets"]] == [labels[1]]
 
 
-def test_both_sides_of_a_review(tiny: Visit) -> None:
-    tiny.open(f"/text?{FEW}&methods=random")
-    a = tiny.document()["targets"][0]["label"]
+def test_both_sides_of_a_review(desk: Visit) -> None:
+    desk.open(f"/text?{FEW}&methods=random")
+    a = desk.document()["targets"][0]["label"]
     b = "negative" if a == "positive" else "positive"
-    set_beside(tiny, b)
-    document = tiny.document()
-    r = check_badges(tiny, document, a, b)
+    set_beside(desk, b)
+    document = desk.document()
+    r = check_badges(desk, document, a, b)
     words = document["input"]["words"]
     for of_a, of_b in pairs(document, a, b):
         merge = np.sum if of_a["signed"] else np.max
         left, right = on_one_unit(document, of_a), on_one_unit(document, of_b)
         scores = np.array([merge(left[word["tokens"]]) - merge(right[word["tokens"]]) for word in words])
-        plate = differences(tiny)[of_a["method"]]
+        plate = differences(desk)[of_a["method"]]
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
         if r.get(of_a["method"], 0) > 0.9999:
             continue  # all differences are zero, or rounding
@@ -181,31 +183,31 @@ def test_both_sides_of_a_review(tiny: Visit) -> None:
         np.testing.assert_allclose(depth, np.clip(np.abs(scores) / high, 0, 1), atol=0.002)
 
 
-def test_the_probability_is_explained_in_place_of_the_logit(tiny: Visit) -> None:
-    tiny.open(f"/image?model=scenes-vit&{FEW}")
-    before = tiny.id
-    tiny.page.get_by_label("What is explained").select_option("probability")
-    expect(tiny.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
-    expect(tiny.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
-    assert tiny.id == before
-    assert "422" in tiny.complaints.pop()
+def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None:
+    desk.open(f"/image?model=scenes-vit&{FEW}")
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("probability")
+    expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
+    expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
+    assert desk.id == before
+    assert "422" in desk.complaints.pop()
 
-    tiny.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
-    before = tiny.id
-    label = tiny.document()["targets"][0]["label"]
-    tiny.page.get_by_label("What is explained").select_option("probability")
-    tiny.next_maps(before)
-    document = tiny.document()
+    desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
+    before = desk.id
+    label = desk.document()["targets"][0]["label"]
+    desk.page.get_by_label("What is explained").select_option("probability")
+    desk.next_maps(before)
+    document = desk.document()
     assert [(target["of"], target["read"]) for target in document["targets"]] == [(label, "probability")]
-    expect(tiny.page.locator("#answer")).to_have_text(label)
-    expect(tiny.page.locator("#notes li")).to_have_text(document["notes"])
-    expect(tiny.page.get_by_label("What is explained")).to_have_value("probability")
-    set_beside(tiny, document["top"][1]["label"])
-    assert [target["read"] for target in tiny.document()["targets"]] == ["probability"] * 2
-    before = tiny.id
-    tiny.page.get_by_label("What is explained").select_option("logit")
-    tiny.next_maps(before)
-    assert {target.get("read", "logit") for target in tiny.document()["targets"]} == {"logit"}
+    expect(desk.page.locator("#answer")).to_have_text(label)
+    expect(desk.page.locator("#notes li")).to_have_text(document["notes"])
+    expect(desk.page.get_by_label("What is explained")).to_have_value("probability")
+    set_beside(desk, document["top"][1]["label"])
+    assert [target["read"] for target in desk.document()["targets"]] == ["probability"] * 2
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("logit")
+    desk.next_maps(before)
+    assert {target.get("read", "logit") for target in desk.document()["targets"]} == {"logit"}
 
 
 def test_a_phone(phone: Visit) -> None:

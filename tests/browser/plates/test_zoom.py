@@ -30,17 +30,17 @@ def dialog(visit: Visit) -> Any:
     return visit.page.locator("dialog.zoom")
 
 
-def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(tiny: Visit) -> None:
-    page = tiny.open(f"/image?grid=patches&{FEW}")
-    attribution = next(attribution for attribution in tiny.document()["maps"] if attribution["method"] == SPEC)
+def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -> None:
+    page = desk.open(f"/image?grid=patches&{FEW}")
+    attribution = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == SPEC)
     scores, (_, columns) = attribution["scores"], attribution["grid"]
     best = max(range(len(scores)), key=lambda i: abs(scores[i]))
-    plate = tiny.plate(SPEC).first
+    plate = desk.plate(SPEC).first
     plate.hover()
     plate.get_by_role("button", name="full size").click()
-    large = dialog(tiny)
+    large = dialog(desk)
     expect(large).to_be_visible()
-    assert "focus" not in tiny.query  # the click held no patch
+    assert "focus" not in desk.query  # the click held no patch
     face = large.locator(".face")
     expect(face).to_be_focused()
     assert face.bounding_box()["width"] > 2 * plate.locator(".face").bounding_box()["width"]
@@ -90,17 +90,17 @@ def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_contr
 
 
 @pytest.mark.parametrize(("path", "model"), [("/image", "scenes-vit"), ("/text", "reviews-bert")])
-def test_what_the_deletion_test_took_is_gone_at_full_size_too(tiny: Visit, path: str, model: str) -> None:
-    page = tiny.open(f"{path}?model={model}&{FEW}")
+def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str, model: str) -> None:
+    page = desk.open(f"{path}?model={model}&{FEW}")
     page.locator("#gone").fill("30")
-    plate = tiny.plate(SPEC)
+    plate = desk.plate(SPEC)
     lost = plate.locator(".cover[data-gone]" if path == "/image" else "[data-gone]")
     expect(lost.first).to_be_attached(timeout=60_000)
     count = page.locator(".cutting output").inner_text().split("·")[1].strip()  # "59 of 196"
     read = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
     small = lost.evaluate(read) if path == "/image" else lost.all_inner_texts()
     plate.locator(".enlarge").click()
-    shown = dialog(tiny)
+    shown = dialog(desk)
     expect(shown.locator(".bar")).to_contain_text(f"most relevant gone: {count}")
     if path == "/image":
         expect(shown.locator(".cover")).to_have_attribute("data-gone", count.split()[0])
@@ -109,27 +109,27 @@ def test_what_the_deletion_test_took_is_gone_at_full_size_too(tiny: Visit, path:
         assert shown.locator("[data-gone]").all_inner_texts() == small
 
 
-def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(tiny: Visit) -> None:
-    page = tiny.open(f"/image?{FEW}")
+def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(desk: Visit) -> None:
+    page = desk.open(f"/image?{FEW}")
     names = page.locator(".plate h2").all_inner_texts()
     page.locator(".plate .face").first.focus()
     page.keyboard.press("Enter")
-    heading = dialog(tiny).locator("h2")
+    heading = dialog(desk).locator("h2")
     expect(heading).to_have_text(names[0])
     page.keyboard.press("PageDown")
     expect(heading).to_have_text(names[1])
-    dialog(tiny).get_by_role("button", name="The plate before").click()
+    dialog(desk).get_by_role("button", name="The plate before").click()
     page.keyboard.press("PageUp")
     expect(heading).to_have_text(names[2])  # round the end
-    dialog(tiny).get_by_role("button", name="Close").click()
+    dialog(desk).get_by_role("button", name="Close").click()
     expect(page.locator(".plate .face").nth(2)).to_be_focused()
 
-    before = tiny.id
+    before = desk.id
     page.keyboard.press("Enter")
-    expect(dialog(tiny)).to_be_visible()
+    expect(dialog(desk)).to_be_visible()
     page.locator("#samples button[aria-pressed=false]").first.evaluate("(button) => button.click()")
-    expect(dialog(tiny)).to_have_count(0)
-    tiny.next_maps(before)
+    expect(dialog(desk)).to_have_count(0)
+    desk.next_maps(before)
 
 
 @pytest.mark.parametrize("path", [f"/image?model=scenes-vit&{FEW}", f"/text?{FEW}"], ids=["/image", "/text"])

@@ -40,7 +40,7 @@ def kinds(scores: list[float]) -> list[str]:
     return ["pro" if score > 0 else "con" if score < 0 else "" for score in scores]
 
 
-@pytest.mark.parametrize("width", ["tiny", "phone"])
+@pytest.mark.parametrize("width", ["desk", "phone"])
 def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, request: pytest.FixtureRequest) -> None:
     visit: Visit = request.getfixturevalue(width)
     prompt = "a red ball on grass"
@@ -85,13 +85,13 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
-def test_why_two_pictures_are_alike(tiny: Visit) -> None:
+def test_why_two_pictures_are_alike(desk: Visit) -> None:
     picture = png(1)
-    other = explained(tiny, "image", flipped(picture))
-    tiny.open(f"/image?id={explained(tiny, 'image', picture)}")
-    tiny.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
-    part = drawer(tiny, "alike")
-    with tiny.page.expect_response("**/alike", timeout=PATIENCE) as answer:
+    other = explained(desk, "image", flipped(picture))
+    desk.open(f"/image?id={explained(desk, 'image', picture)}")
+    desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
+    part = drawer(desk, "alike")
+    with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
         part.get_by_label("Compare with").select_option(other)
     interaction = answer.value.json()
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
@@ -106,7 +106,7 @@ def test_why_two_pictures_are_alike(tiny: Visit) -> None:
     partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(interaction["pairs"][patch]) > 0 else "nothing"
     expect(part.locator(".said")).to_contain_text(f"goes with {partner}")
     assert second.locator("canvas").evaluate(PIXELS) != before
-    assert tiny.query["alike.other"] == [other]
+    assert desk.query["alike.other"] == [other]
 
 
 def test_why_two_texts_are_alike(desk: Visit) -> None:

@@ -73,15 +73,15 @@ def check_large(tool: Locator, scores: list[float], signed: bool) -> None:
     expect(tool.locator(".large .ends span").last).to_have_text(ends[1])
 
 
-def test_every_quantity_of_every_head_and_attention_from_the_held_patch(tiny: Visit) -> None:
-    tiny.open(f"/image?id={explained(tiny, 'image')}")
-    before, _ = tiny.shift()
-    tool = opened(tiny)
-    quantities = tiny.get("/api/quantities")["quantities"]
+def test_every_quantity_of_every_head_and_attention_from_the_held_patch(desk: Visit) -> None:
+    desk.open(f"/image?id={explained(desk, 'image')}")
+    before, _ = desk.shift()
+    tool = opened(desk)
+    quantities = desk.get("/api/quantities")["quantities"]
     assert len(quantities) == 5
     for quantity in quantities:
         tool.get_by_role("radio", name=quantity["title"], exact=True).check()
-        document = answer_to(tiny, "layers", quantity=quantity["name"])
+        document = answer_to(desk, "layers", quantity=quantity["name"])
         check_strip(tool, document, quantity["name"])
         last = document["blocks"][-1]["mean"]
         check_large(tool, last["scores"], quantity["signed"])
@@ -89,28 +89,29 @@ def test_every_quantity_of_every_head_and_attention_from_the_held_patch(tiny: Vi
         expect(tool.locator(".outside")).to_contain_text(f"{outside} of it")
         expect(tool.locator(".says")).to_have_text(quantity["says"])
     expect(tool.locator(".origin")).to_contain_text("classification token")
-    moved, what = tiny.shift()
+    moved, what = desk.shift()
     assert moved - before < 0.01, what
 
     tool.get_by_role("radio", name=quantities[0]["title"], exact=True).check()
     tool.get_by_role("radio", name="the held patch").check()
     expect(tool.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
-    grid = answer_to(tiny, "layers")["grid"]
+    grid = answer_to(desk, "layers")["grid"]
     face = tool.locator(".large .face")
     box = face.bounding_box()
     assert box is not None
     row, column = 1, 2
     face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
     expect(tool.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
-    document = answer_to(tiny, "layers", token=row * grid[1] + column)
+    document = answer_to(desk, "layers", token=row * grid[1] + column)
     assert document["origin"] == "token"
     check_strip(tool, document, "token")
     expect(tool.locator(".large .patch.locked")).to_be_visible()
-    expect(tiny.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
+    expect(desk.plate("random").locator(".patch.locked")).to_be_visible()  # the same patch everywhere
     tool.get_by_role("radio", name="where the answer is read").check()
-    check_strip(tool, answer_to(tiny, "layers"), "answer")
+    check_strip(tool, answer_to(desk, "layers"), "answer")
 
 
+@pytest.mark.trained
 def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
     tool = drawer(desk, SCENES)
     document = answer_to(desk, "layers")
@@ -129,14 +130,14 @@ def test_a_head_is_chosen_and_walked_to(desk: Visit) -> None:
     assert tool.locator(".heads button[tabindex='0']").count() == 1  # one stop for the Tab key
 
 
-def test_what_each_block_adds(tiny: Visit) -> None:
-    tool = drawer(tiny, "/image?methods=random")
-    summed = [method for method in tiny.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
+def test_what_each_block_adds(desk: Visit) -> None:
+    tool = drawer(desk, "/image?methods=random")
+    summed = [method for method in desk.get("/api/methods?model=scenes-vit")["methods"] if method["summed"]]
     specs = [pair["spec"] for method in summed for pair in method["pairs"] if not pair["reason"]]
     assert tool.locator("#layers-method option").evaluate_all("(options) => options.map((option) => option.value)") == specs
     for spec in ("fullgrad_plus:libra", "gradcam_plus", "legrad"):
         tool.get_by_label("Method").select_option(spec)
-        document = answer_to(tiny, "contributions", method=spec)
+        document = answer_to(desk, "contributions", method=spec)
         rows = [*document["blocks"], *([document["rest"]] if document["rest"] else [])]
         totals_shown = [shown_score(row["total"], document["signed"]) for row in rows]
         expect(tool.locator(".sums .num")).to_have_text(totals_shown, timeout=PATIENCE)
@@ -151,36 +152,37 @@ def test_what_each_block_adds(tiny: Visit) -> None:
     expect(tool.locator(".heads [aria-pressed=true]")).to_have_count(0)
 
 
-def test_words(tiny: Visit) -> None:
-    tool = drawer(tiny, "/text?methods=random")
-    document = answer_to(tiny, "layers")
-    tokens = tiny.document()["input"]["tokens"]
+def test_words(desk: Visit) -> None:
+    tool = drawer(desk, "/text?methods=random")
+    document = answer_to(desk, "layers")
+    tokens = desk.document()["input"]["tokens"]
     expect(tool.locator(".origin")).to_contain_text(tokens[document["token"]]["text"])
     expect(tool.locator(".heads button")).to_have_count(len(cells(document)))
     tool.get_by_role("radio", name="the held word").check()
     tool.locator(".large .reading [data-w='4']").click()
-    piece = tiny.document()["input"]["words"][4]["tokens"][0]
+    piece = desk.document()["input"]["words"][4]["tokens"][0]
     expect(tool.locator(".origin")).to_have_text(f"Seen from the word piece “{tokens[piece]['text']}”.", timeout=PATIENCE)
-    held = answer_to(tiny, "layers", token=piece)
+    held = answer_to(desk, "layers", token=piece)
     last = held["blocks"][-1]["mean"]
-    words = tiny.document()["input"]["words"]
+    words = desk.document()["input"]["words"]
     value = max(last["scores"][i] for i in words[4]["tokens"])
     expect(tool.locator(".large .value")).to_contain_text(shown(value))
     expect(tool.locator(".outside")).to_contain_text(percent(last["outside"]))
 
 
-def test_prompts(tiny: Visit) -> None:
-    tool = drawer(tiny, f"/prompt?id={explained(tiny, 'prompt')}")
-    labels = [target["label"] for target in tiny.document()["targets"]]
+def test_prompts(desk: Visit) -> None:
+    tool = drawer(desk, f"/prompt?id={explained(desk, 'prompt')}")
+    labels = [target["label"] for target in desk.document()["targets"]]
     assert len(labels) > 1
     tool.get_by_role("radio", name="gradient", exact=True).check()
     tool.get_by_label("Target").select_option(labels[1])
-    document = answer_to(tiny, "layers", quantity="gradient", target=labels[1])
+    document = answer_to(desk, "layers", quantity="gradient", target=labels[1])
     check_strip(tool, document, labels[1])
-    sums = answer_to(tiny, "contributions", method="fullgrad_plus:libra", target=labels[1])
+    sums = answer_to(desk, "contributions", method="fullgrad_plus:libra", target=labels[1])
     expect(tool.locator(".sums .num").first).to_have_text(shown_score(sums["blocks"][0]["total"], True), timeout=PATIENCE)
 
 
+@pytest.mark.trained
 def test_the_words_of_a_prompt(desk: Visit) -> None:
     tool = drawer(desk, "/prompt?methods=random&side=text")
     prompt = desk.document()["prompts"][1]
@@ -205,6 +207,7 @@ def many_heads(desk: Visit) -> None:
     desk.page.route("**/api/models", lambda route: route.fulfill(json=listed))
 
 
+@pytest.mark.trained
 def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit) -> None:
     many_heads(desk)
     desk.page.set_viewport_size({"width": 1440, "height": 400})
@@ -237,15 +240,15 @@ def test_maps_of_a_large_model_are_asked_for_as_they_come_into_view(desk: Visit)
     assert moved - before < 0.01, what
 
 
-def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(tiny: Visit) -> None:
-    many_heads(tiny)
-    tiny.open(f"/text?id={explained(tiny, 'text')}")
-    tool = opened(tiny)
+def test_a_head_that_is_not_there_yet_is_asked_for_when_it_is_chosen(desk: Visit) -> None:
+    many_heads(desk)
+    desk.open(f"/text?id={explained(desk, 'text')}")
+    tool = opened(desk)
     tool.get_by_role("radio", name="gradient", exact=True).check()
-    document = answer_to(tiny, "layers", quantity="gradient")
+    document = answer_to(desk, "layers", quantity="gradient")
     tool.locator('.heads button[data-block="1"][data-head="1"]').click()
     expect(tool.locator(".large .caption")).to_have_text("Block 2, head 2, gradient", timeout=PATIENCE)
-    words = tiny.document()["input"]["words"]
+    words = desk.document()["input"]["words"]
     scores = document["blocks"][1]["heads"][1]["scores"]
     tool.locator(".large .reading [data-w='2']").hover()
     expect(tool.locator(".large .value")).to_have_text(shown_score(sum(scores[i] for i in words[2]["tokens"]), True))

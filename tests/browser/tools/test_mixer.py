@@ -89,29 +89,29 @@ def test_nothing_is_asked_before_it_is_opened(desk: Visit) -> None:
     assert moved - before < 0.01, what
 
 
-def test_an_ablation_by_hand(tiny: Visit) -> None:
-    tool = drawer(tiny, SCENES)
-    libra = mixed(tiny, LIBRA)
+def test_an_ablation_by_hand(desk: Visit) -> None:
+    tool = drawer(desk, SCENES)
+    libra = mixed(desk, LIBRA)
     assert libra["rule"]["name"] == "libra"
     assert choices(tool) == {name: str(value).lower() for name, value in LIBRA.items()}
     check(tool, libra, libra)
     assert libra["completeness_error"] < 1e-4 * abs(libra["value"])
 
     choose(tool, "attention", "derivative")
-    without = mixed(tiny, LIBRA | {"attention": "jacobian"})
+    without = mixed(desk, LIBRA | {"attention": "jacobian"})
     assert without["rule"]["name"] == "libra-attention"
     assert without["completeness_error"] > 100 * libra["completeness_error"]
-    check(tool, libra, without, tiny)
+    check(tool, libra, without, desk)
     expect(tool.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
     expect(tool.locator(".likeness")).to_have_text(f"the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
-    kinds = tiny.get("/api/rules")["kinds"]
+    kinds = desk.get("/api/rules")["kinds"]
     says = next(choice["says"] for choice in kinds[0]["choices"] if choice["value"] == "jacobian")
     expect(tool.locator("[data-kind=attention] .says")).to_have_text(says)
     expect(tool.locator("fieldset.changed")).to_have_count(1)
 
     choose(tool, "norm", "unchanged")
-    mix = mixed(tiny, LIBRA | {"attention": "jacobian", "norm": "identity"})
+    mix = mixed(desk, LIBRA | {"attention": "jacobian", "norm": "identity"})
     assert mix["rule"]["name"] == "custom"
     check(tool, libra, mix)
     tool.get_by_role("button", name="Back to Libra").click()
@@ -119,11 +119,11 @@ def test_an_ablation_by_hand(tiny: Visit) -> None:
     expect(tool.locator("fieldset.changed")).to_have_count(0)
 
 
-def test_presets_and_readouts(tiny: Visit) -> None:
-    tool = drawer(tiny, f"/image?id={explained(tiny, 'image')}")
+def test_presets_and_readouts(desk: Visit) -> None:
+    tool = drawer(desk, f"/image?id={explained(desk, 'image')}")
     tool.get_by_label("Start from").select_option("gradient")
     gradient = dict.fromkeys(LIBRA, "jacobian") | {"bias": True}
-    check(tool, mixed(tiny, gradient), mixed(tiny, gradient))
+    check(tool, mixed(desk, gradient), mixed(desk, gradient))
     assert set(choices(tool).values()) == {"jacobian", "true"}
     expect(tool.locator("[data-kind=linear]").get_by_role("radio", name="z⁺", exact=True)).to_be_disabled()
 
@@ -135,28 +135,28 @@ def test_presets_and_readouts(tiny: Visit) -> None:
     choose(tool, "norm", "constant scale")
     settled(tool)
     rule = {name: value for name, value in choices(tool).items() if name != "bias"}
-    mix = mixed(tiny, rule, "transformer_attribution")
+    mix = mixed(desk, rule, "transformer_attribution")
     expect(tool.locator(".plate .facts .range dd").last).to_have_text(shown_range(mix["map"]))
     expect(tool.locator("[data-number=completeness_error] td")).to_have_text(["–", "–", "–"])
 
 
-def test_a_mix_follows_the_page(tiny: Visit) -> None:
+def test_a_mix_follows_the_page(desk: Visit) -> None:
     """The patch in focus, and another picture."""
-    tool = drawer(tiny, SCENES)
+    tool = drawer(desk, SCENES)
     face = tool.locator(".plate .face").last
     face.focus()
-    tiny.page.keyboard.press("Home")
-    libra = mixed(tiny, LIBRA)["map"]
+    desk.page.keyboard.press("Home")
+    libra = mixed(desk, LIBRA)["map"]
     best = int(np.abs(libra["scores"]).argmax())
     expect(tool.locator(".plate .value").first).to_contain_text(("+" if libra["scores"][best] > 0 else "") + shown(libra["scores"][best]))
-    expect(tiny.plate("random").locator(".patch")).to_be_visible()
+    expect(desk.plate("random").locator(".patch")).to_be_visible()
 
     choose(tool, "activation", "unchanged")
-    before = tiny.id
-    tiny.page.locator("#samples button").nth(3).click()
-    tiny.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
-    mix = mixed_when_done(tiny, LIBRA | {"activation": "identity"})
-    check(tool, mixed(tiny, LIBRA), mix)
+    before = desk.id
+    desk.page.locator("#samples button").nth(3).click()
+    desk.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
+    mix = mixed_when_done(desk, LIBRA | {"activation": "identity"})
+    check(tool, mixed(desk, LIBRA), mix)
 
 
 def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
@@ -164,41 +164,41 @@ def mixed_when_done(desk: Visit, rule: dict[str, Any]) -> Any:
     return mixed(desk, rule)
 
 
-def test_the_words_of_a_prompt(tiny: Visit) -> None:
-    tool = drawer(tiny, f"/prompt?id={explained(tiny, 'prompt', side='text')}")
-    mix = mixed(tiny, LIBRA)
-    check(tool, mix, mix, tiny)
+def test_the_words_of_a_prompt(desk: Visit) -> None:
+    tool = drawer(desk, f"/prompt?id={explained(desk, 'prompt', side='text')}")
+    mix = mixed(desk, LIBRA)
+    check(tool, mix, mix, desk)
     expect(tool.locator("[data-number=deletion] small")).to_contain_text("Mean logit")
 
 
-def test_the_map_does_not_wait_for_its_deletion_score(tiny: Visit) -> None:
-    tiny.open(f"/image?id={explained(tiny, 'image')}")
+def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
+    desk.open(f"/image?id={explained(desk, 'image')}")
     held: list[Route] = []
     free = False
-    tiny.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
-    before, _ = tiny.shift()
-    tool = tiny.page.locator("#drawer-mixer")
+    desk.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
+    before, _ = desk.shift()
+    tool = desk.page.locator("#drawer-mixer")
     tool.locator("summary").click()
-    libra = mixed(tiny, LIBRA)
+    libra = mixed(desk, LIBRA)
     check(tool, libra, libra)
     row = tool.locator("[data-number=deletion]")
     expect(row).to_have_attribute("aria-busy", "true")
     expect(row.locator("td")).to_have_text(["…", "…", "…"])
-    with tiny.page.expect_request("**/deletion"):
+    with desk.page.expect_request("**/deletion"):
         choose(tool, "attention", "derivative")
-    without = mixed(tiny, LIBRA | {"attention": "jacobian"})
+    without = mixed(desk, LIBRA | {"attention": "jacobian"})
     check(tool, libra, without)  # nobody waits for the score of the mix before
     assert len(held) == 2
     free = True
     held[-1].continue_()
-    check(tool, libra, without, tiny)
+    check(tool, libra, without, desk)
     expect(row).to_have_attribute("aria-busy", "false")
-    moved, what = tiny.shift()
+    moved, what = desk.shift()
     assert moved - before < 0.01, what
 
 
-def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_and_goes_away(tiny: Visit) -> None:
-    tiny.open(f"/image?id={explained(tiny, 'image')}")
+def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_and_goes_away(desk: Visit) -> None:
+    desk.open(f"/image?id={explained(desk, 'image')}")
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
     problems = ["deletion"]
 
@@ -208,40 +208,40 @@ def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_a
         else:
             route.continue_()
 
-    tiny.page.route("**/deletion", answer)
-    tiny.page.route("**/mix", answer)
-    tool = tiny.page.locator("#drawer-mixer")
+    desk.page.route("**/deletion", answer)
+    desk.page.route("**/mix", answer)
+    tool = desk.page.locator("#drawer-mixer")
     alert = tool.get_by_role("alert")
     tool.locator("summary").click()
     expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    tiny.complaints.clear()  # Chromium logs the 503
+    desk.complaints.clear()  # Chromium logs the 503
     expect(tool.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
-    libra = mixed(tiny, LIBRA)
+    libra = mixed(desk, LIBRA)
     check(tool, libra, libra)
 
     problems.clear()
     choose(tool, "activation", "unchanged")
-    check(tool, libra, mixed(tiny, LIBRA | {"activation": "identity"}), tiny)
+    check(tool, libra, mixed(desk, LIBRA | {"activation": "identity"}), desk)
     expect(alert).to_have_count(0)
     problems.append("mix")
     choose(tool, "norm", "derivative")
     expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    tiny.complaints.clear()
+    desk.complaints.clear()
     problems.clear()
     choose(tool, "norm", "unchanged")
-    check(tool, libra, mixed(tiny, LIBRA | {"activation": "identity", "norm": "identity"}))
+    check(tool, libra, mixed(desk, LIBRA | {"activation": "identity", "norm": "identity"}))
     expect(alert).to_have_count(0)
 
 
 @pytest.mark.parametrize(("page", "index"), [("text", 0), ("prompt", 1)])
-def test_texts_and_prompts(tiny: Visit, page: str, index: int) -> None:
-    tool = drawer(tiny, f"/{page}?id={explained(tiny, page)}")
-    document = tiny.document()
+def test_texts_and_prompts(desk: Visit, page: str, index: int) -> None:
+    tool = drawer(desk, f"/{page}?id={explained(desk, page)}")
+    document = desk.document()
     target = document["targets"][index]["label"]
     if index:
         tool.get_by_label("Target").select_option(target)
     choose(tool, "activation", "derivative")
-    check(tool, mixed(tiny, LIBRA, target=target), mixed(tiny, LIBRA | {"activation": "jacobian"}, target=target))
+    check(tool, mixed(desk, LIBRA, target=target), mixed(desk, LIBRA | {"activation": "jacobian"}, target=target))
     if page == "text":
         expect(tool.locator(".plate .reading").last).to_contain_text(document["input"]["text"][:20])
 

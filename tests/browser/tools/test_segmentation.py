@@ -73,6 +73,7 @@ def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
     desk.page.keyboard.press("Escape")
 
 
+@pytest.mark.trained
 def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) -> None:
     desk.open(f"/prompt?grid=patches&{FEW}&{ASKED}")
     expect(desk.page.locator(".painting")).to_have_count(0)  # nothing is drawn before it is opened
@@ -122,13 +123,13 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     assert moved < 0.01, what
 
 
-def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(tiny: Visit) -> None:
-    tiny.open("/prompt?methods=random")
-    first = tiny.document()
+def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit) -> None:
+    desk.open("/prompt?methods=random")
+    first = desk.document()
     labels = [target["label"] for target in first["targets"]]
     lines = [*labels, "a photo of a spoon", "a drawing of a lighthouse"]
     assert len(set(lines)) == len(lines)
-    tiny.page.get_by_role("textbox", name="Prompt").first.evaluate(
+    desk.page.get_by_role("textbox", name="Prompt").first.evaluate(
         """(field, text) => {
           const carried = new DataTransfer();
           carried.setData("text", text);
@@ -136,34 +137,34 @@ def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(tiny: Visit)
         }""",
         "\r\n".join([*lines, labels[0], ""]),  # what is in the list already is not added again
     )
-    fields = tiny.page.get_by_role("textbox", name="Prompt")
+    fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == lines
-    tiny.page.get_by_role("button", name="Look for these").click()
-    tiny.next_maps(first["id"])
-    second = tiny.document()
+    desk.page.get_by_role("button", name="Look for these").click()
+    desk.next_maps(first["id"])
+    second = desk.document()
     assert [target["label"] for target in second["targets"]] == lines
-    shown = tiny.page.locator("#samples [aria-pressed=true]").get_attribute("data-id")
-    sample = next(sample for sample in tiny.get("/api/samples")["samples"] if (sample["kind"], sample["id"]) == ("clip", shown))
+    shown = desk.page.locator("#samples [aria-pressed=true]").get_attribute("data-id")
+    sample = next(sample for sample in desk.get("/api/samples")["samples"] if (sample["kind"], sample["id"]) == ("clip", shown))
     wanted = next(ready for ready in sample["sets"] if ready["prompts"] != labels)
-    tiny.page.get_by_role("button", name=wanted["name"]).click()
-    tiny.next_maps(second["id"])
-    assert [target["label"] for target in tiny.document()["targets"]] == wanted["prompts"]
+    desk.page.get_by_role("button", name=wanted["name"]).click()
+    desk.next_maps(second["id"])
+    assert [target["label"] for target in desk.document()["targets"]] == wanted["prompts"]
 
 
-def test_the_words_of_the_prompts(tiny: Visit) -> None:
-    tiny.open(f"/prompt?{FEW}")
-    first = tiny.document()
-    tiny.page.get_by_label("Look at").select_option("text")
-    tiny.next_maps(first["id"])
-    document = tiny.document()
-    expect(tiny.page.locator("#question")).to_contain_text("Which words counted in")
-    expect(tiny.page.locator(".segmentation")).to_be_hidden()
+def test_the_words_of_the_prompts(desk: Visit) -> None:
+    desk.open(f"/prompt?{FEW}")
+    first = desk.document()
+    desk.page.get_by_label("Look at").select_option("text")
+    desk.next_maps(first["id"])
+    document = desk.document()
+    expect(desk.page.locator("#question")).to_contain_text("Which words counted in")
+    expect(desk.page.locator(".segmentation")).to_be_hidden()
     read = {prompt["prompt"]: prompt for prompt in document["prompts"]}
     assert list(read) == [target["label"] for target in first["targets"]]
 
     def check() -> None:
         for attribution in document["maps"]:
-            plate = tiny.plate(attribution["method"]).nth(list(read).index(attribution["target"]))
+            plate = desk.plate(attribution["method"]).nth(list(read).index(attribution["target"]))
             words = read[attribution["target"]]["words"]
             merge = np.sum if attribution["signed"] else np.max
             scores = np.array([merge([attribution["scores"][i] for i in word["tokens"]]) for word in words])
@@ -176,25 +177,25 @@ def test_the_words_of_the_prompts(tiny: Visit) -> None:
             np.testing.assert_allclose(depth, np.abs(np.clip((scores - start) / span, -1 if attribution["signed"] else 0, 1)), atol=0.002)
 
     check()
-    tiny.page.reload()
-    tiny.maps()
-    assert tiny.id == document["id"]
-    expect(tiny.page.get_by_label("Look at")).to_have_value("text")
+    desk.page.reload()
+    desk.maps()
+    assert desk.id == document["id"]
+    expect(desk.page.get_by_label("Look at")).to_have_value("text")
     check()
-    tiny.page.get_by_label("Look at").select_option("image")
-    tiny.next_maps(document["id"])
-    assert "prompts" not in tiny.document()
-    expect(tiny.page.locator(".matrix .face").first).to_be_visible()
+    desk.page.get_by_label("Look at").select_option("image")
+    desk.next_maps(document["id"])
+    assert "prompts" not in desk.document()
+    expect(desk.page.locator(".matrix .face").first).to_be_visible()
 
 
-def test_the_share_is_explained_in_place_of_the_logit(tiny: Visit) -> None:
-    tiny.open(f"/prompt?methods={SIGNED}")
-    before = tiny.id
-    tiny.page.get_by_label("What is explained").select_option("probability")
-    tiny.next_maps(before)
-    targets = tiny.document()["targets"]
+def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
+    desk.open(f"/prompt?methods={SIGNED}")
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("probability")
+    desk.next_maps(before)
+    targets = desk.document()["targets"]
     assert [target["read"] for target in targets] == ["probability"] * 2
-    expect(tiny.page.locator(".difference .take")).to_have_text("in the unit of the probability")
+    expect(desk.page.locator(".difference .take")).to_have_text("in the unit of the probability")
 
 
 @pytest.mark.parametrize("seen", [0, 1])

@@ -187,6 +187,7 @@ def full_brush(desk: Visit) -> Any:
     return tool
 
 
+@pytest.mark.trained
 def test_patches_are_hidden_by_keyboard_and_by_painting_and_the_answer_follows(desk: Visit) -> None:
     page = desk.open(f"/image?model=scenes-vit&{FEW}")
     rows, columns = desk.document()["maps"][0]["grid"]

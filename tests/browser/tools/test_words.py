@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from scipy.stats import rankdata, spearmanr
@@ -57,15 +58,15 @@ def check_disagreement(desk: Visit, document: dict[str, Any]) -> None:
         assert kinds == ["more" if gap > 0 else "less" if gap < 0 else "" for gap in apart]
 
 
-def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagree(tiny: Visit) -> None:
+def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagree(desk: Visit) -> None:
     modules: list[str] = []
-    tiny.page.on("request", lambda request: modules.append(request.url))
-    tiny.open(f"/text?{FOUR}")
+    desk.page.on("request", lambda request: modules.append(request.url))
+    desk.open(f"/text?{FOUR}")
     assert not [url for url in modules if "wordtable" in url]
-    document = tiny.document()
+    document = desk.document()
     words = document["input"]["words"]
-    part = opened(tiny, "wordtable")
-    plates = tiny.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
+    part = opened(desk, "wordtable")
+    plates = desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
     maps = sorted(document["maps"], key=lambda attribution: plates.index(attribution["method"]))  # a column a plate, in their order
     scores = [word_scores(document, attribution) for attribution in maps]
     rows = [
@@ -89,37 +90,38 @@ def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagre
         expect(heading).to_have_attribute("aria-sort", "descending")
         check(np.argsort(-scores[number], kind="stable"))
         expect(heading.get_by_role("button")).to_be_focused()
-        tiny.page.keyboard.press("Enter")
+        desk.page.keyboard.press("Enter")
         expect(heading).to_have_attribute("aria-sort", "ascending")
         check(np.argsort(scores[number], kind="stable"))
     part.get_by_role("button", name="place").click()
     check(range(len(words)))
     rows_shown.nth(3).click()
-    expect(tiny.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
-    check_disagreement(tiny, document)
-    violations = Axe().run(tiny.page).response["violations"]
+    expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
+    check_disagreement(desk, document)
+    violations = Axe().run(desk.page).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
-def test_the_table_follows_the_page(tiny: Visit) -> None:
-    tiny.open(f"/text?{FEW}")
-    part = opened(tiny, "wordtable")
-    with view(tiny.page):
-        tiny.page.get_by_role("radio", name="pieces").check()
-    pieces = [token for token in tiny.document()["input"]["tokens"] if not token["special"]]
+def test_the_table_follows_the_page(desk: Visit) -> None:
+    desk.open(f"/text?{FEW}")
+    part = opened(desk, "wordtable")
+    with view(desk.page):
+        desk.page.get_by_role("radio", name="pieces").check()
+    pieces = [token for token in desk.document()["input"]["tokens"] if not token["special"]]
     expect(part.locator("tbody tr")).to_have_count(len(pieces))
-    before = tiny.id
-    tiny.page.get_by_label("The review to explain").fill("Warm, short, good.")
-    tiny.page.get_by_role("button", name="Explain this review").click()
-    tiny.next_maps(before)
-    document = tiny.document()
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill("Warm, short, good.")
+    desk.page.get_by_role("button", name="Explain this review").click()
+    desk.next_maps(before)
+    document = desk.document()
     expect(part.locator("tbody tr")).to_have_count(sum(not token["special"] for token in document["input"]["tokens"]))
-    set_beside(tiny, document["top"][1]["label"])
+    set_beside(desk, document["top"][1]["label"])
     heads = part.locator("thead th")
     expect(heads).to_have_count(2 + 2 * len(document["maps"]))
     expect(heads.nth(3)).to_contain_text(document["top"][1]["label"])
 
 
+@pytest.mark.trained
 def test_what_was_not_read_is_folded(desk: Visit) -> None:
     desk.explain_too_long()
     document = desk.document()

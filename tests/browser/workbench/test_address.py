@@ -192,29 +192,30 @@ def probe(page: Page) -> None:
     ],
     ids=["a picture", "classes", "prompts", "words of prompts", "a text", "a held word"],
 )
-def test_a_link_shows_the_same_elsewhere(tiny: Visit, browser: Browser, path: str, steps: list[Callable[[Page], None]]) -> None:
-    tiny.open(path)
+def test_a_link_shows_the_same_elsewhere(desk: Visit, browser: Browser, path: str, steps: list[Callable[[Page], None]]) -> None:
+    desk.open(path)
     for step in steps:
-        step(tiny.page)
-    same_elsewhere(tiny, browser)
+        step(desk.page)
+    same_elsewhere(desk, browser)
 
 
-def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(tiny: Visit) -> None:
-    page = tiny.open("/text?methods=random")
+def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk: Visit) -> None:
+    page = desk.open("/text?methods=random")
     mixer(page)
-    assert tiny.query["mixer.norm"] == ["jacobian"]
+    assert desk.query["mixer.norm"] == ["jacobian"]
     page.locator("#drawer-mixer summary").click()
     page.wait_for_function("() => !/mixer/.test(location.search)")
     edits(page)
-    assert tiny.query["edits.gone"] == ["1 4"]
-    before = tiny.id
+    assert desk.query["edits.gone"] == ["1 4"]
+    before = desk.id
     page.locator("#text").fill("Warm, short, good, and all of it is new.")
     page.get_by_role("button", name="Explain this review").click()
-    tiny.next_maps(before)
-    assert "edits.gone" not in tiny.query
-    assert tiny.query["open"] == ["edits"]
+    desk.next_maps(before)
+    assert "edits.gone" not in desk.query
+    assert desk.query["open"] == ["edits"]
 
 
+@pytest.mark.trained
 def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> None:
     document = desk.explained(model="reviews-bert", text="Warm, short, good, and all of it is new.", methods=["random"])
     wrong = {

@@ -176,9 +176,9 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
     expect(page.locator("#model-why")).to_have_text(f"your choice: it knows {len(model['labels']):,} things{purpose}")
 
 
-def test_sets_families_and_search_choose_methods(tiny_phone: Visit) -> None:
-    page = tiny_phone.open("/image?model=scenes-vit&methods=random", folded=True)
-    listed = tiny_phone.get(f"/api/methods?model={tiny_phone.document()['model']}")
+def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
+    page = phone.open("/image?model=scenes-vit&methods=random", folded=True)
+    listed = phone.get(f"/api/methods?model={phone.document()['model']}")
     page.locator("#choose-methods").click()
     expect(page.locator(".family legend")).to_have_text(
         [family["title"] for family in listed["families"] if any(method["family"] == family["name"] for method in listed["methods"])]
@@ -195,18 +195,18 @@ def test_sets_families_and_search_choose_methods(tiny_phone: Visit) -> None:
     page.get_by_label("Find a method").fill("no such thing")
     expect(page.locator(".find [role=status]")).to_have_text("No method is called that.")
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-    before = tiny_phone.id
+    before = phone.id
     page.locator(".finish .act").click()
-    tiny_phone.next_maps(before)
+    phone.next_maps(before)
     chefer = next(preset["specs"] for preset in listed["presets"] if preset["name"] == "chefer")
-    assert set(tiny_phone.document()["methods"]) == set(chefer)
+    assert set(phone.document()["methods"]) == set(chefer)
     expect(page.locator("#chooser")).to_be_hidden()
     expect(page.locator("#choose-methods")).to_be_focused()
 
 
-def test_the_best_three_curves_and_the_random_baseline_are_named(tiny: Visit) -> None:
+def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) -> None:
     specs = ["rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random"]
-    page = tiny.open(f"/image?id={explained(tiny, 'image', methods=specs)}", folded=True)
+    page = desk.open(f"/image?id={explained(desk, 'image', methods=specs)}", folded=True)
     page.locator("#gone").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     panel = page.locator(".panels svg").first

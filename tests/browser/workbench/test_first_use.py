@@ -9,6 +9,7 @@ from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
 from tests.browser.number_format import percent
 
+pytestmark = pytest.mark.trained
 LOW = 900  # pixels of a laptop's window
 
 
@@ -133,15 +134,15 @@ def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
     expect(page.locator("#more-asking")).to_contain_text("No other model for this page is loaded")
 
 
-def test_prompts_that_come_from_the_image_page_say_so(tiny: Visit) -> None:
-    page = tiny.open("/image?methods=rollout")
-    before = tiny.id
+def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
+    page = desk.open("/image?methods=rollout")
+    before = desk.id
     page.get_by_label("Picture file").set_input_files({"name": "s.png", "mimeType": "image/png", "buffer": scene(5, 90, 90)[0]})
-    tiny.next_maps(before)
+    desk.next_maps(before)
     page.get_by_role("link", name="Prompt", exact=True).click()
     origin = page.locator(".origin")
     expect(origin).to_contain_text("the model of the Image page named")
-    tiny.maps()
+    desk.maps()
     expect(origin).to_be_visible()
     page.get_by_role("textbox", name="Prompt").first.fill("a photo of a spoon")
     expect(origin).to_be_hidden()
@@ -154,34 +155,34 @@ def requests_of(page: Page) -> list[str]:
     return addresses
 
 
-def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(tiny: Visit) -> None:
-    page = tiny.open("/image?model=scenes-vit&methods=rollout&methods=random", folded=True)
+def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
+    page = desk.open("/image?model=scenes-vit&methods=rollout&methods=random", folded=True)
     requests, panels = requests_of(page), page.locator(".panels svg")
     page.locator("#gone").fill("30")
     expect(panels).to_have_count(2, timeout=60_000)
     expect(page.locator(".panels .end", has_text="random baseline").first).to_be_visible()
-    before = tiny.id  # of the third, the first that belongs to this model
+    before = desk.id  # of the third, the first that belongs to this model
     page.locator("#samples button").nth(3).click()
-    tiny.next_maps(before)
+    desk.next_maps(before)
     expect(panels).to_have_count(2, timeout=60_000)  # it is still open
     assert len(requests) == 2
     assert f"/{before}/" in requests[0]
-    assert f"/{tiny.id}/" in requests[1]
+    assert f"/{desk.id}/" in requests[1]
     page.get_by_role("button", name="End the test").click()
     expect(page.locator("#curves")).to_be_hidden()
     expect(page.locator("#gone")).to_have_value("0")
     expect(page.locator(".after").first).to_be_hidden()
-    before = tiny.id
+    before = desk.id
     page.locator("#samples button").first.click()
-    tiny.next_maps(before)
+    desk.next_maps(before)
     assert len(requests) == 2
-    assert "open" not in tiny.query
+    assert "open" not in desk.query
 
 
-def test_the_axis_of_a_contrast_says_that_it_is_a_difference(tiny: Visit) -> None:
+def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> None:
     text = "a warm film, and a dull end"
-    explanation = tiny.explained(model="reviews-bert", text=text, target="positive", against="negative", methods=["rollout"])
-    page = tiny.open(f"/text?id={explanation['id']}")
+    explanation = desk.explained(model="reviews-bert", text=text, target="positive", against="negative", methods=["rollout"])
+    page = desk.open(f"/text?id={explanation['id']}")
     page.locator("#gone").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
     expect(page.locator(".after dt").first).to_have_text("difference then")
