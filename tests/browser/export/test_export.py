@@ -231,20 +231,16 @@ def test_copied_python_lines_run_and_give_the_same_scores(desk: Visit, tmp_path:
     """Those of each page, run as a module of their own."""
     monkeypatch.chdir(tmp_path)
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    documents = {}
     for name, model in (("image", "scenes-vit"), ("text", "reviews-bert")):
         desk.open(f"/{name}?model={model}&{THREE}")
-        documents[name] = desk.document()
+        document = desk.document()
         desk.page.locator("#export summary").click()
         desk.page.get_by_role("button", name="Copy as Python").click()
         expect(desk.page.locator("#export [role=status]")).to_have_text("copied")
         lines = desk.page.evaluate("() => navigator.clipboard.readText()")
-        assert lines == desk.get(f"/api/explanations/{documents[name]['id']}/code")["python"]
-        ending = f"\nimport json\njson.dump([attribution.to_json() for attribution in result.maps], open('{name}.json', 'w'))\n"
-        Path(f"copied_{name}.py").write_text(lines + ending, "utf-8")
-        runpy.run_path(f"copied_{name}.py")
-    for name, document in documents.items():
-        repeated = json.loads(Path(f"{name}.json").read_text("utf-8"))
+        assert lines == desk.get(f"/api/explanations/{document['id']}/code")["python"]
+        Path(f"copied_{name}.py").write_text(lines, "utf-8")
+        repeated = [attribution.to_json() for attribution in runpy.run_path(f"copied_{name}.py")["result"].maps]
         assert [attribution["method"] for attribution in repeated] == [attribution["method"] for attribution in document["maps"]]
         for attribution, other in zip(repeated, document["maps"], strict=True):
             np.testing.assert_allclose(attribution["scores"], other["scores"], rtol=1e-5, atol=1e-6 * max(1e-6, *map(abs, other["scores"])))
