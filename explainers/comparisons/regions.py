@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.ndimage import find_objects
-from scipy.ndimage import label as label_components
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
@@ -175,6 +173,8 @@ def regions_of(
 
     Raises ExplainerError for a threshold outside of that.
     """
+    from scipy import ndimage  # slow to import
+
     if not 0 <= threshold <= 1:
         raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
     unit = scores if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
@@ -182,8 +182,8 @@ def regions_of(
     winners = np.where(best > max(0.0, threshold * float(unit.max())), unit.argmax(0), NOBODY)
     won = []
     for i, name in enumerate(labels):
-        parts, _ = label_components(winners == i)
-        for number, cells in enumerate(find_objects(parts), 1):
+        parts, _ = ndimage.label(winners == i)
+        for number, cells in enumerate(ndimage.find_objects(parts), 1):
             inside = parts[cells] == number
             peak = float(best[cells][inside].max())
             won.append(Region(name, _box(cells, best.shape, size, crop), int(inside.sum()), peak))

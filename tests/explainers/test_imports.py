@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-SLOW = ("sklearn.metrics", "scipy.stats", "scipy.cluster", "scipy.sparse", "pyarrow", "pandas", "captum", "matplotlib.pyplot")
+SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib.pyplot")
 
 
 @pytest.mark.slow

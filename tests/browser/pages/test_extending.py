@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from explainers import plugins
+from explainers.autograd.rules import RULES
+from explainers.methods import METHODS
+from explainers.metrics import METRICS
 from tests.browser.conftest import Visit, methods, visit
-from tests.browser.serving import served
+from tests.browser.tiny_models import tiny_server
 from tests.extending import install_example
+
+REGISTRIES: tuple[dict[str, object], ...] = (RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server where the example of docs/extending.md is installed, which this process forgets afterwards."""
     folder = tmp_path_factory.mktemp("extended")
-    with served(folder / "home", PYTHONPATH=str(install_example(folder))) as address:
-        yield address
+    before = [dict(registry) for registry in REGISTRIES]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(install_example(folder))
+        plugins._declared.cache_clear()
+        plugins.load_plugins()
+        with tiny_server(folder) as address:
+            yield address
+    plugins._declared.cache_clear()
+    del sys.modules["vitrine_example"]
+    for registry, entries in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
 
 
 @pytest.fixture
-def desk(browsers: Callable[[str], Browser], extended: str) -> Iterator[Visit]:
-    yield from visit(browsers("DejaVu"), extended)
+def desk(browser: Browser, extended: str) -> Iterator[Visit]:
+    yield from visit(browser, extended)
 
 
 def test_a_rule_and_a_method_of_another_package_are_listed(desk: Visit) -> None:
