@@ -22,7 +22,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test browser-tests other-tests check quick lint chromium fonts screenshots results results-data wheel clean
+.PHONY: help serve install test all-tests check quick lint chromium fonts screenshots results results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -68,17 +68,12 @@ lint: $(VENV)/installed-test
 # one server and one Chromium for all its browser tests.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Browser tests wait for pages and the others never wait: side by side, with workers of their own, they keep the cores busy to the end.
 # mypy from nothing takes as long as many tests: it runs beside them.
 test: chromium
-	@$(MAKE) --no-print-directory -j 3 lint browser-tests other-tests
+	@$(MAKE) --no-print-directory -j 2 lint all-tests
 
-# Not by their path: the process that hands tests out would import what only its workers need.
-browser-tests: $(VENV)/installed-test
-	$(PYTEST) --ignore-glob 'tests/[!b]*'
-
-other-tests: $(VENV)/installed-test
-	$(PYTEST) --ignore tests/browser
+all-tests: $(VENV)/installed-test
+	$(PYTEST)
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py
