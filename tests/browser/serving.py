@@ -117,7 +117,7 @@ def load_models(address: str, *names: str) -> None:
 
 def wait_until_loaded(address: str, name: str) -> None:
     """Follow the loading of a model to its end; raises RuntimeError if it fails."""
-    with httpx.stream("GET", f"{address}/api/models/events", params={"name": name}, timeout=300) as events:
+    with HTTP.stream("GET", f"{address}/api/models/events", params={"name": name}) as events:
         ends = (line for line in events.iter_lines() if line in {"event: loaded", "event: failed"})
         if next(ends, None) != "event: loaded":
             raise RuntimeError(f"{name} could not be loaded: {HTTP.get(f'{address}/api/models').text}")

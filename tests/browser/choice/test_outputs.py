@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -16,7 +15,7 @@ from explainers.models.inputs.images import Preprocessing
 from server.engine import Engine
 from tests.browser.conftest import Visit, visit
 from tests.browser.number_format import percent, shown
-from tests.browser.serving import played
+from tests.browser.serving import HTTP, played
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.turnstile import Gated
@@ -83,7 +82,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
 
     page.locator("#gone").fill("50")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
-    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={}, timeout=60).json()
+    answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={}).json()
     read = {"sigmoid": "probability", "regression": "value"}[output]
     assert answer["read"] == read
     axis = "probability" if output == "sigmoid" else answer["target"]

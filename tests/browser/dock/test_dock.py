@@ -6,13 +6,13 @@ import math
 import re
 from typing import Any
 
-import httpx
 import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import percent, shown
 from tests.browser.questions import explained
+from tests.browser.serving import HTTP
 
 # The patches of a plate that are covered.
 COVERED = """
@@ -31,7 +31,7 @@ REVIEW = "A dull, boring film, but I loved the movie."  # words of one piece and
 
 def ask(visit: Visit, name: str | None = None, **body: Any) -> Any:
     """The deletion test of the explanation of this id, without one of the page's own."""
-    answer = httpx.post(f"{visit.address}/api/explanations/{name or visit.id}/perturbations", json=body, timeout=240)
+    answer = HTTP.post(f"{visit.address}/api/explanations/{name or visit.id}/perturbations", json=body)
     answer.raise_for_status()
     return answer.json()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -20,6 +19,7 @@ from playwright.sync_api import Page, expect
 from explainers.rendering.colours import colours, limits, normalised
 from tests.browser.conftest import Visit
 from tests.browser.number_format import percent, shown
+from tests.browser.serving import HTTP
 from tests.browser.typefaces import TYPEFACES
 
 THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rollout"
@@ -39,7 +39,7 @@ def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
 
 def deletion(visit: Visit, **body: Any) -> Any:
     """What the API says of the tokens that go."""
-    answer = httpx.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body, timeout=60)
+    answer = HTTP.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body)
     return answer.raise_for_status().json()
 
 

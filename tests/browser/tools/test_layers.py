@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
@@ -13,6 +12,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown, shown_score
 from tests.browser.questions import SCENES, explained
+from tests.browser.serving import HTTP
 
 PATIENCE = 120_000.0
 LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.head}`, node.getAttribute('aria-label')])"
@@ -20,7 +20,7 @@ LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.
 
 def answer_to(desk: Visit, path: str, **body: Any) -> Any:
     """What the API says of the explanation on show."""
-    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body, timeout=60)
+    answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body)
     answer.raise_for_status()
     return answer.json()
 

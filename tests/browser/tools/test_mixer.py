@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -12,6 +11,7 @@ from playwright.sync_api import Locator, Route, expect
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
 from tests.browser.questions import SCENES, explained
+from tests.browser.serving import HTTP
 
 PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
@@ -19,7 +19,7 @@ LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "pro
 
 def ask(desk: Visit, path: str, **body: Any) -> Any:
     """What the API says of the explanation on show."""
-    answer = httpx.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body, timeout=120)
+    answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/{path}", json=body)
     answer.raise_for_status()
     return answer.json()
 

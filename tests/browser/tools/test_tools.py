@@ -6,7 +6,6 @@ import re
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, percent, shown_score
+from tests.browser.serving import HTTP
 
 SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]
 FEW = "&".join(f"methods={spec}" for spec in SPECS)
@@ -157,7 +157,7 @@ def test_blinking_is_slow_and_ends_and_is_not_there_where_less_motion_is_asked_f
 
 
 def answer(desk: Visit, hidden: list[int]) -> Any:
-    response = httpx.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden}, timeout=60)
+    response = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden})
     response.raise_for_status()
     return response.json()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -306,24 +304,6 @@ def test_a_guessed_preprocessing_is_noted() -> None:
     unknown = wrap(FAMILIES["hf-dinov2-reg"].build())
     with pytest.raises(ExplainerError, match="preprocess="):
         unknown.prepare(picture(30, 30))
-
-
-@pytest.mark.slow
-def test_transformers_models_need_no_torchvision() -> None:
-    script = """
-import sys
-sys.modules["torchvision"] = None
-from PIL import Image
-import torch, transformers
-from explainers.models.wrapping import wrap
-shape = dict(hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
-config = transformers.ViTConfig(**shape, image_size=32, patch_size=8)
-model = wrap(transformers.ViTForImageClassification(config).eval())
-assert model.forward(model.tensors(Image.new("RGB", (50, 40)))).shape == (1, 2)
-print("done")
-"""
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
-    assert ran.stdout.strip() == "done", ran.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
