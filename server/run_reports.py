@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,12 @@ def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
     return [*named, *([str(begun)] if begun.is_dir() and any(begun.glob(f"*/{REPORT}")) else [])]
 
 
+@lru_cache(maxsize=256)
+def _report_of(path: Path, changed: int) -> dict[str, Any]:
+    """The report in a file that was last changed at this time, kept since pages ask for it again; raises what reading it raises."""
+    return check_report(json.loads(path.read_text("utf-8")), path)
+
+
 def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
     """The results that ship and those in ``folders``, each a run or a folder of runs; and what is wrong with those that cannot be read."""
     runs: list[RunReport] = []
@@ -115,7 +122,7 @@ def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]
             wrong.append(f"{root} holds no {REPORT}, nor does a folder in it.")
         for path in files:
             try:
-                report = check_report(json.loads(path.read_text("utf-8")), path)
+                report = _report_of(path, path.stat().st_mtime_ns)
             except (OSError, ValueError) as problem:
                 wrong.append(str(problem) if isinstance(problem, ExplainerError) else f"{path} cannot be read: {problem}.")
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +38,14 @@ CATALOGUE = [
     CatalogueEntry("timm/other", "image", "Other", "", False, ""),
 ]
 KINDS = {"clip": "clip", "reviews-bert": "text"}
+LISTED_METHODS: dict[str, list[dict[str, Any]]] = {}  # by what the real engine reads of a model of this stand-in: hundreds of servers ask
 PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
+
+
+@cache
+def listed_variants() -> list[dict[str, Any]]:
+    """What the real engine lists without a model."""
+    return [variant.to_json() for variant in variants(None)]
 
 
 class Gate:
@@ -109,8 +117,14 @@ class FakeEngine:
         self._at(f"fetch {name}")
         progress("Downloading", 0.5)
 
+    def methods(self, model: Any) -> list[dict[str, Any]]:
+        key = "" if model is None else f"{model.kind} {model.details}"
+        if key not in LISTED_METHODS:
+            LISTED_METHODS[key] = explainers_engine.methods(model)
+        return LISTED_METHODS[key]
+
     def variants(self, model: Any) -> list[dict[str, Any]]:
-        listed = [variant.to_json() for variant in variants(None)]
+        listed = listed_variants()
         if model is None or model.kind != "text":
             return listed
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
@@ -205,6 +219,7 @@ class FakeEngine:
             load=self.load,
             explain=self.explain,
             default_methods=lambda model: self.usual,
+            methods=self.methods,
             variants=self.variants,
             evaluate=self.evaluate,
             card=lambda name: "# A card" if name == "scenes-vit" else None,
