@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.serving import FOR_PHOTOS, HTTP, VISITED, launched, played, wait_for_maps, wait_until_loaded
+from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.tiny_models import tiny_server
 from tests.browser.typefaces import DEJAVU, font_files
 from tests.server.fake_engine import FakeEngine
@@ -58,8 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="package")
 def trained_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server on the embedded models: in this process, which has imported what models need for the tiny ones."""
-    with played(tmp_path_factory.mktemp("server"), samples=None, device="cpu", log_level="warning") as url:
-        wait_until_loaded(url, FOR_PHOTOS)
+    with served(tmp_path_factory.mktemp("server")) as url:
         yield url
 
 

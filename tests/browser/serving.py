@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -30,7 +28,6 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
 EMBEDDED = {"image": "scenes-vit", "clip": "clip", "text": "reviews-bert"}
 FOR_PHOTOS = "photos-vit"
 VISITED = "localStorage.setItem('vitrine-visit', 'offered')"  # run in a page, it keeps the guided visit away
-READY = "Vitrine is at "
 #: Asks servers with patience; each call has a connection of its own, for a server closes those that are idle.
 HTTP = httpx.Client(timeout=300, limits=httpx.Limits(max_keepalive_connections=0))
 
@@ -43,32 +40,6 @@ def launched(playwright: Playwright, typeface: str = DEJAVU) -> Iterator[Browser
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, env=environ)
         yield browser
         browser.close()
-
-
-@contextmanager
-def served(home: Path, **further: str) -> Iterator[str]:
-    """The address of a server in a process of its own on the CPU, once its embedded models are loaded; its log is ``home/log``.
-
-    ``further`` are variables of its environment.
-    """
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("VITRINE_")} | further
-    command = [sys.executable, "-u", "-m", "server.cli", "serve", "--port", "0", "--device", "cpu", "--home", str(home)]
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "log").open("w") as log, subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True) as process:
-        try:
-            assert process.stdout is not None
-            said = next((line for line in process.stdout if READY in line), None)
-            if said is None:
-                raise RuntimeError(f"the server did not start:\n{(home / 'log').read_text()}")
-            address = said.split(READY)[1].split()[0]
-            # what it says from here on is read as well: a full pipe would stop the server
-            threading.Thread(target=shutil.copyfileobj, args=(process.stdout, log), daemon=True).start()
-            for name in (*EMBEDDED.values(), FOR_PHOTOS):
-                wait_until_loaded(address, name)
-            yield address
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
 
 
 class HasEngine(Protocol):
@@ -106,6 +77,14 @@ def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] 
     finally:
         server.should_exit = True
         thread.join(30)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
+    with played(home, samples=None, device="cpu", log_level="warning") as address:
+        wait_until_loaded(address, FOR_PHOTOS)
+        yield address
 
 
 def load_models(address: str, *names: str) -> None:
