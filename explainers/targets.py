@@ -251,7 +251,7 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
         raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
     known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
     near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
-    hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}, ..."
+    hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"
     raise ExplainerError(f"There is no class {name!r}; {hint}")
 
 

@@ -125,8 +125,8 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
     remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
     notes = []
     for explained, missed in zip(difference.tolist(), error.tolist(), strict=True):
-        share = f" ({missed / abs(explained):.0%} of it)" if abs(explained) * 10 > missed else ""
-        note = f"The scores miss the difference of {explained:.3g} that they shall add up to by {missed:.2g}{share}: {remedy}."
+        share = f" ({missed / abs(explained):.0%})" if abs(explained) * 10 > missed else ""
+        note = f"The scores should add up to {explained:.3g} and miss it by {missed:.2g}{share}: {remedy}."
         notes.append((note,) if missed > MOST_MISSED * abs(explained) else ())
     return tuple(notes)
 

@@ -24,7 +24,7 @@ def test_integrated_gradients_say_how_much_of_the_difference_they_miss(quadratur
     for steps in (2, 40):
         for one, difference in zip(maps(f"{spec}{steps}"), whole, strict=True):
             assert one.completeness_error is not None
-            notes = [note for note in one.notes if note.startswith("The scores miss the difference of ")]
+            notes = [note for note in one.notes if note.startswith("The scores should add up to ")]
             is_missing = one.completeness_error > 0.05 * abs(difference)
             assert len(notes) == is_missing
             missing += is_missing
