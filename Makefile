@@ -65,7 +65,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/oxfmt --check 'static/**/*.js'
 
 # A file stays in one worker, and files keep their order, which begins with the one that takes longest (tests/conftest.py). A worker starts
-# one server and one Chromium for all its browser tests.
+# at most two servers, of tiny and of embedded models, and a Chromium for each typeface, for all its browser tests.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # mypy from nothing takes as long as many tests: it runs beside them.

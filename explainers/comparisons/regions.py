@@ -173,10 +173,10 @@ def regions_of(
 
     Raises ExplainerError for a threshold outside of that.
     """
-    from scipy import ndimage  # slow to import
-
     if not 0 <= threshold <= 1:
         raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
+    from scipy import ndimage  # slow to import
+
     unit = scores if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
     best = unit.max(0)
     winners = np.where(best > max(0.0, threshold * float(unit.max())), unit.argmax(0), NOBODY)

@@ -29,23 +29,23 @@ def as_list(inputs: Input) -> list[Any]:
     if isinstance(inputs, Tensor | np.ndarray):
         raise ExplainerError(f"{_arrays_of(inputs)} does not say what it holds; {_wanted_of(inputs)}")
     if isinstance(inputs, bytes | bytearray) or not isinstance(inputs, Sequence):
-        raise ExplainerError(f"{a_or_an(inputs)} cannot be explained; {_wanted_of(inputs)}")
+        raise ExplainerError(f"{_a_or_an(inputs)} cannot be explained; {_wanted_of(inputs)}")
     if not inputs:
         raise ExplainerError("the list of inputs is empty; send at least one")
     for item in inputs:
         if isinstance(item, Tensor | np.ndarray | int | float | bytes | bytearray):
-            raise ExplainerError(f"the list of inputs holds {a_or_an(item)}; {_wanted_of(item)}")
+            raise ExplainerError(f"the list of inputs holds {_a_or_an(item)}; {_wanted_of(item)}")
     return list(inputs)
 
 
-def a_or_an(value: object) -> str:
+def _a_or_an(value: object) -> str:
     """The type of a value with its article: an int."""
     name = "numpy array" if isinstance(value, np.ndarray) else type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _arrays_of(values: Tensor | NDArray[Any]) -> str:
-    return f"{a_or_an(values)} of shape {tuple(values.shape)}"
+    return f"{_a_or_an(values)} of shape {tuple(values.shape)}"
 
 
 def _wanted_of(value: object) -> str:

@@ -1,4 +1,7 @@
-"""One server and one Chromium for all these tests; a profile for each that remembers no other; no error on the console goes unseen."""
+"""Two servers, of tiny and of embedded models, and one Chromium for all these tests.
+
+Each test has a profile that remembers no other, and no error on the console goes unseen.
+"""
 
 from __future__ import annotations
 

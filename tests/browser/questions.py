@@ -7,7 +7,7 @@ from typing import Any
 from tests.browser.conftest import Visit
 from tests.server.conftest import png
 
-SCENES = "/image?model=scenes-vit&methods=random"  # the cheapest page of a trained model
+SCENES = "/image?model=scenes-vit&methods=random"  # the cheapest page with maps
 ASKED: dict[str, dict[str, Any]] = {
     "image": {"model": "scenes-vit"},
     "prompt": {"model": "clip", "prompt": ["a red ball on grass", "a dog"]},

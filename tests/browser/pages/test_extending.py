@@ -24,17 +24,19 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server where the example of docs/extending.md is installed, which this process forgets afterwards."""
     folder = tmp_path_factory.mktemp("extended")
     before = [dict(registry) for registry in REGISTRIES]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(install_example(folder))
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(install_example(folder))
+            plugins._declared.cache_clear()
+            plugins.load_plugins()
+            with tiny_server(folder) as address:
+                yield address
+    finally:
         plugins._declared.cache_clear()
-        plugins.load_plugins()
-        with tiny_server(folder) as address:
-            yield address
-    plugins._declared.cache_clear()
-    del sys.modules["vitrine_example"]
-    for registry, entries in zip(REGISTRIES, before, strict=True):
-        registry.clear()
-        registry.update(entries)
+        sys.modules.pop("vitrine_example", None)
+        for registry, entries in zip(REGISTRIES, before, strict=True):
+            registry.clear()
+            registry.update(entries)
 
 
 @pytest.fixture
