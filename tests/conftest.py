@@ -21,9 +21,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported and collected from being looked through again whenever Python collects garbage."""
+    """Keep what was imported and collected from being looked through again whenever Python collects garbage, and let it do so more rarely:
+    models that are made and thrown away by the thousand would have it at work for a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(autouse=True, scope="session")

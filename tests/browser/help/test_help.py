@@ -180,7 +180,6 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
     no_violation(page)
 
 
-@pytest.mark.trained
 def test_each_text_is_told_in_words(desk: Visit) -> None:
     page = desk.open("/text?words=shown")
     document = desk.document()
@@ -197,6 +196,8 @@ def test_each_text_is_told_in_words(desk: Visit) -> None:
             if attribution["signed"]
             else f"Strongest: {named(1)}."
         )
+        if np.ptp(values) == 0:
+            expected = "All words have the same score."
         expect(desk.plate(attribution["method"]).locator(".told")).to_have_text(expected)
     expect(page.locator(".told").first).to_be_visible()
 

@@ -13,8 +13,6 @@ from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit
 
-pytestmark = pytest.mark.trained
-
 
 def photo() -> dict[str, Any]:
     """A picture to give, made up: always the same, so that its maps are there from the second time on."""
@@ -30,6 +28,7 @@ def ready(visit: Visit) -> None:
     expect(visit.page.locator("#stage canvas")).to_have_count(2)
 
 
+@pytest.mark.trained
 def test_the_picture_and_the_findings_are_there_before_any_map_and_the_slider_uncovers_one_map_under_the_other(desk: Visit) -> None:
     held: list[Route] = []
     desk.page.route("**/api/explanations", lambda route: held.append(route))

@@ -13,9 +13,8 @@ from tests.browser.conftest import FEW, Visit, methods, model_path, view, visit
 from tests.browser.image_plates import check_plates, colours, shown_class
 from tests.browser.number_format import percent, shown_score
 
-pytestmark = pytest.mark.trained
 
-
+@pytest.mark.trained
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/image")
     document = desk.document()
@@ -75,6 +74,7 @@ def test_a_model_that_the_address_names_may_still_load(desk: Visit) -> None:
     assert desk.document()["model"] == "scenes-vit"
 
 
+@pytest.mark.trained
 def test_a_class_is_picked_from_the_list_and_by_typing(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
     first = desk.document()

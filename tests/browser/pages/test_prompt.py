@@ -12,8 +12,6 @@ from tests.browser.conftest import FEW, Visit
 from tests.browser.number_format import percent, shown, shown_range, shown_score
 from tests.browser.typefaces import TYPEFACES
 
-pytestmark = pytest.mark.trained
-
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""
@@ -36,6 +34,7 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
         assert shown_range(attribution) in plate.locator(".facts:not(.after)").inner_text()
 
 
+@pytest.mark.trained
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/prompt")
@@ -48,6 +47,7 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     assert moved < 0.01, what
 
 
+@pytest.mark.trained
 def test_prompts_are_added_and_removed(desk: Visit) -> None:
     desk.open(f"/prompt?sample=photo-cat-prompts&{FEW}")  # a link may name the sample to begin with
     first = desk.document()

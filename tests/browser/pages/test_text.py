@@ -12,7 +12,6 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import FEW, Visit, view
 from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
 
-pytestmark = pytest.mark.trained
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
 UNITS_ON_SHOW = """
@@ -55,6 +54,7 @@ def check_words(desk: Visit, document: dict[str, Any]) -> None:
         assert shown_range(attribution) in plate.locator(".facts").inner_text()
 
 
+@pytest.mark.trained
 def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     desk.open("/text")
     document = desk.document()
@@ -178,6 +178,7 @@ def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
     assert "422" in desk.complaints.pop()
 
 
+@pytest.mark.trained
 def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
     limit = desk.explain_too_long()
     document = desk.document()
@@ -219,6 +220,7 @@ def test_a_link_opens_the_same_review_again(desk: Visit) -> None:
     assert "con" in kinds
 
 
+@pytest.mark.trained
 def test_the_sample_reviews(desk: Visit) -> None:
     desk.open("/text?methods=random")
     samples = [sample for sample in desk.get("/api/samples")["samples"] if sample["kind"] == "text"]

@@ -9,7 +9,6 @@ from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
 from tests.browser.number_format import percent
 
-pytestmark = pytest.mark.trained
 LOW = 900  # pixels of a laptop's window
 
 
@@ -35,6 +34,7 @@ def explained_where_it_stands(page: Page, word: str, says: str) -> None:
     expect(term).to_be_focused()
 
 
+@pytest.mark.trained
 def test_what_the_model_says_is_in_sight_at_once_and_libra_is_explained(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     rows = page.locator("#classes li")
@@ -45,6 +45,7 @@ def test_what_the_model_says_is_in_sight_at_once_and_libra_is_explained(desk: Vi
     explained_where_it_stands(page, "Libra", "the way back")
 
 
+@pytest.mark.trained
 def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cosine_is_explained(desk: Visit) -> None:
     page = desk.open("/prompt", folded=True)
     assert bottom(page.get_by_role("textbox", name="Prompt").last) <= LOW
@@ -67,6 +68,7 @@ def height_in_sight(phone: Visit) -> float:
     return dock["y"] - first["y"]
 
 
+@pytest.mark.trained
 @pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
 def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visit, path: str) -> None:
     """The first maps begin above the dock, without scrolling; what else can be asked waits behind a button."""
@@ -106,6 +108,7 @@ def test_help_begins_at_its_beginning(phone: Visit) -> None:
     expect(page.get_by_role("heading", name="Help")).to_be_in_viewport()
 
 
+@pytest.mark.trained
 def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout", folded=True)
     before = desk.document()
@@ -125,6 +128,7 @@ def test_a_class_is_set_against_any_other_by_search(desk: Visit) -> None:
     expect(entries.first).to_be_hidden()
 
 
+@pytest.mark.trained
 def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
     page = desk.open("/text?methods=rollout", folded=True)
     page.get_by_text("Why not another class?").click()

@@ -205,7 +205,6 @@ def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(quick: V
         assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
 
 
-@pytest.mark.trained
 def test_the_same_question_after_a_reload_gives_the_same_numbers(desk: Visit) -> None:
     """A photo far larger than what the server shows of it: reopened by its link, and asked about another class and back."""
     rough = np.random.default_rng(6).integers(0, 256, (260, 340, 3), dtype=np.uint8)
