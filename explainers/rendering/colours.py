@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
-from matplotlib import colormaps
 from numpy.typing import ArrayLike, NDArray
 
 FOR = ((232, 130, 108), (205, 62, 38), (168, 35, 19))  # from faint to full evidence for the target
 AGAINST = ((111, 163, 221), (46, 104, 178), (28, 69, 135))
-#: seventeen stops of matplotlib's magma, without its ends, where nothing can be told from black or white
-STRENGTH = np.round(255 * np.asarray(colormaps["magma"](np.linspace(0.04, 0.97, 17)))[:, :3])
 
 #: one for each prompt that regions belong to: the colours of Okabe and Ito (2008), and ink for an eighth
 REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167), (28, 26, 21))
 
 Ends = tuple[float, float]
+
+
+@cache
+def strength() -> NDArray[np.float64]:
+    """Seventeen stops of matplotlib's magma, without its ends, where nothing can be told from black or white: red, green, blue, (17, 3)."""
+    from matplotlib import colormaps  # which not everybody needs who imports explainers
+
+    return np.round(255 * np.asarray(colormaps["magma"](np.linspace(0.04, 0.97, 17)))[:, :3])
 
 
 def limits(scores: ArrayLike, signed: bool) -> Ends:
@@ -41,7 +48,7 @@ def normalised(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float6
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
     """Normalised values to red, green, blue (0..255) and cover (0..1), (..., 4). What counts for nothing lets the picture through."""
     if not signed:
-        return np.concatenate([_along(STRENGTH, values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
+        return np.concatenate([_along(strength(), values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
     size = np.abs(values)
     rgb = np.where(values[..., None] > 0, _along(FOR, size), _along(AGAINST, size))
     return np.concatenate([rgb, size[..., None] ** 0.85], -1)

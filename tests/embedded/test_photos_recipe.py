@@ -6,6 +6,7 @@ import embedded.architectures
 
 # isort: split
 import argparse
+import copy
 import functools
 import hashlib
 import json
@@ -32,6 +33,7 @@ from explainers.errors import ExplainerError
 from explainers.models.calibration import parse_calibration
 from tests.embedded.made_up_data import photo
 
+NETWORK = "tf_efficientnet_lite0"
 SHAPE = {**written_photos_vit.model_args(SIDE, 7), "depth": 1}
 
 
@@ -55,16 +57,23 @@ def untrained() -> object:
     """EfficientNets of random weights in place of the trained ones, whose package may not be installed."""
     with pytest.MonkeyPatch.context() as patch:
         torch.manual_seed(0)
-        plain = timm.create_model("tf_efficientnet_lite0").state_dict()
+        create = timm.create_model
+        once = functools.cache(create)
+        plain = once(NETWORK).state_dict()
+
+        def copied(name: str, **given: object) -> torch.nn.Module:
+            """Drawing random weights takes long, and those of the trunk are replaced at once."""
+            return copy.deepcopy(once(name, **given)) if name == NETWORK else create(name, **given)
 
         def fill(model: torch.nn.Module, path: Path) -> None:
             model.load_state_dict(plain)
 
+        patch.setattr(timm, "create_model", copied)
         patch.setattr(trunk, "weights_file", lambda size=0: Path("none"))
         patch.setattr(trunk, "load_trained", fill)
         patch.setattr(Teacher, "fit_basis", remembered(Teacher.fit_basis))
         patch.setattr(train_photos_vit, "FITTED", 2)
-        patch.setattr(train_photos_vit, "UNKNOWN", 8)
+        patch.setattr(train_photos_vit, "UNKNOWN", 4)
         patch.setattr(train_photos_vit.Stream, "__call__", functools.partialmethod(train_photos_vit.Stream.__call__, workers=0))
         yield
 

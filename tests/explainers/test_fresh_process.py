@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.explainers.models.saved import cache_folder, save_transformers
 
 # Nothing that only some metrics, figures or data sets use is imported with the package.
-SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib.pyplot")
+SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")
 SCRIPT = f"""
 import json
 import sys

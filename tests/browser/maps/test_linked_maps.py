@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 from safetensors.torch import load
 
-from explainers.rendering.colours import AGAINST, FOR, STRENGTH, colours, limits, normalised
+from explainers.rendering.colours import AGAINST, FOR, colours, limits, normalised, strength
 from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import HTTP
@@ -202,7 +202,7 @@ def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
         ends = (0.04, 0.97) if name == "magma" else (0, 1)
         np.testing.assert_allclose(stops, 255 * colormaps[name](np.linspace(*ends, len(stops)))[:, :3], atol=0.51)
         assert (np.diff(lightness(stops)) > 2).all(), name
-    np.testing.assert_array_equal(declared["SEQUENCES"]["magma"], STRENGTH)
+    np.testing.assert_array_equal(declared["SEQUENCES"]["magma"], strength())
     assert declared["DIVERGING"]["red-blue"] == {"for": [list(rgb) for rgb in FOR], "against": [list(rgb) for rgb in AGAINST]}
     for both in declared["DIVERGING"].values():
         np.testing.assert_allclose(lightness(both["for"]), lightness(both["against"]), atol=9)
