@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from server import explainers_engine
+from server.engine import Engine
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.tiny_models import tiny_server
 from tests.browser.typefaces import DEJAVU, font_files
+from tests.embedded_models import loaded
 from tests.server.fake_engine import FakeEngine
 
 HEIGHT = 900  # pixels of a window
@@ -58,10 +61,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+class SharedModels:
+    """Makes the engine."""
+
+    def engine(self) -> Engine:
+        """The real one, with the embedded models that other tests of this process load or have loaded."""
+        return replace(explainers_engine.engine(), load=lambda name, device=None: loaded(name))
+
+
 @pytest.fixture(scope="package")
 def trained_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server on the embedded models: in this process, which has imported what models need for the tiny ones."""
-    with served(tmp_path_factory.mktemp("server")) as url:
+    with served(tmp_path_factory.mktemp("server"), SharedModels()) as url:
         yield url
 
 

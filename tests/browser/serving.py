@@ -80,9 +80,9 @@ def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] 
 
 
 @contextmanager
-def served(home: Path) -> Iterator[str]:
+def served(home: Path, engine: HasEngine | None = None) -> Iterator[str]:
     """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
-    with played(home, samples=None, device="cpu", log_level="warning") as address:
+    with played(home, engine, samples=None, device="cpu", log_level="warning") as address:
         wait_until_loaded(address, FOR_PHOTOS)
         yield address
 
