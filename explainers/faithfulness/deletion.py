@@ -226,6 +226,14 @@ def deletion_test(
     return replace(test, notes=(*test.notes, note))
 
 
+def check_draws(draws: int) -> None:
+    """Raises ExplainerError for fewer than one random order, and for more than ``MOST_DRAWS``."""
+    if draws < 1:
+        raise ExplainerError(f"there is no random baseline to hold methods against: ask for 1 to {MOST_DRAWS} random orders")
+    if draws > MOST_DRAWS:
+        raise ExplainerError(f"{draws} random orders ask the model too often: ask for 1 to {MOST_DRAWS}")
+
+
 def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
     """Of the ``fractions`` those that take different numbers of tokens away: of each number the share that is nearest to it."""
     shares = sorted(set(fractions))
@@ -250,10 +258,7 @@ def run_deletion(
     """The test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal sets of
     tokens are asked once. Raises ExplainerError where the fractions make no curve.
     """
-    if draws < 1:
-        raise ExplainerError("there is no random baseline to hold methods against: ask for at least one random order")
-    if draws > MOST_DRAWS:
-        raise ExplainerError(f"{draws} random orders ask the model too often: ask for at most {MOST_DRAWS}")
+    check_draws(draws)
     shares = sorted(set(fractions))
     counts = removal_counts(shares, removal.tokens, removal.least)
     removed_shares = [count / removal.tokens for count in counts]

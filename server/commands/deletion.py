@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from server.commands import CommandError, Commands
+from server.commands import Commands
 from server.commands.explain import add_question, explained
 from server.commands.files import check_out_file
 from server.commands.progress import Passes
@@ -39,11 +39,10 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Explain one input, test its maps, and print, or write, what came out."""
     check_out_file(args.out, FIGURES)
-    from explainers.faithfulness.deletion import MOST_DRAWS, deletion_test, evenly
+    from explainers.faithfulness.deletion import check_draws, deletion_test, evenly
 
     shares = evenly(args.steps)
-    if not 1 <= args.draws <= MOST_DRAWS:
-        raise CommandError(f"--draws {args.draws} gives no random baseline: ask for 1 to {MOST_DRAWS} random orders")
+    check_draws(args.draws)
     model, result = explained(args)
     labels = [target.label for target in result.targets]
     tests = []
