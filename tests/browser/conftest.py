@@ -102,6 +102,7 @@ def browsers() -> Iterator[Callable[[str], Browser]]:
     """A Chromium for each of the typefaces that are asked for, one each."""
     with sync_playwright() as playwright, ExitStack() as stack:
         yield cache(lambda typeface: stack.enter_context(launched(playwright, typeface)))
+        TABS.clear()  # they close with their browser; others may follow, where a run leaves these tests and comes back
 
 
 @pytest.fixture(scope="package")
