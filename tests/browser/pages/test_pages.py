@@ -40,7 +40,7 @@ def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
         assert ("for and against" if method["signed"] else "strength only") in head["text"]
         assert ("specific to the class" if method["class_specific"] else "the same map for every class") in head["text"]
         for option in method["options"]:
-            assert sum(f"{option['help']} ({option['allowed']})" in told for told in head["options"]) == 1
+            assert sum(f"{option['help']} ({option['allowed']})" in text for text in head["options"]) == 1
         why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in method["pairs"] if pair["reason"] and method["rules"]}
         assert head["refused"] == len(why)
         assert all(reason in head["text"] for reason in why)

@@ -84,6 +84,7 @@ def test_what_is_written_while_the_page_opens_stays(desk: Visit) -> None:
     expect(field).not_to_have_value("Dull, from its first")
 
 
+@pytest.mark.trained
 def test_a_review_is_explained_for_either_side(desk: Visit) -> None:
     desk.open(f"/text?{FEW}")
     before = desk.id
