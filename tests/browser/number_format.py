@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
@@ -52,3 +52,9 @@ def colour_ends(values: ArrayLike, signed: bool) -> tuple[float, float]:
     usual = float(np.quantile(scores, 0.99))
     high = usual if usual > low else float(scores.max())
     return (-high if signed else low), high
+
+
+def probability_end(deletion: dict[str, Any]) -> float:
+    """Where the axis of the deletion test's curves ends: at 1, or, if no probability is above one half, at the next twentieth."""
+    high: float = max(max(curve["probability"]) for curve in [*deletion["curves"], deletion["random"]])
+    return 1 if high > 0.5 else ceil(20 * high) / 20

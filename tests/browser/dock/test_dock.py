@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, shown
+from tests.browser.number_format import percent, probability_end, shown
 from tests.browser.questions import explained
 from tests.browser.serving import HTTP
 
@@ -103,8 +102,7 @@ def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> No
         cells = row.locator("td").all_inner_texts()
         assert cells[1:] == [percent(ranked["most"]), percent(ranked["least"]), shown(ranked["gap"], 2)]
         assert cells[0] == ("–" if "control" in ranked else str(ranked["rank"]))
-    high = max(max(curve["probability"]) for curve in [*deletion["curves"], deletion["random"]])
-    end = 1 if high > 0.5 else math.ceil(20 * high) / 20  # of the axis
+    end = probability_end(deletion)
     for order in ("most", "least"):
         panel = page.locator(f'.panels svg[data-order="{order}"]')
         expect(panel.get_by_text(f"{100 * end:.12g}\u2009%", exact=True)).to_have_count(1)

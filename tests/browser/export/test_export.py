@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 
 from explainers.rendering.colours import colours, limits, normalised
 from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, shown
+from tests.browser.number_format import percent, probability_end, shown
 from tests.browser.serving import HTTP
 from tests.browser.typefaces import TYPEFACES
 
@@ -192,7 +192,8 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     root = ET.parse(file).getroot()
     words = said(root)
     assert desk.document()["weights_digest"][:12] in words
-    high = max(int(share) for share in re.findall(r"^(\d+)\s%$", words, re.MULTILINE)) / 100  # where the axis ends
+    end = probability_end(answer)
+    assert words.splitlines().count(f"{100 * end:.12g}\u2009%") == 2  # once in each half
     lines = [node for node in root.iter(f"{SVG}polyline") if node.get("class") == "curve"]
     assert len(lines) == len(answer["curves"]) == 6
     assert len({(node.get("stroke"), node.get("stroke-dasharray")) for node in lines}) == 3  # each method has a line of its own
@@ -201,7 +202,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
             curve = next(curve for curve in answer["curves"] if (curve["method"], curve["order"]) == (node.get("data-spec"), order))
             points = np.array([pair.split(",") for pair in node.get("points", "").split()], dtype=float)
             np.testing.assert_allclose(points[:, 0], 54 + 398 * np.array(answer["counts"]) / tokens, atol=0.01)
-            np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"]) / high), atol=0.01)
+            np.testing.assert_allclose(points[:, 1], 40 + 216 * (1 - np.array(curve["probability"]) / end), atol=0.01)
     for row in answer["ranking"]:
         assert percent(row["most"]) in words
         assert shown(row["gap"], 2) in words
