@@ -122,15 +122,24 @@ class Squashed:
     remaining: bool = False
 
 
-def squashed_by(forward: Forward, tensors: Mapping[str, Tensor]) -> Squashed:
-    """How what ``forward`` gives for these tensors was squashed."""
-    with _Trial() as watch, torch.no_grad():
+def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Squashing | None]:
+    """What ``forward`` gives for these tensors, before its last function where that squashes, and which function that is."""
+    with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
     before = watch.before(out)
     if before is not None and watch.kind is not None and _explains(before, out, watch.kind):
-        return Squashed(watch.kind)
-    whole = out.shape[-1] > 1 and bool(((out.double().sum(-1) - 1).abs() < 8 * torch.finfo(out.dtype).eps).all())
-    return Squashed(remaining=bool(((out >= 0) & (out <= 1)).all()) and (whole or out in watch.bounded))
+        return before, watch.kind
+    return out, None
+
+
+def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the numbers ``out``, which ``forward`` gives for these tensors, lie in [0, 1] and were squashed on the way or add up to 1."""
+    if not bool(((out >= 0) & (out <= 1)).all()):
+        return False
+    if out.shape[-1] > 1 and bool(((out.double().sum(-1) - 1).abs() < 8 * torch.finfo(out.dtype).eps).all()):
+        return True
+    with _Trial() as watch, torch.no_grad():
+        return forward(tensors) in watch.bounded
 
 
 def _explains(logits: Tensor, out: Tensor, kind: Squashing) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from itertools import chain
 from typing import Any
@@ -19,7 +18,17 @@ from explainers.models.eval_mode import evaluating, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.libraries import recognition as lib
-from explainers.models.outputs import OUTPUTS, Output, Squashed, before_squashing, output_of, squashed_by, yes_and_no
+from explainers.models.outputs import (
+    OUTPUTS,
+    Output,
+    Squashed,
+    Squashing,
+    before_squashing,
+    like_probabilities,
+    logits_of,
+    output_of,
+    yes_and_no,
+)
 from explainers.models.preparing import Prompts, prepare_images, prepare_texts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
@@ -74,19 +83,15 @@ def wrap(
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
     run = lib.forward_of(module, library, side)
-    squashed = Squashed()
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
     size = (recipe.size if recipe else None) or lib.image_size(module, library)
     sample = _sample(module, kind, size, reader)
     first = {key: tensor[:1] for key, tensor in sample.items()}
-    if kind != "clip":
-        with evaluating(module), suppress(Exception):  # a pass that fails is told of below
-            squashed = squashed_by(run, first)
-        run = run if squashed.kind is None else before_squashing(run)
     reads_text = kind == "text" or side == "text"
-    structure, answers = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    structure, answers, squashed = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    run = run if squashed.kind is None else before_squashing(run)
     classes = 0 if answers is None else answers.shape[-1]
     meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashed.kind))
     if meaning not in OUTPUTS:
@@ -198,13 +203,14 @@ def _explored(
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-) -> tuple[rows.Structure, Tensor | None]:
-    """The structure of the explained tower, and what the model answers to ``sample``; of CLIP models the tower alone runs."""
+) -> tuple[rows.Structure, Tensor | None, Squashed]:
+    """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
     answers: Tensor | None = None
+    squashing: Squashing | None = None
 
     def whole() -> None:
-        nonlocal answers
-        answers = run(sample)
+        nonlocal answers, squashing
+        answers, squashing = logits_of(run, sample)
 
     def tower() -> None:
         lib.features_of(module, lib.library_of(module), side)(sample)
@@ -217,7 +223,10 @@ def _explored(
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
-    return structure, answers
+    if answers is None or squashing is not None:
+        return structure, answers, Squashed(squashing)
+    with evaluating(module):
+        return structure, answers, Squashed(remaining=like_probabilities(answers, run, sample))
 
 
 def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:

@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import Run, changing_tokens, class_token, covers_image, goes_round
+from explainers.models.structure.watching import Run, class_token, covers_image, embedded, goes_round
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -30,7 +30,8 @@ def image_layout(
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
     ``run`` gives for them, where that is known.
     """
-    if goes_round(module, structure, run, tensors, answers):
+    round_the_blocks, x = goes_round(module, structure, run, tensors, answers)
+    if round_the_blocks:
         raise ExplainerError(
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
@@ -40,7 +41,7 @@ def image_layout(
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
     if prefix is None:
-        prefix = _unchanging_prefix(changing_tokens(module, structure, run, tensors))
+        prefix = _unchanging_prefix(embedded(module, structure, run, tensors) if x is None else x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
     read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
@@ -84,8 +85,9 @@ def _branched_layout(module: nn.Module, structure: Structure, run: Run, tensors:
     return lambda batch: layout
 
 
-def _unchanging_prefix(changing: Tensor) -> int:
-    """How many tokens stay the same at the front; all others must change."""
+def _unchanging_prefix(x: Tensor) -> int:
+    """How many tokens of x^1 (2, S, D) are the same for two images: those at the front; all others must change."""
+    changing = (x[0] != x[1]).any(-1).cpu()
     prefix = int(changing.int().argmax())
     if not bool(changing[prefix:].all()):
         same = torch.nonzero(~changing).flatten().tolist()

@@ -23,13 +23,7 @@ class _Enough(Exception):
     """Ends a trial pass early."""
 
 
-def changing_tokens(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
-    """bool (S,): which tokens of x^1 differ between the two images in ``tensors``: the patches, not the prefix. Tokens are in a row."""
-    x = _x1(module, structure, run, tensors)
-    return (x[0] != x[1]).any(-1).cpu()
-
-
-def _x1(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+def embedded(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
     """The embedded tokens (B, S, D)."""
     entry, form = structure.entry, structure.form
     seen: list[Tensor] = []
@@ -58,22 +52,26 @@ def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tens
     images = pixels.repeat(1 + len(edges), 1, 1, 1)
     for image, edge in zip(images[1:], edges, strict=True):
         image[:, *edge] += 1
-    x = _x1(module, structure, run, {"pixel_values": images})[:, place]
+    x = embedded(module, structure, run, {"pixel_values": images})[:, place]
     top, bottom, left, right = (x[1:] != x[:1]).any(-1).unflatten(1, grid)
     near, far = (top[0], bottom[-1], left[:, 0], right[:, -1]), (top[-1], bottom[0], left[:, -1], right[:, 0])
     single = (grid[0] == 1, grid[0] == 1, grid[1] == 1, grid[1] == 1)
     return all(bool(a.any()) and (alone or not bool(b.any())) for a, b, alone in zip(near, far, single, strict=True))
 
 
-def goes_round(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], answers: Tensor | None = None) -> bool:
+def goes_round(
+    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], answers: Tensor | None = None
+) -> tuple[bool, Tensor | None]:
     """Whether the answer depends on the image by another way than x^1: two images whose x^1 are made the same get different answers.
 
-    ``answers`` is what ``run`` gives for the two as they are; None: not known yet.
+    ``answers`` is what ``run`` gives for the two as they are; None: not known yet. With it comes x^1 (2, S, D) of the two images, None
+    where the tokens are not where they could be replaced.
     """
     entry, form, first = structure.entry, structure.form, True
+    x: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
-        nonlocal first
+        nonlocal first, x
         if not first:
             return None
         first = False
@@ -81,13 +79,16 @@ def goes_round(module: nn.Module, structure: Structure, run: Run, tensors: Mappi
             tokens = form.taken(args, kwargs)
         except ExplainerError:  # the tokens are not where they could be replaced
             return None
-        return form.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone()) if len(tokens) == 2 else None
+        if len(tokens) != 2:
+            return None
+        x = tokens
+        return form.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
 
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
         with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
             still_apart = run(tensors).diff(dim=0).abs().max()
-    return bool(0 < 1e-3 * apart < still_apart)
+    return bool(0 < 1e-3 * apart < still_apart), x
 
 
 def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
-from explainers.models.outputs import Squashed as Squashing
-from explainers.models.outputs import squashed_by
+from explainers.models.outputs import like_probabilities, logits_of
 from tests.explainers.support.explained import picture
 from tests.families import FAMILIES
 
@@ -130,7 +129,9 @@ def test_one_logit_of_any_shape_is_explained_as_a_column(column: Callable[[Tenso
 def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
     model = Squashed(lambda z: 2 * torch.sigmoid(z))
     tensors = {"pixel_values": FAMILIES["vit"].inputs(1)["pixel_values"].double()}
-    assert squashed_by(lambda given: model(**given), tensors) == Squashing()
+    logits, squashing = logits_of(lambda given: model(**given), tensors)
+    assert squashing is None
+    assert not like_probabilities(logits, lambda given: model(**given), tensors)
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:
