@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -116,6 +117,20 @@ def sites(tmp_path: Path) -> Sites:
 def site(sites: Sites) -> Iterator[Site]:
     with sites() as one:
         yield one
+
+
+@pytest.fixture
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """What anybody logs during a test, and the server from INFO on. pytest's own plugin for that is off: see pyproject.toml."""
+    records: list[logging.LogRecord] = []
+    handler, server = logging.Handler(), logging.getLogger("server")
+    handler.emit = records.append  # type: ignore[method-assign]
+    level = server.level
+    logging.getLogger().addHandler(handler)
+    server.setLevel(logging.INFO)
+    yield records
+    logging.getLogger().removeHandler(handler)
+    server.setLevel(level)
 
 
 Check = Callable[[Any, int, str], Any]

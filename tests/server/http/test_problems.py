@@ -6,12 +6,10 @@ import asyncio
 import logging
 from typing import Any
 
-import pytest
-
 from tests.server.conftest import Site
 
 
-def test_who_hangs_up_while_sending_leaves_no_error(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_hangs_up_while_sending_leaves_no_error(site: Site, logged: list[logging.LogRecord]) -> None:
     scope = {
         "type": "http",
         "method": "POST",
@@ -28,7 +26,7 @@ def test_who_hangs_up_while_sending_leaves_no_error(site: Site, caplog: pytest.L
     async def send(message: Any) -> None:
         sent.append(message)
 
-    with caplog.at_level(logging.INFO):
-        asyncio.run(site.client.app(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(site.client.app(scope, receive, send))  # type: ignore[arg-type]
     assert sent[0]["status"] == 499
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert logged
+    assert not [record for record in logged if record.levelno >= logging.WARNING]
