@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, view, visit
 from tests.browser.number_format import percent, shown_score
 from tests.browser.pages.test_text import word_scores
@@ -26,11 +26,6 @@ def first(browser: Browser, address: str) -> Iterator[Visit]:
     yield from visit(browser, address, first=True)
 
 
-def no_violation(page: Page) -> None:
-    violations = Axe().run(page).response["violations"]
-    assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
-
-
 def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
     for path in ("/models", "/text"):
         page = desk.open(path, maps=False)
@@ -42,7 +37,7 @@ def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
         listed = [does for _, rows in page.evaluate(keys) for _, does in rows]
         expect(help_.locator("dd")).to_have_text(listed)
         if path == "/models":
-            no_violation(page)
+            no_violation(page, "dialog")
         page.keyboard.press("Escape")
         expect(help_).to_be_hidden()
     field = page.get_by_label("The review to explain")
@@ -78,7 +73,7 @@ def test_the_guided_visit_is_offered_once(first: Visit) -> None:
         expect(outlined).to_be_in_viewport()
         seen.append(outlined.evaluate("(node) => [node.id, node.className, node.dataset.spec].join(' ')"))
         if step == 2:
-            no_violation(page)
+            no_violation(page, ".visit")
         card.get_by_role("button", name="Next" if step < 5 else "Done").click()
     assert len(set(seen)) == 5
     expect(card).to_have_count(0)
@@ -177,7 +172,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
         page.get_by_role("radio", name="yes").check()
     expect(sentences.first).to_be_visible()
     assert desk.query["words"] == ["shown"]
-    no_violation(page)
+    no_violation(page, ".plate")
 
 
 def test_each_text_is_told_in_words(desk: Visit) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
 from tests.browser.number_format import percent
 from tests.browser.questions import explained
@@ -71,7 +71,7 @@ def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
     expect(records.nth(2).locator(".excerpt")).to_contain_text(text["input"]["text"][:40])
     drawn = "(image) => image.decode().then(() => Math.max(image.naturalWidth, image.naturalHeight))"
     assert records.nth(0).locator("img").evaluate(drawn) == 160
-    assert Axe().run(desk.page).response["violations"] == []
+    no_violation(desk.page)
 
     compare = desk.page.get_by_role("button", name="Compare the two")
     records.nth(0).get_by_label("compare").check()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
 from tests.server.fake_engine import FakeEngine
@@ -144,8 +144,7 @@ def test_accessibility_with_figures(browser: Browser, board: str, scheme: str) -
     for visitor in visit(browser, board, scheme=scheme):
         page = visitor.open(f"{FIRST}&metric=ap&method=rollout", maps=False)
         cases(page)
-        violations = Axe().run(page).response["violations"]
-        assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
+        no_violation(page)
 
 
 def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Route, expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, visit
 from tests.browser.number_format import shown_range
 
@@ -69,8 +69,7 @@ def test_accessibility(browser: Browser, address: str, scheme: str, width: int) 
     for visitor in visit(browser, address, width, scheme):
         page = visitor.open("/methods/generic_attention", maps=False)
         expect(page.locator(DONE)).to_be_visible(timeout=60_000)
-        violations = Axe().run(page).response["violations"]
-        assert not violations, [(problem["id"], [node["html"] for node in problem["nodes"]]) for problem in violations]
+        no_violation(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == width
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, view
 from tests.browser.number_format import percent
 
@@ -62,8 +62,7 @@ def test_a_long_review_is_read_whole_in_windows_that_the_page_shows_and_a_short_
         assert {tuple(mark) for mark in plate.evaluate(MARKS)} == marks
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
         assert plate.locator(".unread").count() == 0
-    violations = Axe().run(page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
+    no_violation(page, ".plate")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     with view(page):

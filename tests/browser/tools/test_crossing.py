@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
 from tests.browser.questions import explained
 from tests.browser.serving import HTTP
@@ -81,8 +81,7 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     part.get_by_label("Words of").select_option("a dog")
     expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
     assert visit.query["wordpatches.prompt"] == ["a dog"]
-    violations = Axe().run(visit.page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
+    no_violation(visit.page, "#drawer-wordpatches")
 
 
 def test_why_two_pictures_are_alike(desk: Visit) -> None:
@@ -126,5 +125,4 @@ def test_why_two_texts_are_alike(desk: Visit) -> None:
     word = [word["text"] for word in interaction["first"]["input"]["words"]].index("wonderful")
     first.nth(word).hover()
     assert [kind for kind, _ in second.evaluate_all(TINTS)] == kinds(interaction["pairs"][word])
-    violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
+    no_violation(desk.page, "#drawer-alike")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
 from tests.browser.number_format import MINUS, percent, shown, shown_score
 from tests.browser.serving import HTTP
@@ -69,8 +69,7 @@ def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> No
     top, *_ = example.locator("tbody tr").evaluate_all(ROWS)
     row = stored["rows"][0]
     assert top == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
-    violations = Axe().run(desk.page).response["violations"]
-    assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
+    no_violation(desk.page, "#drawer-probe")
     example.get_by_role("button", name="Put these words above").click()
     expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
     expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))
