@@ -76,7 +76,8 @@ class _Watch(TorchFunctionMode):
         if squashing:
             self.kind, self.squashed = squashing, [(out, before)]
         elif (before := _beside(self.squashed, x)) is not None and name in _MOVING:
-            self.squashed.append((out, func(before, *args[1:], **kwargs)))
+            # a softmax gives its numbers in order of memory, also where it is given others, of which not each view can be taken
+            self.squashed.append((out, func(before.contiguous(), *args[1:], **kwargs)))
         elif before is not None and name in _CASTING and out.is_floating_point():
             self.squashed.append((out, before))  # in its own precision
         return out

@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "sigmoid in place": (lambda z: z.sigmoid_(), "sigmoid"),
     "sigmoid to bfloat16": (lambda z: z.sigmoid().bfloat16(), "sigmoid"),
     "sigmoid by columns": (lambda z: torch.cat([z[:, :2], z[:, 2:]], 1).sigmoid()[:, None][:, 0, :], "sigmoid"),
+    "softmax across memory, then viewed": (lambda z: z.T.contiguous().T.softmax(-1).view(-1).view(z.shape), "softmax"),
     "softmax, and another tensor made of it": (lambda z: (p := z.softmax(-1), p.view(-1))[0], "softmax"),
 }
 #: Heads that give probabilities of which no function can be taken off.
@@ -132,6 +133,12 @@ def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
     logits, squashing = logits_of(lambda given: model(**given), tensors)
     assert squashing is None
     assert not like_probabilities(logits, lambda given: model(**given), tensors)
+
+
+def test_a_softmax_on_the_way_is_none_of_the_head() -> None:
+    """Also where its scores lie in another order of memory than what it gives, which is viewed: as attention may do it."""
+    model = explainers.wrap(Squashed(lambda z: z - z.T.contiguous().T.softmax(-1).view(-1).view(z.shape)))
+    assert (model.details["squashing"], model.squashed.remaining) == (None, False)
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:
