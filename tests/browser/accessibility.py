@@ -8,11 +8,8 @@ from playwright.sync_api import Page
 OF_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 
 
-def no_violation(page: Page, part: str | None = None, colours_alone: bool = False) -> None:
-    """No violation of axe-core's rules, or of those of colours alone, on a page or in the ``part`` of it that a selector names.
-
-    How a page stands without what a test does to it is looked at in pages/test_pages.py; its contrasts alone take a second.
-    """
+def no_violation(page: Page, colours_alone: bool = False) -> None:
+    """No violation of axe-core's rules, or of those of colours alone, on a page as it stands."""
     options = {**DEFAULT_OPTIONS, **(OF_COLOURS if colours_alone else {})}
-    violations = Axe().run(page, part, options).response["violations"]
+    violations = Axe().run(page, options=options).response["violations"]
     assert not violations, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]

@@ -37,7 +37,7 @@ def test_the_keys_are_listed_on_every_page(desk: Visit) -> None:
         listed = [does for _, rows in page.evaluate(keys) for _, does in rows]
         expect(help_.locator("dd")).to_have_text(listed)
         if path == "/models":
-            no_violation(page, "dialog")
+            no_violation(page)
         page.keyboard.press("Escape")
         expect(help_).to_be_hidden()
     field = page.get_by_label("The review to explain")
@@ -73,7 +73,7 @@ def test_the_guided_visit_is_offered_once(first: Visit) -> None:
         expect(outlined).to_be_in_viewport()
         seen.append(outlined.evaluate("(node) => [node.id, node.className, node.dataset.spec].join(' ')"))
         if step == 2:
-            no_violation(page, ".visit")
+            no_violation(page)
         card.get_by_role("button", name="Next" if step < 5 else "Done").click()
     assert len(set(seen)) == 5
     expect(card).to_have_count(0)
@@ -172,7 +172,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
         page.get_by_role("radio", name="yes").check()
     expect(sentences.first).to_be_visible()
     assert desk.query["words"] == ["shown"]
-    no_violation(page, ".plate")
+    no_violation(page)
 
 
 def test_each_text_is_told_in_words(desk: Visit) -> None:

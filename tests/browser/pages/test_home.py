@@ -56,7 +56,7 @@ def test_the_picture_and_the_findings_are_there_before_any_map_and_the_slider_un
         slider.fill(str(share))
         assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
     expect(page.locator("#left-name")).to_have_text("Raw attention")
-    no_violation(page, "#stage")
+    no_violation(page)
 
 
 def test_a_picture_leads_to_its_maps(desk: Visit) -> None:

@@ -62,7 +62,7 @@ def test_a_long_review_is_read_whole_in_windows_that_the_page_shows_and_a_short_
         assert {tuple(mark) for mark in plate.evaluate(MARKS)} == marks
         assert plate.locator(".reading").evaluate("(node) => node.textContent") == document["input"]["text"]
         assert plate.locator(".unread").count() == 0
-    no_violation(page, ".plate")
+    no_violation(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     with view(page):

@@ -69,7 +69,7 @@ def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> No
     top, *_ = example.locator("tbody tr").evaluate_all(ROWS)
     row = stored["rows"][0]
     assert top == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
-    no_violation(desk.page, "#drawer-probe")
+    no_violation(desk.page)
     example.get_by_role("button", name="Put these words above").click()
     expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
     expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))

@@ -98,7 +98,7 @@ def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagre
     rows_shown.nth(3).click()
     expect(desk.page.locator(".plate .reading .on.locked")).to_have_text([words[3]["text"]] * len(scores))
     check_disagreement(desk, document)
-    no_violation(desk.page, "#drawers")
+    no_violation(desk.page)
 
 
 def test_the_table_follows_the_page(desk: Visit) -> None:
@@ -132,7 +132,7 @@ def test_what_was_not_read_is_folded(desk: Visit) -> None:
     assert f" {count} words" in document["notes"][0]
     fold = plate.get_by_role("button", name=f"… {count} words not read …")
     expect(plate.locator(".unread")).to_be_hidden()
-    no_violation(desk.page, ".plate")
+    no_violation(desk.page)
     fold.click()
     expect(plate.locator(".unread")).to_be_visible()
     expect(plate.locator(".unread")).to_have_text(unread)
