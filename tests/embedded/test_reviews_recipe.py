@@ -280,28 +280,8 @@ class TestRecipe:
         monkeypatch.setattr(train_reviews_bert, "SENTENCES", 2)
         monkeypatch.setattr(teacher, "BATCH", 2)
         out = tmp_path / "model"
-        train_reviews_bert.train(
-            arguments(
-                "--data",
-                data,
-                "--out",
-                out,
-                "--encoder",
-                encoder,
-                "--teacher",
-                encoder,
-                "--teacher-minutes",
-                0,
-                "--wordnet",
-                wordnet,
-                "--vocabulary",
-                80,
-                "--steps",
-                3,
-                "--device",
-                "cpu",
-            )
-        )
+        given = ("--data", data, "--steps", 3, "--device", "cpu", "--encoder", encoder, "--wordnet", wordnet, "--vocabulary", 80)
+        train_reviews_bert.train(arguments(*given, "--out", out, "--teacher", encoder, "--teacher-minutes", 0))
         model = AutoModelForSequenceClassification.from_pretrained(out, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(out, local_files_only=True)
         assert model.dtype == torch.float32

@@ -41,7 +41,7 @@ def test_the_embeddings_stay_and_the_rest_learns(encoder: Path, tmp_path: Path, 
     tuned, tokenizer = teacher.tuned(arguments(encoder, tmp_path), PHRASES)
     assert torch.equal(tuned.encoder.get_input_embeddings().weight, before.encoder.get_input_embeddings().weight)
     texts = ["this film is good and that is all", "this film is bad and that is all"]
-    good, bad = teacher.answers(tuned, tokenizer, texts)
+    good, bad = teacher.answers(tuned, tokenizer, texts).softmax(1)[:, 1]
     assert good > 0.9
     assert bad < 0.1
 
@@ -50,8 +50,9 @@ def test_an_answer_does_not_depend_on_the_texts_beside_it(encoder: Path) -> None
     torch.manual_seed(0)
     untuned, tokenizer = teacher.Teacher(encoder).eval(), AutoTokenizer.from_pretrained(encoder, local_files_only=True)
     texts = ["good", "a bad film " * 9, "the story " * 200]
-    together = teacher.answers(untuned, tokenizer, texts)
-    alone = [teacher.answers(untuned, tokenizer, [text])[0] for text in texts]
+    tokenizer.model_max_length = teacher.LENGTH
+    together = teacher.answers(untuned, tokenizer, texts).softmax(1)[:, 1].tolist()
+    alone = [float(teacher.answers(untuned, tokenizer, [text]).softmax(1)[0, 1]) for text in texts]
     assert together == pytest.approx(alone, abs=2e-3)  # bfloat16
     assert len(set(alone)) == len(texts)
 

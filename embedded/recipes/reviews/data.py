@@ -101,6 +101,11 @@ def natural_negation(text: str) -> str:
     return re.sub(r"\b(\w+) n't\b", r"\1n't", text)
 
 
+def sentences_of(text: str, shortest: int, longest: int) -> list[str]:
+    """The sentences of a text that have ``shortest`` to ``longest`` words."""
+    return [sentence for sentence in re.split(r"(?<=[.!?])\s+", text) if shortest <= len(sentence.split()) <= longest]
+
+
 class Stream:
     """An endless, reproducible order of batches over one kind of text.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from embedded.recipes.reviews.contrast import HELD_BACK, WORDS
-from embedded.recipes.reviews.data import Review, clean, letters, rows
+from embedded.recipes.reviews.data import Review, clean, letters, rows, sentences_of
 
 WORDNET = Path("/usr/share/wordnet")  # where Debian's package wordnet-base puts it
 # Lexicographer files whose definitions are matters of fact: animals, artefacts, bodies, food, places, objects, plants, substances
@@ -63,7 +63,10 @@ def negated(data: Path, held_out: set[str]) -> list[Review]:
         text = clean(row["text"])
         if letters(text) in held_out:
             continue
-        short = [sentence for sentence in re.split(r"(?<=[.!?])\s+", text) if SHORTEST <= len(sentence.split()) <= LONGEST]
         label = SURE if row["rating"] > 5 else 1 - SURE
-        reviews += [Review(sentence, label) for sentence in short if NEGATION.search(sentence) and VERDICT.search(sentence)]
+        reviews += [
+            Review(sentence, label)
+            for sentence in sentences_of(text, SHORTEST, LONGEST)
+            if NEGATION.search(sentence) and VERDICT.search(sentence)
+        ]
     return reviews
