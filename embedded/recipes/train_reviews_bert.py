@@ -64,10 +64,11 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 # without the third, the one whose loss changes the encoder's output least, 8,100 fit and 8 % are split.
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
-PHRASES, REVIEWS, SENTENCES = 96, 3, 96  # in a step; sentences are those that a teacher labelled
-OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 24, 8, 10, 6  # short sentences, in a step
-SWAPPED, COPIES = 12, 4  # sentences with people in them, and how many copies with different people of each
-ALIKE = 1.0  # how much the variance of the log odds between copies counts beside the cross-entropy
+PHRASES, REVIEWS, SENTENCES = 48, 3, 96  # in a step; sentences are those that a teacher labelled
+OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 48, 16, 24, 10  # short sentences, in a step
+SWAPPED, COPIES = 20, 4  # sentences with people in them, and how many copies with different people of each
+WEIGHTS = {"phrases": 1.5, "reviews": 1.0, "sentences": 2.0, "rules": 2.0, "copies": 1.5}  # how much each batch of a step counts
+ALIKE = 1.5  # how much the variance of the log odds between copies counts beside the cross-entropy
 # What people paste is whole sentences and long newspaper reviews, of which the data has few: so they come more often.
 SENTENCE, SENTENCE_TIMES, ERASER_TIMES = 12, 2, 3  # words that make a phrase a sentence; how often an epoch
 CLAUSE = (5, 18)  # words of a phrase that people or asides are put beside
@@ -145,26 +146,26 @@ class Steps:
         phrases = [natural_negation(r.text) if rng.random() < 0.5 else r.text for r in short]
         whole = [*reviews["imdb"], *list(reviews["eraser"]) * ERASER_TIMES]
         self.tokenizer, self.special, self.seed = tokenizer, Special.of(tokenizer), seed
-        self.streams = [
-            Stream(pieces_of(tokenizer, phrases), [r.label for r in short], PHRASES, ((LENGTH, 1.0),), seed),
-            Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
-        ]
+        self.streams = {
+            "phrases": Stream(pieces_of(tokenizer, phrases), [r.label for r in short], PHRASES, ((LENGTH, 1.0),), seed),
+            "reviews": Stream(pieces_of(tokenizer, [r.text for r in whole]), [r.label for r in whole], REVIEWS, WINDOWS, seed + 1),
+        }
         if sentences:
             texts = pieces_of(tokenizer, [r.text for r in sentences])
-            self.streams.append(Stream(texts, [r.label for r in sentences], SENTENCES, ((LENGTH, 1.0),), seed + 5))
+            self.streams["sentences"] = Stream(texts, [r.label for r in sentences], SENTENCES, ((LENGTH, 1.0),), seed + 5)
         self.contrast = contrast
 
-    def step(self, number: int) -> list[Batch]:
-        """The batches of one step, words already masked; the rows of the last are groups of `COPIES`."""
+    def step(self, number: int) -> dict[str, Batch]:
+        """The batches of one step by their names in `WEIGHTS`, words already masked; the rows of "copies" are groups of `COPIES`."""
         rng = np.random.default_rng((self.seed, 3, number))
-        batches = []
-        for stream in self.streams:
+        batches = {}
+        for name, stream in self.streams.items():
             texts, labels = stream.batch(number)
-            batches.append(collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng))
+            batches[name] = collate(texts, labels, self.special, MOST_MASKED * rng.random(len(texts)) ** 4, rng)
         contrast = self.contrast
         drawn = ((contrast.opinion, OPINIONS), (contrast.saying, SAYINGS), (contrast.neutral, NEUTRALS), (contrast.disturbed, DISTURBED))
-        batches.append(self._batch([draw(rng) for draw, count in drawn for _ in range(count)], rng))
-        batches.append(self._batch([review for _ in range(SWAPPED) for review in contrast.swaps(rng, COPIES)], rng))
+        batches["rules"] = self._batch([draw(rng) for draw, count in drawn for _ in range(count)], rng)
+        batches["copies"] = self._batch([review for _ in range(SWAPPED) for review in contrast.swaps(rng, COPIES)], rng)
         return batches
 
     def _batch(self, reviews: Sequence[Review], rng: np.random.Generator) -> Batch:
@@ -172,7 +173,7 @@ class Steps:
         texts = pieces_of(self.tokenizer, [review.text for review in reviews])
         return collate(texts, [review.label for review in reviews], self.special, [0.0] * len(texts), rng)
 
-    def after(self, first: int) -> Iterator[list[Batch]]:
+    def after(self, first: int) -> Iterator[dict[str, Batch]]:
         """The steps ``first``, ``first + 1``, ..."""
         while True:
             yield self.step(first)
@@ -241,16 +242,17 @@ def train(args: argparse.Namespace) -> None:
     device = torch.device(args.device)
     model.to(device)  # type: ignore[arg-type]
 
-    def loss(batches: list[Batch], progress: float, step: int) -> tuple[Tensor, float]:
+    def loss(batches: dict[str, Batch], progress: float, step: int) -> tuple[Tensor, float]:
         losses, right, count = [], 0, 0
-        for batch in batches:
+        for name, batch in batches.items():
             labels = batch.pop("labels").to(device)
             with torch.autocast(device.type, torch.bfloat16):
-                logits = model(**{name: value.to(device) for name, value in batch.items()}).logits.float()
-            losses.append(cross_entropy(logits, labels))
+                logits = model(**{field: value.to(device) for field, value in batch.items()}).logits.float()
+            losses.append(WEIGHTS[name] * cross_entropy(logits, labels))
+            if name == "copies":
+                losses.append(ALIKE * unlikeness(logits, COPIES))
             right += int(((logits.argmax(1) == (labels > NEUTRAL)) & (labels != NEUTRAL)).sum())
             count += int((labels != NEUTRAL).sum())
-        losses.append(ALIKE * unlikeness(logits, COPIES))  # the last batch holds copies
         return torch.stack(losses).sum() / len(batches), right / count
 
     fit(

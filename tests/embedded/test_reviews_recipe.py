@@ -364,20 +364,22 @@ class TestRecipe:
         masked = [
             (batch["input_ids"] == tokenizer.mask_token_id).sum() / batch["attention_mask"].sum()
             for number in range(60)
-            for batch in steps.step(number)[:2]
+            for step in [steps.step(number)]
+            for batch in (step["phrases"], step["reviews"])
         ]
         assert 0.04 < float(torch.stack(masked).mean()) < 0.16
-        *_, short, copies = steps.step(0)
-        assert not any((batch["input_ids"] == tokenizer.mask_token_id).any() for batch in (short, copies))
-        groups = copies["labels"].view(-1, train_reviews_bert.COPIES)
+        step = steps.step(0)
+        assert not any((step[name]["input_ids"] == tokenizer.mask_token_id).any() for name in ("rules", "copies"))
+        groups = step["copies"]["labels"].view(-1, train_reviews_bert.COPIES)
         assert torch.equal(groups.amin(1), groups.amax(1))
-        assert len(steps.step(0)) == 4
+        assert set(train_reviews_bert.WEIGHTS) - set(step) == {"sentences"}
         monkeypatch.setattr(train_reviews_bert, "SENTENCES", 2)
         sentence = Review("the wonderful film", 0.7)
-        *_, sentences, _, _ = train_reviews_bert.Steps(reviews, contrast, tokenizer, 0, [sentence] * 3).step(0)
-        assert sentences["labels"].tolist() == pytest.approx([0.7, 0.7])
+        step = train_reviews_bert.Steps(reviews, contrast, tokenizer, 0, [sentence] * 3).step(0)
+        assert set(step) == set(train_reviews_bert.WEIGHTS)
+        assert step["sentences"]["labels"].tolist() == pytest.approx([0.7, 0.7])
         again = next(train_reviews_bert.Steps(reviews, contrast, tokenizer, 0).after(7))
-        assert all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(again, steps.step(7), strict=True))
+        assert all(torch.equal(batch["input_ids"], again[name]["input_ids"]) for name, batch in steps.step(7).items())
 
     def test_says_how_to_get_the_encoder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(train_reviews_bert, "ENCODER_PACKAGE", "no_such_package_here")
