@@ -73,10 +73,31 @@ def _fold(convolution: nn.Conv2d, norm: BatchNormAct2d) -> None:
     convolution.bias = nn.Parameter(norm.bias + (bias - norm.running_mean) * factor)
 
 
-def efficientnet_trunk(stages: int) -> nn.Sequential:
-    """EfficientNet-Lite0 up to one of its 7 stages, (B, 3, H, W) to (B, channels, H / 16, W / 16), the last two dilated."""
+class Trunk(nn.Sequential):
+    """Layers in a row; with ``early`` the features after so many of them stand behind the last ones, as further channels."""
+
+    def __init__(self, *layers: nn.Module, early: int | None = None) -> None:
+        super().__init__(*layers)
+        self.early = early
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pictures (B, 3, H, W) to features (B, channels, h, w)."""
+        beside = []
+        for number, layer in enumerate(self, 1):
+            x = layer(x)
+            if number == self.early:
+                beside = [x]
+        return torch.cat([x, *beside], 1)
+
+
+def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
+    """EfficientNet-Lite0 up to one of its 7 stages, (B, 3, H, W) to (B, channels, H / 16, W / 16), the last two dilated.
+
+    With ``early`` (5) the features of that stage stand behind those of the last: each has seen less of the picture.
+    """
     network = folded(timm.create_model("tf_efficientnet_lite0", output_stride=16))
-    return nn.Sequential(network.conv_stem, network.bn1, *network.blocks[:stages])
+    stem = (network.conv_stem, network.bn1)
+    return Trunk(*stem, *network.blocks[:stages], early=None if early is None else len(stem) + early)
 
 
 _CONFIG = {"first_conv": "patch_embed.backbone.0", "classifier": "head"}
@@ -94,8 +115,11 @@ def vitrine_hybrid(pretrained: bool = False, **kwargs: Any) -> VisionTransformer
 
 @register_model
 def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages."""
-    embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages")))
+    """timm's VisionTransformer (its arguments) whose patches are the places of an ``efficientnet_trunk`` of ``trunk_stages`` stages.
+
+    ``trunk_early`` is its ``early``.
+    """
+    embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages"), kwargs.pop("trunk_early", None)))
     built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
     return built

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import BertModel, PreTrainedTokenizerFast
+from transformers import BertModel, PreTrainedTokenizerFast, VisionTextDualEncoderModel
 
 from embedded.recipes.data.held_out import HELD_OUT
 from embedded.recipes.data.prompts import classes, scene_groups, worded, words
@@ -73,6 +73,14 @@ def new_texts(encoder: Path, vocabulary: int, projection: Tensor | None = None) 
     names = banks[0][: len(classes())].mean(1)
     centre_(tower, names)
     return _texts(tower, tokenizer, directions(names, SHARED) if projection is None else projection, banks)
+
+
+def finished_texts(folder: Path) -> Texts:
+    """The text side of a finished clip."""
+    clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    tower, projection = clip.text_model.eval(), clip.text_projection.weight.detach()
+    return _texts(tower, tokenizer, projection, _read_banks(tower, tokenizer))
 
 
 def _read_banks(tower: BertModel, tokenizer: PreTrainedTokenizerFast) -> list[Tensor]:

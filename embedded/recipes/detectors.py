@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 from tqdm import trange
 
 from embedded.recipes.data.clip import Drawn
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.networks.trunk import Seen
+from embedded.recipes.networks.written_clip import FEATURES, Detectors
 
 STEPS = 1600
 RATE = 4e-3
@@ -22,15 +22,15 @@ POOLED, QUIET = 0.3, 0.1  # weights of what the mean over patches says, and of w
 SHARPER = 4.0  # how much the mean over patches counts
 
 
-def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, seed: int) -> nn.Sequential:
-    """A network of ``units`` hidden units, features (..., channels) to logits (..., kinds).
+def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, seed: int) -> Detectors:
+    """Detectors of ``units`` hidden units, of features as ``Seen.tokens`` holds them.
 
-    It learns the kind of each patch of an object, with 0 as the logit of background, and the kinds that a scene shows; and to say
-    nothing of photos.
+    They learn the kind of each patch of an object, with 0 as the logit of background, and each kind for itself, since nothing that reads
+    them compares them; the kinds that a scene shows; and to say nothing of photos.
     """
     tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos])
     middle, spread = tokens.mean(0), tokens.std()
-    network = nn.Sequential(nn.Linear(tokens.shape[1], units), nn.GELU(), nn.Linear(units, len(KINDS)))
+    network = Detectors(tokens.shape[1] - FEATURES, units, len(KINDS))
     optimizer = torch.optim.AdamW(network.parameters())
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=STEPS, pct_start=0.05)
     weights = torch.ones(len(KINDS) + 1)
@@ -40,8 +40,10 @@ def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, s
         batch, other = scenes[rng.integers(len(scenes))], photos[rng.integers(len(photos))]
         rows = torch.from_numpy(rng.permutation(len(batch.kinds))[:SCENES])
         logits = network((batch.seen.tokens[rows].float() - middle) / spread)
-        named = torch.cat([logits, torch.zeros_like(logits[..., :1])], 2)
-        value = F.cross_entropy(named.flatten(0, 1), batch.patches[rows].flatten(), weight=weights)
+        named, patches = torch.cat([logits, torch.zeros_like(logits[..., :1])], 2), batch.patches[rows]
+        value = F.cross_entropy(named.flatten(0, 1), patches.flatten(), weight=weights)
+        here = F.one_hot(patches, len(KINDS) + 1)[..., :-1].to(logits)
+        value = value + F.binary_cross_entropy_with_logits(logits, here, reduction="none").sum(2).mean()
         pooled = (SHARPER * logits.clamp(min=0).mean(1)).log_softmax(1)
         value = value - POOLED * (batch.kinds[rows] * pooled).sum(1).mean()
         photo_rows = torch.from_numpy(rng.permutation(len(other.tokens))[:PHOTOS, None])
@@ -52,6 +54,6 @@ def fit_detectors(scenes: Sequence[Drawn], photos: Sequence[Seen], units: int, s
         optimizer.step()
         schedule.step()
     with torch.no_grad():  # from here on it reads features as they are
-        network[0].weight.div_(spread)
-        network[0].bias.sub_(network[0].weight @ middle)
+        network.first.weight.div_(spread)
+        network.first.bias.sub_(network.first.weight @ torch.cat([middle[:FEATURES], network.early(middle[FEATURES:])]))
     return network.requires_grad_(False)

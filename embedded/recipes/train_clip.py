@@ -6,8 +6,8 @@ show, and then tuned: it learns to land near the prompts that are true of a pict
 as shares of ImageNet's classes; in every step each class goes by its name, a synonym or the name of a group that it is in. In the end the
 text tower learns synonyms and groups (``clip_texts``).
 
-Patches are asked too what they show, and where a step keeps one rectangle of patches, only what lies in it is true: a prompt is to find its
-own object.
+A finished clip may learn scenes anew (``--start``): its detectors are fitted again, and only what is about scenes alone is tuned, so that
+it says of photos what it said.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import embedded.architectures  # noqa: F401  (before transformers and timm)
 # isort: split
 import argparse
 import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     TimmWrapperConfig,
     VisionTextDualEncoderConfig,
@@ -38,85 +37,39 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from embedded.architectures import MEAN, STD
 from embedded.recipes.calibration import calibrate_prompts, letters_at_random, pieces_per_word, write
-from embedded.recipes.clip_texts import SHARED, Texts, new_texts, taught
-from embedded.recipes.data.clip import Drawn, Part, parts, photos
+from embedded.recipes.clip_images import GREATEST, ImageSide, Losses, Step, steps
+from embedded.recipes.clip_texts import SHARED, Texts, finished_texts, new_texts, taught
+from embedded.recipes.data.clip import Part, parts, photos
 from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
-from embedded.recipes.data.prompts import choose_names, classes, shared_out, words
+from embedded.recipes.data.prompts import classes, words
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.detectors import fit_detectors
 from embedded.recipes.networks.feature_shift import Mover
 from embedded.recipes.networks.text_tower import VOCABULARY
-from embedded.recipes.networks.trunk import STAGES, Seen, Teacher, efficientnet, normalised
-from embedded.recipes.networks.vits import create, encode_features, halved
-from embedded.recipes.networks.written_clip import compose, model_args, tuned
-from embedded.recipes.networks.written_clip import read as read_patches
-from embedded.recipes.train_photos_vit import ARCHITECTURE, TEMPERATURE, choose, divergence, target, teacher_trunk
+from embedded.recipes.networks.trunk import STAGES, Teacher, efficientnet, normalised
+from embedded.recipes.networks.vits import create, halved
+from embedded.recipes.networks.written_clip import (
+    LAST_FEATURES,
+    Detectors,
+    about_scenes,
+    compose,
+    model_args,
+    told_apart,
+    tuned,
+    write_scenes,
+)
+from embedded.recipes.train_photos_vit import ARCHITECTURE, teacher_trunk
 from embedded.recipes.train_reviews_bert import encoder_folder
 from embedded.recipes.training import add_common_arguments, fit, schedule
 
 TUNED = "image_side.pt"  # keeps the tuned image side while the text side learns
 PARTS = 12  # of pictures
 FITTED = 8  # batches that the directions of the last layer are fitted to
-SMOOTHING = 0.1
-PULL = 2.0  # weight of the cosine between a picture and what is true of it
-PHOTOS, SCENES = 32, 16  # of a step
-MOST = 98  # patches that a step keeps, but of a rectangle
-PLACES = 10  # patches of each picture that are asked what they show
-PHOTO_PATCHES, SCENE_PATCHES = 0.5, 1.0  # weights of what they say
+ONLY_SCENES = (16, 32)  # photos and scenes of a step where scenes alone are learned
+SCENES_WEIGHT = 4.0  # of what a whole scene shows, where scenes alone are learned
 PRESENT = 0.3  # share over which a class or a group of classes counts as in a photo: things side by side share what the teacher says
 ABSENT = 0.1  # share, over that of a guess, below which the teacher says that a class is not in a photo
-HERE = 0.4  # share of an object's patches among those kept for it to count as there
-GREATEST = math.log(100)  # of the scale
 SLIGHT = 0.05  # size that a weight of zeros is tuned as if it had
-
-
-class ImageSide(nn.Module):
-    """The image tower, its projection, which leaves out what is no name, and the scale of the logits."""
-
-    def __init__(self, vit: VisionTransformer) -> None:
-        super().__init__()
-        self.vit = vit
-        self.projection = nn.Linear(vit.num_features, SHARED, bias=False).requires_grad_(False)
-        self.projection.weight.data.copy_(torch.eye(SHARED, vit.num_features))
-        self.scale = nn.Parameter(torch.tensor(math.log(30)))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Embeddings (B, SHARED), length 1, of features of the trunk."""
-        return F.normalize(self.projection(encode_features(self.vit, features)[:, 0]), dim=-1)
-
-    def temperature(self) -> Tensor:
-        """What cosines are multiplied with."""
-        return self.scale.clamp(max=GREATEST).exp()
-
-
-def pick(bank: Tensor, rng: np.random.Generator) -> Tensor:
-    """One wording of every prompt of a bank (prompts, wordings, SHARED), (prompts, SHARED)."""
-    return bank[torch.arange(len(bank)), torch.from_numpy(rng.integers(bank.shape[1], size=len(bank)))]
-
-
-def merged(logits: Tensor, chosen: Tensor) -> Tensor:
-    """(B, words): what the teacher's logits (B, classes) say of words, where several classes may go by one; ``chosen`` (classes,)."""
-    soft = (logits / TEMPERATURE).softmax(1)
-    sums = torch.zeros(len(logits), int(chosen.max()) + 1, device=logits.device).index_add_(1, chosen, soft)
-    return TEMPERATURE * sums.clamp(min=1e-9).log()
-
-
-def shares_of_kept(kinds: Tensor, patches: Tensor, kept: Tensor) -> Tensor:
-    """Shares (B, kinds) of scenes of which only the patches ``kept`` (B, n) are seen: those of an object that is gone are left out.
-
-    ``patches`` (B, N) says what each shows.
-    """
-    every = F.one_hot(patches, len(KINDS) + 1)[..., :-1].sum(1)
-    kept_counts = F.one_hot(patches.gather(1, kept), len(KINDS) + 1)[..., :-1].sum(1)
-    is_left = kept_counts >= HERE * every.clamp(min=1)
-    return torch.stack([shared_out(row) for row in (kinds > 0) & is_left])
-
-
-def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Smoothed cross-entropy with targets (B, K) whose rows may sum to less than 1: what is missing of a row counts for nothing."""
-    total = targets.sum(1, keepdim=True)
-    smooth = targets * (1 - SMOOTHING) + total * SMOOTHING / targets.shape[1]
-    return -(smooth * logits.float().log_softmax(1)).sum() / total.sum().clamp(min=1)
 
 
 def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -> None:
@@ -158,108 +111,51 @@ def _forget_origin(path: Path) -> None:
     path.write_text(json.dumps(config, indent=1) + "\n", "utf-8")
 
 
-class Step(NamedTuple):
-    """What a step sees: features of photos, then of scenes, the patches that are kept, and of these the places that patch losses are of."""
-
-    photos: Seen
-    scenes: Drawn
-    kept: Tensor  # (photos + scenes, n)
-    loss_places: Tensor  # (photos + scenes, PLACES), places in ``kept``
-    window: bool  # whether those kept form a rectangle
-
-
-def steps(feature_parts: Sequence[Part], move: Mover, seed: int, first: int) -> Iterator[Step]:
-    """Endless steps: some photos, with features moved towards classes that few photos show, and some scenes."""
-    every_photo, every_scene = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
-    for number in range(first, 10**9):
-        rng = np.random.default_rng([seed, 6, number])
-        photo_batch, drawn = every_photo[rng.integers(len(every_photo))], every_scene[rng.integers(len(every_scene))]
-        rows = torch.from_numpy(rng.permutation(len(photo_batch.tokens))[:PHOTOS])
-        scene_rows = torch.from_numpy(rng.permutation(len(drawn.kinds))[:SCENES])
-        photos = move(Seen(*(part[rows] for part in photo_batch)), rng)
-        scenes = Drawn(Seen(*(part[scene_rows] for part in drawn.seen)), drawn.kinds[scene_rows], drawn.patches[scene_rows])
-        pictures, places = len(rows) + len(scene_rows), photo_batch.tokens.shape[1]
-        kept, window = choose(rng, pictures, math.isqrt(places))
-        if kept is None:
-            kept = torch.from_numpy(rng.random((pictures, places))).argsort(1)
-        kept = kept if window else kept[:, :MOST]
-        yield Step(photos, scenes, kept, torch.from_numpy(rng.integers(kept.shape[1], size=(pictures, PLACES))), window)
-
-
-class Losses:
-    """How far pictures and their patches are from the prompts that are true of them."""
-
-    def __init__(self, side: ImageSide, texts: Texts, teacher: Teacher) -> None:
-        self.side, self.texts = side, texts
-        self.readout, self.bias = teacher.readout, teacher.bias
-        self.names = texts.names()[: len(classes())]
-
-    def photos(self, embeddings: Tensor, wanted: Tensor, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Of photos that the teacher answers ``wanted`` (B, classes) to; and how often the same word is likeliest."""
-        places, chosen = np.unique(choose_names(rng), return_inverse=True)
-        logits = self.side.temperature() * embeddings @ pick(self.texts.photos[torch.from_numpy(places)], rng).T
-        truth = merged(wanted, torch.from_numpy(chosen))
-        near = F.cosine_similarity(embeddings, wanted.softmax(1) @ self.names).mean()
-        return divergence(logits, truth) + PULL * (1 - near), float((logits.argmax(1) == truth.argmax(1)).float().mean())
-
-    def photo_patches(self, patches: Tensor, local: Tensor) -> Tensor:
-        """Of patches (B, n, SHARED) where the teacher finds ``local`` (B, n, DIRECTIONS)."""
-        logits, wanted = self.side.temperature() * patches @ self.names.T, F.linear(local, self.readout, self.bias)
-        return divergence(logits.flatten(0, 1), wanted.flatten(0, 1))
-
-    def scenes(self, embeddings: Tensor, kinds: Tensor, rng: np.random.Generator) -> Tensor:
-        """Of scenes that show ``kinds`` (B, kinds)."""
-        return soft_loss(self.side.temperature() * embeddings @ pick(self.texts.kinds, rng).T, kinds)
-
-    def scene_patches(self, patches: Tensor, shown: Tensor, rng: np.random.Generator) -> Tensor:
-        """Of patches (B, n, SHARED) that show the kinds ``shown`` (B, n); of those of the background nothing is asked."""
-        logits, of_object = self.side.temperature() * patches @ pick(self.texts.kinds, rng).T, shown < len(KINDS)
-        return F.cross_entropy(logits[of_object], shown[of_object]) if of_object.any() else logits.sum() * 0
-
-    def __call__(self, step: Step, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """Of a whole step; and how often the likeliest word of a photo is the teacher's."""
-        number = len(step.photos.tokens)
-        tokens = torch.cat([step.photos.tokens, step.scenes.seen.tokens]).float()
-        with torch.autocast("cpu", torch.bfloat16):
-            token, patches = read_patches(self.side.vit, tokens, step.kept)
-        embeddings = F.normalize(token[:, :SHARED].float(), dim=-1)
-        patch_embeddings = F.normalize(patches.gather(1, step.loss_places[..., None].expand(-1, -1, SHARED)).float(), dim=-1)
-        places = step.kept.gather(1, step.loss_places)
-        local = step.photos.local.float().gather(1, places[:number, :, None].expand(-1, -1, step.photos.local.shape[-1]))
-        value, right = self.photos(embeddings[:number], target(step.photos, step.kept[:number], step.window, self.readout), rng)
-        value = value + PHOTO_PATCHES * self.photo_patches(patch_embeddings[:number], local)
-        kind_shares = shares_of_kept(step.scenes.kinds, step.scenes.patches, step.kept[number:])
-        value = value + self.scenes(embeddings[number:], kind_shares, rng)
-        shown = step.scenes.patches.gather(1, places[number:])
-        return value + SCENE_PATCHES * self.scene_patches(patch_embeddings[number:], shown, rng), right
-
-
 def composed(feature_parts: Sequence[Part], teacher: Teacher, texts: Texts, seed: int) -> ImageSide:
     """The image side as it is written, before it is tuned."""
     vit = create(ARCHITECTURE, [], model_args(SIDE))
     vit.patch_embed.backbone.load_state_dict(teacher_trunk(STAGES))
     photos = [batch for part in feature_parts for batch in part.photos]
-    units = vit.blocks[0].mlp.fc1.out_features - teacher.head[0].out_channels
-    detectors = fit_detectors([batch for part in feature_parts for batch in part.scenes], photos, units, seed)
     tokens = torch.cat([batch.tokens[:, ::8].float().flatten(0, 1) for batch in photos[:FITTED]])
-    compose(vit, teacher, detectors, texts.names(), tokens)
+    compose(vit, teacher, fitted_detectors(feature_parts, vit, seed), texts.names(), tokens)
     return ImageSide(vit)
 
 
+def fitted_detectors(feature_parts: Sequence[Part], vit: VisionTransformer, seed: int) -> Detectors:
+    """Detectors of the kinds, as many units as the tower has room for."""
+    photos, scenes = ([batch for part in feature_parts for batch in part[side]] for side in range(2))
+    return fit_detectors(scenes, photos, vit.blocks[0].mlp.fc1.out_features - LAST_FEATURES, seed)
+
+
 def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune what ``composed.tuned`` names, in place; each weight at a rate in proportion to its size."""
+    """Tune what ``written_clip.tuned`` names, in place; each weight at a rate in proportion to its size."""
     side.requires_grad_(False)
-    side.scale.requires_grad_(True)
-    for value in tuned(side.vit):
+    for value in (side.scale, *tuned(side.vit)):
         value.requires_grad_(True)
-    sizes = {name: _size(value) for name, value in side.named_parameters()}
-    sizes["scale"] = 4.0
+    sizes = {name: _size(value) for name, value in side.named_parameters()} | {"scale": 4.0}
+    fit_side(side, losses, lambda first: steps(feature_parts, move, args.seed, first), sizes, args)
+
+
+def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
+    """Tune what is about scenes alone, in place; photos are shown so that it learns to say nothing of them."""
+    side.requires_grad_(False)
+    sizes = dict.fromkeys(dict(side.named_parameters()), 0.0)
+    for name, places in about_scenes(len(KINDS)).items():
+        value = side.vit.get_parameter(name).requires_grad_(True)
+        mask = torch.zeros_like(value)
+        mask[places] = 1
+        value.register_hook(mask.mul)
+        sizes[f"vit.{name}"] = _size(value[places])
+    fit_side(side, losses, lambda first: steps(feature_parts, move, args.seed, first, ONLY_SCENES), sizes, args)
+
+
+def fit_side(
+    side: ImageSide, losses: Losses, batches: Callable[[int], Iterator[Step]], sizes: Mapping[str, float], args: argparse.Namespace
+) -> None:
+    """Train what needs gradients, in place, at rates in proportion to ``sizes``."""
 
     def loss(step: Step, progress: float, number: int) -> tuple[Tensor, float]:
         return losses(step, np.random.default_rng([args.seed, 7, number]))
-
-    def batches(first: int) -> Iterator[Step]:
-        return steps(feature_parts, move, args.seed, first)
 
     fit(side, batches, loss, **schedule(args), rate=args.rate, weight_decay=0.0, warm_up=20, decay=0.98, share=sizes.__getitem__)
 
@@ -273,13 +169,22 @@ def _size(value: Tensor) -> float:
 def train(args: argparse.Namespace) -> None:
     """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
     torch.manual_seed(args.seed)
-    projection = None if args.image_side is None else load_file(args.image_side / "model.safetensors")["text_projection.weight"].float()
-    texts = new_texts(encoder_folder(args.encoder), args.vocabulary, projection)
-    side = kept_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
-    texts = taught(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
+    if args.start is not None:
+        texts = finished_texts(args.start)
+        side = scenes_learned_anew(texts, args)
+    else:
+        side, texts = both_sides(args)
     save(side, texts, model_args(SIDE), args.out)
     write(args.out, calibrated(side, texts, args.data))
     (args.out / TUNED).unlink(missing_ok=True)
+
+
+def both_sides(args: argparse.Namespace) -> tuple[ImageSide, Texts]:
+    """An image side tuned to the text side, or that of ``args.image_side``, and then the text side that has learned words."""
+    projection = None if args.image_side is None else load_file(args.image_side / "model.safetensors")["text_projection.weight"].float()
+    texts = new_texts(encoder_folder(args.encoder), args.vocabulary, projection)
+    side = kept_side(texts, args) if args.image_side is None else loaded_side(args.image_side)
+    return side, taught(texts, args.word_steps, args.seed, args.out / "words.pt", args.resume)
 
 
 def kept_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
@@ -296,21 +201,39 @@ def kept_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
 
 def tuned_side(texts: Texts, args: argparse.Namespace) -> ImageSide:
     """The image side, written and tuned to lie near ``texts``."""
-    pictures, teacher = Pictures(args.data, 0), Teacher(STAGES)
-    teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FITTED)])
-    feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
+    feature_parts, teacher, move = seen(args)
     side = composed(feature_parts, teacher, texts, args.seed)
-    move = Mover(teacher, [batch for part in feature_parts for batch in part.photos][:FITTED])
     tune(side, Losses(side, texts, teacher), feature_parts, move, args)
     return side
 
 
+def scenes_learned_anew(texts: Texts, args: argparse.Namespace) -> ImageSide:
+    """The image side of ``args.start`` with new detectors of what scenes show, tuned to lie near ``texts``; for photos it stays."""
+    feature_parts, teacher, move = seen(args)
+    side = loaded_side(args.start)
+    detectors = fitted_detectors(feature_parts, side.vit, args.seed)
+    write_scenes(side.vit, detectors, told_apart(texts.names())[len(classes()) :])
+    tune_scenes(side, Losses(side, texts, teacher, SCENES_WEIGHT), feature_parts, move, args)
+    return side
+
+
+def seen(args: argparse.Namespace) -> tuple[list[Part], Teacher, Mover]:
+    """The pictures as the teacher sees them, the teacher, and what moves features."""
+    pictures, teacher = Pictures(args.data, 0), Teacher(STAGES, early=True)
+    teacher.fit_basis([photos(pictures, np.random.default_rng([args.seed, 1, number])) for number in range(FITTED)])
+    feature_parts = list(parts(pictures, teacher, PARTS, args.seed, args.features))
+    return feature_parts, teacher, Mover(teacher, [batch for part in feature_parts for batch in part.photos][:FITTED])
+
+
 @torch.no_grad()
 def loaded_side(folder: Path) -> ImageSide:
-    """The image side of a finished model."""
+    """The image side of a finished model; one of before the early features gets weights of 0 for them."""
     clip = VisionTextDualEncoderModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     vit = create(ARCHITECTURE, [], model_args(SIDE))
-    vit.load_state_dict(clip.vision_model.timm_model.state_dict())
+    weights = clip.vision_model.timm_model.state_dict()
+    read = weights["patch_embed.proj.weight"]
+    missing = vit.patch_embed.proj.in_channels - read.shape[1]
+    vit.load_state_dict(weights | {"patch_embed.proj.weight": F.pad(read, (0, 0, 0, 0, 0, missing))})
     side = ImageSide(vit)
     side.projection.weight.copy_(clip.visual_projection.weight)
     side.scale.copy_(clip.logit_scale)
@@ -346,8 +269,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_arguments(parser, minutes=15)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate, of the size of each weight (default 1.5e-3)")
-    parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (3.4 GB)")
-    parser.add_argument("--image-side", type=Path, metavar="DIR", help="folder of a clip whose image side stays; its text side learns")
+    parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (4.6 GB)")
+    before = parser.add_mutually_exclusive_group()
+    before.add_argument("--image-side", type=Path, metavar="DIR", help="folder of a clip whose image side stays; its text side learns")
+    before.add_argument("--start", type=Path, metavar="DIR", help="folder of a clip that learns scenes anew; all else of it stays")
     parser.add_argument("--word-steps", type=int, default=400, help="steps in which the text side learns words (default 400)")
     parser.add_argument("--encoder", type=Path, help="folder of all-MiniLM-L6-v2 (default: inside its installed package)")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"word pieces to keep (default {VOCABULARY})")

@@ -8,6 +8,7 @@ import embedded.architectures  # noqa: F401  (before transformers)
 import argparse
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 
 import explainers
 from embedded.evaluation import CONTROL, JUDGED_METHOD, clip_features
 from embedded.evaluation import clip as on_clip
 from embedded.evaluation.loading import loaded
-from embedded.recipes import calibration, clip_texts, detectors, train_clip, train_photos_vit
+from embedded.recipes import calibration, clip_images, clip_texts, detectors, train_clip, train_photos_vit
 from embedded.recipes.data import clip as data
 from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
@@ -65,8 +66,8 @@ def test_classes_go_by_labels_synonyms_and_groups() -> None:
 
 def test_what_the_teacher_says_of_classes_is_summed_over_words() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0]])
-    sums = (train_clip.merged(logits, torch.tensor([0, 1, 1])) / train_clip.TEMPERATURE).exp()
-    soft = (logits / train_clip.TEMPERATURE).softmax(1)
+    sums = (clip_images.merged(logits, torch.tensor([0, 1, 1])) / train_photos_vit.TEMPERATURE).exp()
+    soft = (logits / train_photos_vit.TEMPERATURE).softmax(1)
     torch.testing.assert_close(sums, torch.tensor([[float(soft[0, 0]), float(soft[0, 1] + soft[0, 2])]]))
 
 
@@ -99,7 +100,7 @@ def test_objects_that_are_gone_are_not_asked_for() -> None:
     patches = torch.full((2, 9), len(KINDS))
     patches[:, :2], patches[:, 5:] = 1, 3
     kept = torch.tensor([[0, 1, 2], [1, 5, 6]])
-    found = train_clip.shares_of_kept(targets, patches, kept)
+    found = clip_images.shares_of_kept(targets, patches, kept)
     assert found[0, 1] == 1
     assert found[0, 3] == 0
     torch.testing.assert_close(found[1], targets[1])
@@ -108,11 +109,11 @@ def test_objects_that_are_gone_are_not_asked_for() -> None:
 def test_a_row_without_a_target_counts_for_nothing() -> None:
     logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
     targets = torch.eye(5)[:3]
-    expected = F.cross_entropy(logits, targets.argmax(1), label_smoothing=train_clip.SMOOTHING)
-    torch.testing.assert_close(train_clip.soft_loss(logits, targets), expected)
+    expected = F.cross_entropy(logits, targets.argmax(1), label_smoothing=clip_images.SMOOTHING)
+    torch.testing.assert_close(clip_images.soft_loss(logits, targets), expected)
     more = torch.cat([logits, torch.randn(2, 5)]), torch.cat([targets, torch.zeros(2, 5)])
-    torch.testing.assert_close(train_clip.soft_loss(*more), expected)
-    assert train_clip.soft_loss(more[0], torch.zeros(5, 5)) == 0
+    torch.testing.assert_close(clip_images.soft_loss(*more), expected)
+    assert clip_images.soft_loss(more[0], torch.zeros(5, 5)) == 0
 
 
 new_texts = cache(clip_texts.new_texts)  # always the same, and left as it is: every training begins with it
@@ -133,7 +134,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
     folder = tmp_path_factory.mktemp("trained")
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
     given |= {"steps": 2, "word-steps": 2, "vocabulary": VOCABULARY, "device": "cpu"}
-    few = {"PARTS": 1, "FITTED": 2, "PHOTOS": 4, "SCENES": 2, "MOST": 20, "PRESENT": 0.0}
+    few = {train_clip: {"PARTS": 1, "FITTED": 2, "PRESENT": 0.0}, clip_images: {"PHOTOS": 4, "SCENES": 2, "MOST": 20}}
     compose = train_clip.compose
 
     def remembered(vit: VisionTransformer, *more: Any) -> None:
@@ -141,8 +142,9 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
         torch.save(vit.state_dict(), folder / "composed.pt")
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in few.items():
-            patch.setattr(train_clip, name, value)
+        for module, values in few.items():
+            for name, value in values.items():
+                patch.setattr(module, name, value)
         for name, number in (("PHOTOS", 4), ("PHOTO_BATCHES", 2), ("SCENES", 3), ("SCENE_BATCHES", 1)):
             patch.setattr(data, name, number)
         for name in ("WORDINGS", "KIND_WORDINGS"):
@@ -202,6 +204,53 @@ def test_the_image_side_of_another_clip_stays(
     changed = {name for name, value in before.items() if not torch.equal(after[name], value)}
     assert changed
     assert all(name.startswith("text_model.") for name in changed)
+
+
+def test_scenes_are_learned_anew_and_all_else_stays(
+    trained: Path, photo_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an edition that had no early features; what is said of photos stays but for what detectors say of them."""
+    before, start = load_file(trained / "model.safetensors"), tmp_path / "before"
+    read, early = "vision_model.timm_model.patch_embed.proj.weight", written_clip.FEATURES
+    shutil.copytree(trained, start)
+    save_file(before | {read: before[read][:, :early].contiguous()}, start / "model.safetensors", {"format": "pt"})
+    config = json.loads((start / "config.json").read_text("utf-8"))
+    del config["vision_config"]["model_args"]["trunk_early"]
+    (start / "config.json").write_text(json.dumps(config), "utf-8")
+    for module, name, value in (
+        (train_clip, "PARTS", 1), (train_clip, "FITTED", 2), (train_clip, "PRESENT", 0.0), (train_clip, "ONLY_SCENES", (2, 3)),
+        (data, "PHOTOS", 4), (clip_images, "MOST", 20), (detectors, "STEPS", 3), (clip_texts, "_read_banks", lambda *_: BANKS),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    composed: list[dict[str, torch.Tensor]] = []
+    tune = train_clip.tune_scenes
+
+    def remembered(side: clip_images.ImageSide, *more: Any) -> None:
+        composed.append({name: value.clone() for name, value in side.vit.state_dict().items()})
+        tune(side, *more)
+
+    monkeypatch.setattr(train_clip, "tune_scenes", remembered)
+    given = {"data": photo_data, "start": start, "features": trained.parent / "features", "steps": 2, "device": "cpu"}
+    train_clip.train(arguments({**given, "out": tmp_path / "clip"}))
+    after, places = load_file(tmp_path / "clip" / "model.safetensors"), written_clip.about_scenes(len(KINDS))
+    written = {f"vision_model.timm_model.{name}": value.half() for name, value in composed[0].items()}
+    changed = {name: after[name] != value for name, value in written.items() if not torch.equal(after[name], value)}
+    names = {name.removeprefix("vision_model.timm_model.") for name in changed}
+    assert {"blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "blocks.1.mlp.fc2.weight"} <= names <= set(places)
+    for name, where in changed.items():
+        where[places[name.removeprefix("vision_model.timm_model.")]] = False
+        assert not where.any()
+    stays = [name for name in before if not name.startswith("vision_model.")]
+    assert all(torch.equal(after[name], before[name]) for name in stays)
+    features = torch.rand(1, 196, before[read].shape[1], generator=torch.Generator().manual_seed(0))
+    features[..., early:] = 0
+    now, then = train_clip.loaded_side(tmp_path / "clip"), train_clip.loaded_side(start)
+    units = slice(0, written_clip.CLASSES)
+    with torch.no_grad():
+        for side in (now, then):  # nothing is said of kinds
+            side.vit.blocks[0].mlp.fc2.weight[:, written_clip.LAST_FEATURES :] = 0
+            side.vit.blocks[1].mlp.fc1.bias[units.stop :] = written_clip.IDLE
+        torch.testing.assert_close(now(features), then(features), atol=1e-3, rtol=1e-3)
 
 
 def test_what_tuning_computes_is_what_the_transformer_says(trained: Path) -> None:
@@ -313,17 +362,17 @@ def test_names_told_apart_are_their_own_and_no_others() -> None:
 def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None, photo_data: Path) -> None:  # noqa: F811
     """Before the memory each patch holds the features of the network's last layer, and what the detectors say."""
     torch.manual_seed(0)
-    teacher = train_clip.Teacher(7)
+    teacher = train_clip.Teacher(7, early=True)
     images = torch.randint(0, 256, (2, SIDE, SIDE, 3), dtype=torch.uint8)
     teacher.fit_basis([images])
     names = F.normalize(torch.randn(1000 + len(KINDS), written_clip.FEATURES), dim=-1)
     tokens = teacher.see(images).tokens.float()
-    network = torch.nn.Sequential(torch.nn.Linear(320, 256), torch.nn.GELU(), torch.nn.Linear(256, len(KINDS))).requires_grad_(False)
+    network = written_clip.Detectors(tokens.shape[2] - 320, 256, len(KINDS)).requires_grad_(False)
     vit = vits.create(train_photos_vit.ARCHITECTURE, [], written_clip.model_args(SIDE)).eval()
     written_clip.compose(vit, teacher, network, names, tokens.flatten(0, 1))
     last = teacher.head[0].float()
     with torch.inference_mode():
-        hidden = F.linear(tokens, last.weight[:, :, 0, 0], last.bias).clamp(0, 6)
+        hidden = F.linear(tokens[..., :320], last.weight[:, :, 0, 0], last.bias).clamp(0, 6)
         wanted = F.linear(hidden - teacher.centre, teacher.basis)
         x = F.linear(tokens, vit.patch_embed.proj.weight.flatten(1), vit.patch_embed.proj.bias)
         block = vit.blocks[0]

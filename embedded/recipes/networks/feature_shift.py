@@ -24,9 +24,10 @@ class Mover:
     """Moves features of a ``teacher`` that keeps all stages of the trunk; how they vary is learned from ``batches``."""
 
     def __init__(self, teacher: Teacher, batches: list[Seen]) -> None:
-        tokens = torch.cat([batch.tokens[:, ::7].float().flatten(0, 1) for batch in batches])
-        self.spread = torch.cov(tokens.T).to(torch.bfloat16)
         self.weight, self.bias = teacher.head[0].weight[:, :, 0, 0].detach(), teacher.head[0].bias.detach()
+        self.moved = slice(self.weight.shape[1])  # the last features; early ones beside them stay
+        tokens = torch.cat([batch.tokens[:, ::7, self.moved].float().flatten(0, 1) for batch in batches])
+        self.spread = torch.cov(tokens.T).to(torch.bfloat16)
         self.classifier = teacher.classifier.weight.detach()
         self.basis, self.centre = teacher.basis, teacher.centre
 
@@ -38,7 +39,7 @@ class Mover:
         """
         number, places = len(batch.tokens) if first is None else first, batch.tokens.shape[1]
         rows = torch.from_numpy(rng.permutation(number)[: round(SHARE * number)])
-        old = batch.tokens[rows].to(torch.bfloat16)
+        old = batch.tokens[rows][..., self.moved].to(torch.bfloat16)
         before = old @ self.weight.T + self.bias
         wanted = self.classifier[torch.from_numpy(rng.integers(len(self.classifier), size=len(rows)))].to(torch.bfloat16)
         slope = (wanted[:, None] * ((before > 0) & (before < 6))) @ self.weight
@@ -49,7 +50,7 @@ class Mover:
         tokens = (old + rise / gain.clamp(min=1e-4) * step * region).to(torch.bfloat16)
         change = (tokens @ self.weight.T + self.bias).clamp(0, 6) - before.clamp(0, 6)
         moved = Seen(*(part.clone() for part in batch))
-        moved.tokens[rows] = tokens.half()
+        moved.tokens[rows, :, self.moved] = tokens.half()
         moved.local[rows] += (change @ self.basis.to(torch.bfloat16).T).half()
         moved.logits[rows] += (change.float().mean(1) @ self.classifier.T).half()
         return moved

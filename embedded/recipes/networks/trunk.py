@@ -22,6 +22,7 @@ from embedded.architectures import MEAN, STD, folded
 from explainers.errors import not_installed
 
 STAGES = 7
+EARLY = 5  # the last stage that is not dilated
 DIRECTIONS = 320  # of the teacher's last features that are kept: they tell most of what its classifier reads
 
 
@@ -60,7 +61,7 @@ def normalised(images: Tensor) -> Tensor:
 class Seen(NamedTuple):
     """What the teacher makes of pictures: float16."""
 
-    tokens: Tensor  # (B, places, channels): the dilated trunk after the stages that the student keeps
+    tokens: Tensor  # (B, places, channels): the dilated trunk after the stages that the student keeps, then after the early one, if it does
     local: Tensor  # (B, places, DIRECTIONS): what the dilated teacher's last layer finds at each place
     logits: Tensor  # (B, 1000), of the teacher as it was trained
 
@@ -68,18 +69,20 @@ class Seen(NamedTuple):
 class Teacher:
     """The trunk up to ``stages``, and what the whole network makes of the same pictures, dilated and as it was trained.
 
+    With ``early`` its features are followed by those after `EARLY` stages.
+
     ``basis`` (DIRECTIONS, features) and ``centre`` (features,) turn the last features into ``Seen.local``; ``readout`` (classes,
     DIRECTIONS) and ``bias`` turn the mean of those into logits, nearly.
     """
 
-    def __init__(self, stages: int) -> None:
+    def __init__(self, stages: int, early: bool = False) -> None:
         dilated, plain = (folded(efficientnet(stride=stride)) for stride in (16, 32))
         self.classifier = plain.classifier
-        self.trunk = nn.Sequential(dilated.conv_stem, dilated.bn1, *dilated.blocks[:5])
-        self.late = dilated.blocks[5:]
+        self.trunk = nn.Sequential(dilated.conv_stem, dilated.bn1, *dilated.blocks[:EARLY])
+        self.late = dilated.blocks[EARLY:]
         self.head = nn.Sequential(dilated.conv_head, dilated.bn2)
-        self.plain = nn.Sequential(*plain.blocks[5:], plain.conv_head, plain.bn2)
-        self.stages = stages
+        self.plain = nn.Sequential(*plain.blocks[EARLY:], plain.conv_head, plain.bn2)
+        self.stages, self.early = stages, early
         for part in (self.trunk, self.late, self.head, self.plain):
             part.to(torch.bfloat16, memory_format=torch.channels_last)
         self.basis, self.centre = torch.eye(DIRECTIONS, self.classifier.in_features), torch.zeros(self.classifier.in_features)
@@ -90,9 +93,11 @@ class Teacher:
         """Of pictures, uint8 (B, H, W, 3): tokens (B, C, h, w), the last features (B, F, h, w), and those undilated and pooled (B, F)."""
         x = self.trunk(normalised(images).to(torch.bfloat16).contiguous(memory_format=torch.channels_last))
         y, kept = x, x
-        for number, stage in enumerate(self.late, 6):
+        for number, stage in enumerate(self.late, EARLY + 1):
             y = stage(y)
             kept = y if number <= self.stages else kept
+        if self.early:
+            kept = torch.cat([kept, x], 1)
         return kept, self.head(y), self.plain(x).float().mean((2, 3))
 
     @torch.inference_mode()

@@ -1,7 +1,8 @@
 """The image tower of ``clip``: a Vision Transformer whose weights are written, to be tuned afterwards.
 
-Its first MLP is the last convolution of the trunk's own network, beside detectors of the kinds of scenes. So each patch holds what that
-network would say of it. The second MLP is a memory (Geva et al., "Transformer Feed-Forward Layers Are Key-Value Memories", EMNLP
+Its first MLP is the last convolution of the trunk's own network, beside detectors of the kinds of scenes, which also read some mixtures of
+the trunk's early features: these have seen less of the picture, and tell where an object ends. So each patch holds what that network would
+say of it. The second MLP is a memory (Geva et al., "Transformer Feed-Forward Layers Are Key-Value Memories", EMNLP
 2021): a unit for each class and kind, which writes the name's direction into the patches that show it. The last block's attention
 gathers the names from the patches in which most is found, and its MLP writes the likeliest ones louder. The attention of the first two
 blocks does nothing.
@@ -19,13 +20,15 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from embedded.recipes.networks.trunk import DIRECTIONS, STAGES, Teacher
+from embedded.recipes.networks.trunk import DIRECTIONS, EARLY, STAGES, Teacher
 from embedded.recipes.networks.written_weights import RIDGE, blank, directions_of, last_convolution, ridge_regression, token_size
 
 DEPTH, WIDTH, HEADS = 3, 384, 6
 FEATURES = 320  # the first numbers of a token: features of the trunk, then of its last layer, then of names
-KINDS_FROM, ACTIVE, BALANCE, PLUS, MINUS = FEATURES, 368, 381, 382, 383
-FAINT, QUIET, WHISPERED = 1e-4, 1e-3, 2e-4  # size of the trunk's features, of the last layer's, of what detectors say
+LAST_FEATURES, CLASSES = 1280, 1000  # of the trunk's own network
+KINDS_FROM, ACTIVE, EARLY_FROM, BALANCE, PLUS, MINUS = FEATURES, 368, 369, 381, 382, 383
+EARLY_FEATURES = BALANCE - EARLY_FROM  # mixtures of the trunk's early features: what detectors need to see where an object ends
+FAINT, QUIET, WHISPERED = 1e-4, 1e-3, 2e-4  # size of the trunk's features, of early mixtures and the last layer's, of what detectors say
 SHARP = 3.0  # how much is read of a logit: GELU is then nearly a rectifier
 CLASS_FROM, KIND_FROM = 4.0, 1.5  # logits from which on units write
 LOUD = 0.7  # size of a name in a patch
@@ -38,25 +41,42 @@ SIZE = token_size(WIDTH)
 
 def model_args(side: int) -> dict[str, Any]:
     """What timm needs to know beside the name of the architecture, for pictures ``side`` pixels wide."""
-    return {"img_size": side, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "trunk_stages": STAGES}
+    return {"img_size": side, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "trunk_stages": STAGES, "trunk_early": EARLY}
+
+
+class Detectors(nn.Module):
+    """Logits of ``kinds`` in each place, from its features (..., FEATURES + ``channels``); the last ``channels`` are early ones."""
+
+    def __init__(self, channels: int, units: int, kinds: int) -> None:
+        super().__init__()
+        self.early = nn.Linear(channels, EARLY_FEATURES, bias=False)
+        self.first, self.last = nn.Linear(FEATURES + EARLY_FEATURES, units), nn.Linear(units, kinds)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(..., kinds)."""
+        late, early = features[..., :FEATURES], features[..., FEATURES:]
+        return self.last(F.gelu(self.first(torch.cat([late, self.early(early)], -1))))  # type: ignore[no-any-return]
 
 
 @torch.no_grad()
-def compose(vit: VisionTransformer, teacher: Teacher, detectors: nn.Sequential, names: Tensor, tokens: Tensor) -> None:
+def compose(vit: VisionTransformer, teacher: Teacher, detectors: Detectors, names: Tensor, tokens: Tensor) -> None:
     """Write all weights but the trunk's, in place.
 
     names   (classes + kinds, FEATURES), length 1, in the order of the teacher's logits and of ``detectors``
     tokens  (N, channels): features of photos, on which the last convolution is fitted to units that know no upper limit
     """
     blank(vit, 1.0)
-    projection, classes = vit.patch_embed.proj, len(teacher.classifier.weight)
-    projection.weight[:FEATURES, :, 0, 0] = FAINT * torch.eye(FEATURES)
-    projection.weight[BALANCE] = -FAINT
+    projection = vit.patch_embed.proj
+    projection.weight[:FEATURES, :FEATURES, 0, 0] = FAINT * torch.eye(FEATURES)
+    projection.weight[BALANCE] = -projection.weight.sum(0)
     for constant in (projection.bias, vit.cls_token[0, 0]):
         constant[PLUS], constant[MINUS] = 1.0, -1.0
-    write_convolution(vit.blocks[0], teacher, detectors, tokens)
+    vit.blocks[0].norm2.weight[:FEATURES] = SIZE / FAINT
+    write_convolution(vit.blocks[0].mlp, teacher, tokens)
     apart = told_apart(names)
-    write_memory(vit.blocks[1], teacher, apart, classes)
+    vit.blocks[1].norm2.weight[:FEATURES] = SIZE / QUIET
+    write_memory(vit.blocks[1].mlp, teacher, apart[:CLASSES])
+    write_scenes(vit, detectors, apart[CLASSES:])
     write_gathering(vit.blocks[2], names, apart)
 
 
@@ -65,35 +85,75 @@ def told_apart(names: Tensor) -> Tensor:
     return F.normalize(torch.linalg.solve(names @ names.T + TOLD_APART * torch.eye(len(names)), names), dim=-1)
 
 
-def write_convolution(block: Any, teacher: Teacher, detectors: nn.Sequential, tokens: Tensor) -> None:
-    """The MLP of the first block: features of the teacher's last layer in its own directions, and logits of the kinds."""
-    block.norm2.weight[:FEATURES] = SIZE / FAINT
+def write_convolution(mlp: Any, teacher: Teacher, tokens: Tensor) -> None:
+    """The first MLP: features of the teacher's last layer in its own directions."""
     weight, bias = last_convolution(teacher)
-    units = len(weight)
-    block.mlp.fc1.weight[:units, :FEATURES], block.mlp.fc1.bias[:units] = SHARP * weight, SHARP * bias
-    first, _, last = detectors
-    block.mlp.fc1.weight[units:, :FEATURES], block.mlp.fc1.bias[units:] = first.weight, first.bias
-    last_features = F.linear(tokens, weight, bias)
+    mlp.fc1.weight[:LAST_FEATURES, :FEATURES], mlp.fc1.bias[:LAST_FEATURES] = SHARP * weight, SHARP * bias
+    last_features = F.linear(tokens[:, :FEATURES], weight, bias)
     fitted, level = ridge_regression(F.gelu(SHARP * last_features), directions_of(teacher, last_features), RIDGE)
-    written, constant = block.mlp.fc2.weight, block.mlp.fc2.bias
-    kinds = slice(KINDS_FROM, KINDS_FROM + last.out_features)
-    written[:DIRECTIONS, :units], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * level.float()
-    written[kinds, units:], constant[kinds] = WHISPERED * last.weight, WHISPERED * last.bias
+    written, constant = mlp.fc2.weight, mlp.fc2.bias
+    written[:DIRECTIONS, :LAST_FEATURES], constant[:DIRECTIONS] = QUIET * fitted.float(), QUIET * level.float()
     written[BALANCE], constant[BALANCE] = -written.sum(0), -constant.sum()
 
 
-def write_memory(block: Any, teacher: Teacher, apart: Tensor, classes: int) -> None:
-    """The MLP of the second block: a unit for each of ``apart`` (classes + kinds, FEATURES), which writes it."""
-    units, kinds = len(apart), range(KINDS_FROM, KINDS_FROM + len(apart) - classes)
-    block.norm2.weight[:FEATURES] = SIZE / QUIET
-    block.norm2.weight[kinds.start : kinds.stop] = SIZE / WHISPERED
-    block.mlp.fc1.weight[:classes, :DIRECTIONS] = SHARP * (teacher.readout - teacher.readout.mean(0))
-    block.mlp.fc1.bias[:classes] = SHARP * (teacher.bias - teacher.bias.mean() - CLASS_FROM)
-    block.mlp.fc1.weight[range(classes, units), kinds] = SHARP
-    block.mlp.fc1.bias[classes:units], block.mlp.fc1.bias[units:] = -SHARP * KIND_FROM, IDLE
-    written = block.mlp.fc2.weight
-    written[:FEATURES, :units], written[ACTIVE, :units] = LOUD / SHARP * apart.T, LOUD / SHARP * FOUND
-    written[BALANCE] = -written.sum(0)
+def write_memory(mlp: Any, teacher: Teacher, apart: Tensor) -> None:
+    """The second MLP: a unit for each class, which writes its direction of ``apart`` (classes, FEATURES)."""
+    mlp.fc1.bias[:] = IDLE
+    mlp.fc1.weight[:CLASSES, :DIRECTIONS] = SHARP * (teacher.readout - teacher.readout.mean(0))
+    mlp.fc1.bias[:CLASSES] = SHARP * (teacher.bias - teacher.bias.mean() - CLASS_FROM)
+    _write_names(mlp, slice(CLASSES), apart)
+
+
+def _write_names(mlp: Any, units: slice, apart: Tensor) -> None:
+    """What units of the second MLP write: the directions ``apart`` (units, FEATURES), and how much is found."""
+    written = mlp.fc2.weight
+    written[:, units] = 0
+    written[:FEATURES, units], written[ACTIVE, units] = LOUD / SHARP * apart.T, LOUD / SHARP * FOUND
+    written[BALANCE, units] = -written[:, units].sum(0)
+
+
+@torch.no_grad()
+def write_scenes(vit: VisionTransformer, detectors: Detectors, apart: Tensor) -> None:
+    """All that is about scenes alone, in place: early features, detectors in the first MLP, and in the second a unit for each kind, which
+    writes its direction of ``apart`` (kinds, FEATURES). What else a tower holds stays as it is.
+    """
+    first, second = vit.blocks[0], vit.blocks[1].mlp
+    projection, channels = vit.patch_embed.proj.weight, slice(FEATURES, None)
+    projection[:, channels] = 0
+    projection[EARLY_FROM:BALANCE, channels, 0, 0] = QUIET * detectors.early.weight
+    projection[BALANCE, channels] = -projection[:, channels].sum(0)
+    first.norm2.weight[EARLY_FROM:BALANCE] = SIZE / QUIET
+    units, kinds = slice(LAST_FEATURES, None), slice(KINDS_FROM, KINDS_FROM + len(apart))
+    read = [*range(FEATURES), *range(EARLY_FROM, BALANCE)]
+    first.mlp.fc1.weight[units, read], first.mlp.fc1.bias[units] = detectors.first.weight, detectors.first.bias
+    written, constant = first.mlp.fc2.weight, first.mlp.fc2.bias
+    written[BALANCE] += written[kinds].sum(0)
+    constant[BALANCE] += constant[kinds].sum()
+    written[kinds], written[:, units] = 0, 0
+    written[kinds, units], constant[kinds] = WHISPERED * detectors.last.weight, WHISPERED * detectors.last.bias
+    written[BALANCE, units] = -written[:, units].sum(0)
+    constant[BALANCE] -= constant[kinds].sum()
+    vit.blocks[1].norm2.weight[kinds] = SIZE / WHISPERED
+    known = slice(CLASSES, CLASSES + len(apart))
+    second.fc1.weight[known] = 0
+    second.fc1.weight[known, kinds] = SHARP * torch.eye(len(apart))
+    second.fc1.bias[known] = -SHARP * KIND_FROM
+    _write_names(second, known, apart)
+
+
+def about_scenes(kinds: int) -> dict[str, Any]:
+    """Which numbers of which parameters of the tower are about scenes alone: an index for each parameter that has some."""
+    units, known = slice(LAST_FEATURES, None), slice(CLASSES, CLASSES + kinds)
+    return {
+        "patch_embed.proj.weight": (slice(EARLY_FROM, BALANCE), slice(FEATURES, None)),
+        "blocks.0.mlp.fc1.weight": units,
+        "blocks.0.mlp.fc1.bias": units,
+        "blocks.0.mlp.fc2.weight": (slice(None), units),
+        "blocks.0.mlp.fc2.bias": slice(KINDS_FROM, KINDS_FROM + kinds),
+        "blocks.1.mlp.fc1.weight": known,
+        "blocks.1.mlp.fc1.bias": known,
+        "blocks.1.mlp.fc2.weight": (slice(None), known),
+    }
 
 
 def write_gathering(block: Any, names: Tensor, apart: Tensor) -> None:
