@@ -45,6 +45,7 @@ from embedded.recipes.data.prompts import classes, words
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.detectors import fit_detectors
 from embedded.recipes.networks.feature_shift import Mover
+from embedded.recipes.networks.pruning import save_tokenizer
 from embedded.recipes.networks.text_tower import VOCABULARY
 from embedded.recipes.networks.trunk import STAGES, Teacher, efficientnet, normalised
 from embedded.recipes.networks.vits import create, halved
@@ -92,9 +93,7 @@ def save(side: ImageSide, texts: Texts, model_args: dict[str, Any], out: Path) -
     clip.save_pretrained(out)
     save_file(halved(load_file(out / "model.safetensors")), out / "model.safetensors", {"format": "pt"})
     _forget_origin(out / "config.json")
-    texts.tokenizer.backend_tokenizer.no_truncation()  # settings of the last call, which would be stored as defaults
-    texts.tokenizer.backend_tokenizer.no_padding()
-    texts.tokenizer.save_pretrained(out)
+    save_tokenizer(texts.tokenizer, out)
     CLIPImageProcessorPil(
         size={"shortest_edge": SIDE},
         crop_size={"height": SIDE, "width": SIDE},

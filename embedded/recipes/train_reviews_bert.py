@@ -36,6 +36,7 @@ from embedded.recipes.networks.pruning import (
     isolate_symbols,
     prune_embeddings,
     prune_vocabulary,
+    save_tokenizer,
     skip_line_breaks,
     with_vocabulary,
     word_frequencies,
@@ -210,11 +211,7 @@ def save(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
     config["dtype"] = "float32"
     config.pop("_name_or_path", None)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
-    tokenizer.backend_tokenizer.no_truncation()  # settings of the last call, which would be stored as defaults
-    tokenizer.backend_tokenizer.no_padding()
-    for name in ("is_local", "local_files_only"):  # how this one was read
-        tokenizer.init_kwargs.pop(name, None)
-    tokenizer.save_pretrained(out)
+    save_tokenizer(tokenizer, out)
     numbers = tokenizer.get_vocab()
     (out / "vocab.txt").write_text("".join(f"{piece}\n" for piece in sorted(numbers, key=numbers.__getitem__)), "utf-8")
 

@@ -240,6 +240,7 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     for name, where in changed.items():
         where[places[name.removeprefix("vision_model.timm_model.")]] = False
         assert not where.any()
+    assert (tmp_path / "clip" / "tokenizer_config.json").read_text() == (trained / "tokenizer_config.json").read_text()
     stays = [name for name in before if not name.startswith("vision_model.")]
     assert all(torch.equal(after[name], before[name]) for name in stays)
     features = torch.rand(1, 196, before[read].shape[1], generator=torch.Generator().manual_seed(0))

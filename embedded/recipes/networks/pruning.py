@@ -11,9 +11,11 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # a piece that continues a word starts with this
@@ -124,6 +126,15 @@ def with_vocabulary(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> Tokenize
     for token in description["post_processor"]["special_tokens"].values():
         token["ids"] = [number[content] for content in token["tokens"]]
     return Tokenizer.from_str(json.dumps(description))
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Write a tokenizer's files, without the settings of its last call, which would be stored as defaults, or how it was read itself."""
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    for name in ("is_local", "local_files_only"):
+        tokenizer.init_kwargs.pop(name, None)
+    tokenizer.save_pretrained(out)
 
 
 def prune_embeddings(model: nn.Module, old: Mapping[str, int], vocabulary: Sequence[str]) -> None:
