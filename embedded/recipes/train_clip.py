@@ -55,9 +55,8 @@ from embedded.recipes.networks.written_clip import (
     about_scenes,
     compose,
     model_args,
-    told_apart,
     tuned,
-    write_scenes,
+    write_detectors,
 )
 from embedded.recipes.train_photos_vit import ARCHITECTURE, teacher_trunk
 from embedded.recipes.train_reviews_bert import encoder_folder
@@ -142,9 +141,10 @@ def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], 
     for name, places in about_scenes(len(KINDS)).items():
         value = side.vit.get_parameter(name).requires_grad_(True)
         mask = torch.zeros_like(value)
-        mask[places] = 1
+        for place in places:
+            mask[place] = 1
         value.register_hook(mask.mul)
-        sizes[f"vit.{name}"] = _size(value[places])
+        sizes[f"vit.{name}"] = _size(value * mask)
     fit_side(side, losses, lambda first: steps(feature_parts, move, args.seed, first, ONLY_SCENES), sizes, args)
 
 
@@ -210,8 +210,7 @@ def scenes_learned_anew(texts: Texts, args: argparse.Namespace) -> ImageSide:
     """The image side of ``args.start`` with new detectors of what scenes show, tuned to lie near ``texts``; for photos it stays."""
     feature_parts, teacher, move = seen(args)
     side = loaded_side(args.start)
-    detectors = fitted_detectors(feature_parts, side.vit, args.seed)
-    write_scenes(side.vit, detectors, told_apart(texts.names())[len(classes()) :])
+    write_detectors(side.vit, fitted_detectors(feature_parts, side.vit, args.seed))
     tune_scenes(side, Losses(side, texts, teacher, SCENES_WEIGHT), feature_parts, move, args)
     return side
 

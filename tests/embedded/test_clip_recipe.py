@@ -238,7 +238,8 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     names = {name.removeprefix("vision_model.timm_model.") for name in changed}
     assert {"blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "blocks.1.mlp.fc2.weight"} <= names <= set(places)
     for name, where in changed.items():
-        where[places[name.removeprefix("vision_model.timm_model.")]] = False
+        for place in places[name.removeprefix("vision_model.timm_model.")]:
+            where[place] = False
         assert not where.any()
     assert (tmp_path / "clip" / "tokenizer_config.json").read_text() == (trained / "tokenizer_config.json").read_text()
     stays = [name for name in before if not name.startswith("vision_model.")]
@@ -246,11 +247,10 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     features = torch.rand(1, 196, before[read].shape[1], generator=torch.Generator().manual_seed(0))
     features[..., early:] = 0
     now, then = train_clip.loaded_side(tmp_path / "clip"), train_clip.loaded_side(start)
-    units = slice(0, written_clip.CLASSES)
     with torch.no_grad():
         for side in (now, then):  # nothing is said of kinds
             side.vit.blocks[0].mlp.fc2.weight[:, written_clip.LAST_FEATURES :] = 0
-            side.vit.blocks[1].mlp.fc1.bias[units.stop :] = written_clip.IDLE
+            side.vit.blocks[1].mlp.fc1.bias[written_clip.CLASSES :] = written_clip.IDLE
         torch.testing.assert_close(now(features), then(features), atol=1e-3, rtol=1e-3)
 
 

@@ -76,7 +76,8 @@ def compose(vit: VisionTransformer, teacher: Teacher, detectors: Detectors, name
     apart = told_apart(names)
     vit.blocks[1].norm2.weight[:FEATURES] = SIZE / QUIET
     write_memory(vit.blocks[1].mlp, teacher, apart[:CLASSES])
-    write_scenes(vit, detectors, apart[CLASSES:])
+    write_detectors(vit, detectors)
+    write_kinds(vit.blocks[1], apart[CLASSES:])
     write_gathering(vit.blocks[2], names, apart)
 
 
@@ -107,52 +108,52 @@ def write_memory(mlp: Any, teacher: Teacher, apart: Tensor) -> None:
 def _write_names(mlp: Any, units: slice, apart: Tensor) -> None:
     """What units of the second MLP write: the directions ``apart`` (units, FEATURES), and how much is found."""
     written = mlp.fc2.weight
-    written[:, units] = 0
     written[:FEATURES, units], written[ACTIVE, units] = LOUD / SHARP * apart.T, LOUD / SHARP * FOUND
     written[BALANCE, units] = -written[:, units].sum(0)
 
 
 @torch.no_grad()
-def write_scenes(vit: VisionTransformer, detectors: Detectors, apart: Tensor) -> None:
-    """All that is about scenes alone, in place: early features, detectors in the first MLP, and in the second a unit for each kind, which
-    writes its direction of ``apart`` (kinds, FEATURES). What else a tower holds stays as it is.
+def write_detectors(vit: VisionTransformer, detectors: Detectors) -> None:
+    """The early features and the detectors in the first MLP, in place. What else a tower holds stays: also what it learned of kinds from
+    the last layer's features, and what its memory does with them.
     """
-    first, second = vit.blocks[0], vit.blocks[1].mlp
-    projection, channels = vit.patch_embed.proj.weight, slice(FEATURES, None)
+    mlp, projection, channels = vit.blocks[0].mlp, vit.patch_embed.proj.weight, slice(FEATURES, None)
     projection[:, channels] = 0
     projection[EARLY_FROM:BALANCE, channels, 0, 0] = QUIET * detectors.early.weight
     projection[BALANCE, channels] = -projection[:, channels].sum(0)
-    first.norm2.weight[EARLY_FROM:BALANCE] = SIZE / QUIET
-    units, kinds = slice(LAST_FEATURES, None), slice(KINDS_FROM, KINDS_FROM + len(apart))
+    vit.blocks[0].norm2.weight[EARLY_FROM:BALANCE] = SIZE / QUIET
+    units, kinds = slice(LAST_FEATURES, None), slice(KINDS_FROM, KINDS_FROM + detectors.last.out_features)
     read = [*range(FEATURES), *range(EARLY_FROM, BALANCE)]
-    first.mlp.fc1.weight[units, read], first.mlp.fc1.bias[units] = detectors.first.weight, detectors.first.bias
-    written, constant = first.mlp.fc2.weight, first.mlp.fc2.bias
-    written[BALANCE] += written[kinds].sum(0)
+    mlp.fc1.weight[units, read], mlp.fc1.bias[units] = detectors.first.weight, detectors.first.bias
+    written, constant = mlp.fc2.weight, mlp.fc2.bias
     constant[BALANCE] += constant[kinds].sum()
-    written[kinds], written[:, units] = 0, 0
+    written[:, units] = 0
     written[kinds, units], constant[kinds] = WHISPERED * detectors.last.weight, WHISPERED * detectors.last.bias
     written[BALANCE, units] = -written[:, units].sum(0)
     constant[BALANCE] -= constant[kinds].sum()
-    vit.blocks[1].norm2.weight[kinds] = SIZE / WHISPERED
-    known = slice(CLASSES, CLASSES + len(apart))
-    second.fc1.weight[known] = 0
-    second.fc1.weight[known, kinds] = SHARP * torch.eye(len(apart))
-    second.fc1.bias[known] = -SHARP * KIND_FROM
-    _write_names(second, known, apart)
 
 
-def about_scenes(kinds: int) -> dict[str, Any]:
-    """Which numbers of which parameters of the tower are about scenes alone: an index for each parameter that has some."""
-    units, known = slice(LAST_FEATURES, None), slice(CLASSES, CLASSES + kinds)
+def write_kinds(block: Any, apart: Tensor) -> None:
+    """The second block's MLP: a unit for each kind, which writes its direction of ``apart`` (kinds, FEATURES)."""
+    kinds, known = slice(KINDS_FROM, KINDS_FROM + len(apart)), slice(CLASSES, CLASSES + len(apart))
+    block.norm2.weight[kinds] = SIZE / WHISPERED
+    block.mlp.fc1.weight[known, kinds] = SHARP * torch.eye(len(apart))
+    block.mlp.fc1.bias[known] = -SHARP * KIND_FROM
+    _write_names(block.mlp, known, apart)
+
+
+def about_scenes(kinds: int) -> dict[str, list[Any]]:
+    """Which numbers of which parameters of the tower are about kinds of scenes alone: indices for each parameter that has some."""
+    units, numbers, known = slice(LAST_FEATURES, None), slice(KINDS_FROM, KINDS_FROM + kinds), slice(CLASSES, CLASSES + kinds)
     return {
-        "patch_embed.proj.weight": (slice(EARLY_FROM, BALANCE), slice(FEATURES, None)),
-        "blocks.0.mlp.fc1.weight": units,
-        "blocks.0.mlp.fc1.bias": units,
-        "blocks.0.mlp.fc2.weight": (slice(None), units),
-        "blocks.0.mlp.fc2.bias": slice(KINDS_FROM, KINDS_FROM + kinds),
-        "blocks.1.mlp.fc1.weight": known,
-        "blocks.1.mlp.fc1.bias": known,
-        "blocks.1.mlp.fc2.weight": (slice(None), known),
+        "patch_embed.proj.weight": [(slice(EARLY_FROM, BALANCE), slice(FEATURES, None))],
+        "blocks.0.mlp.fc1.weight": [units],
+        "blocks.0.mlp.fc1.bias": [units],
+        "blocks.0.mlp.fc2.weight": [numbers, (slice(None), units)],
+        "blocks.0.mlp.fc2.bias": [numbers],
+        "blocks.1.mlp.fc1.weight": [known],
+        "blocks.1.mlp.fc1.bias": [known],
+        "blocks.1.mlp.fc2.weight": [(slice(None), known)],
     }
 
 
