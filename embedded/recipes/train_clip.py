@@ -135,7 +135,7 @@ def tune(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: M
 
 
 def tune_scenes(side: ImageSide, losses: Losses, feature_parts: Sequence[Part], move: Mover, args: argparse.Namespace) -> None:
-    """Tune what is about scenes alone, in place; photos are shown so that it learns to say nothing of them."""
+    """Tune what is about kinds of scenes alone, in place; photos are shown so that what it says of them stays."""
     side.requires_grad_(False)
     sizes = dict.fromkeys(dict(side.named_parameters()), 0.0)
     for name, places in about_scenes(len(KINDS)).items():
