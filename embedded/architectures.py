@@ -82,12 +82,12 @@ class Trunk(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures (B, 3, H, W) to features (B, channels, h, w)."""
-        beside = []
+        beside = None
         for number, layer in enumerate(self, 1):
             x = layer(x)
             if number == self.early:
-                beside = [x]
-        return torch.cat([x, *beside], 1)
+                beside = x
+        return x if beside is None else torch.cat([x, beside], 1)
 
 
 def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
