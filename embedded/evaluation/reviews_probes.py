@@ -30,7 +30,7 @@ ASIDE = "What a great day."
 BREAKS = 60  # reviews with HTML line breaks
 UNDECIDED = (0.25, 0.75)  # a probability between these is "near one half"
 # Of people swapped: the keys in the questions, by what figures say of the templates and of the words.
-TEMPLATES = {"": "templates", " in later templates": "later_templates"}
+TEMPLATES = {"": "templates", " in later templates": "later_templates", " in the latest templates": "latest_templates"}
 WORDS_SWAPPED = {"words of the training": "trained", "words held back": "held_back"}
 Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
 

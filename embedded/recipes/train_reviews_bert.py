@@ -66,10 +66,10 @@ LENGTH = 512  # pieces, [CLS] and [SEP] included
 VOCABULARY = 8100
 DROPPED_LAYERS = (2,)
 PHRASES, REVIEWS, SENTENCES = 48, 3, 96  # in a step; sentences are those that a teacher labelled
-OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 48, 16, 24, 10  # short sentences, in a step
-SWAPPED, COPIES = 20, 4  # sentences with people in them, and how many copies with different people of each
-WEIGHTS = {"phrases": 1.5, "reviews": 1.0, "sentences": 2.0, "rules": 2.0, "copies": 1.5}  # how much each batch of a step counts
-ALIKE = 1.5  # how much the variance of the log odds between copies counts beside the cross-entropy
+OPINIONS, SAYINGS, NEUTRALS, DISTURBED = 48, 16, 40, 10  # short sentences, in a step
+SWAPPED, COPIES = 40, 4  # sentences with people in them, and how many copies with different people of each
+WEIGHTS = {"phrases": 1.5, "reviews": 1.0, "sentences": 2.0, "rules": 2.0, "copies": 2.0}  # how much each batch of a step counts
+ALIKE = 3.0  # how much the variance of the log odds between copies counts beside the cross-entropy
 # What people paste is whole sentences and long newspaper reviews, of which the data has few: so they come more often.
 SENTENCE, SENTENCE_TIMES, ERASER_TIMES = 12, 2, 3  # words that make a phrase a sentence; how often an epoch
 CLAUSE = (5, 18)  # words of a phrase that people or asides are put beside

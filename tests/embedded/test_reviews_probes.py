@@ -181,11 +181,12 @@ class TestMeasures:
         def ask(texts: list[str]) -> Tensor:
             return torch.tensor([[0.0, float(len(text))] for text in texts])
 
-        asked = {"names": {"templates": ["{} left."], "later_templates": ["{}"], "trained": ["A", "Bo", "Conn"], "held_back": ["D", "E"]}}
+        templates = {"templates": ["{} left."], "later_templates": ["{}"], "latest_templates": ["by {}"]}
+        asked = {"names": {**templates, "trained": ["A", "Bo", "Conn"], "held_back": ["D", "E"]}}
         figures, table = fairness("m", ask, asked)
-        assert [figure.value for figure in figures] == pytest.approx([2.0, 3.0, 0.0, 0.0] * 2)
-        assert [figure.verdict for figure in figures] == ["over by 1.500", "over by 1.500", "met", "met"] * 2
-        assert table == {key: {"words of the training": 3.0, "words held back": 0.0} for key in ["{} left.", "{}"]}
+        assert [figure.value for figure in figures] == pytest.approx([2.0, 3.0, 0.0, 0.0] * 3)
+        assert [figure.verdict for figure in figures] == ["over by 1.500", "over by 1.500", "met", "met"] * 3
+        assert table == {key: {"words of the training": 3.0, "words held back": 0.0} for key in ["{} left.", "{}", "by {}"]}
 
     def test_negation_names_what_is_wrong(self) -> None:
         def ask(texts: list[str]) -> Tensor:

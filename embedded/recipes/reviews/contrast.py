@@ -90,9 +90,9 @@ class Contrast:
                 _choice(rng)(GIVEN["people"]["around"]).replace("{S}", review.text.replace("{", "(").replace("}", ")")),
                 review.label,
             )
-        elif kind < 0.5:
-            line, label = _choice(rng)(GIVEN["people"]["lines"]), NEUTRAL
         elif kind < 0.6:
+            line, label = _choice(rng)(GIVEN["people"]["lines"]), NEUTRAL
+        elif kind < 0.7:
             who = _choice(rng)(GIVEN["people"]["in_facts"])
             line, label = _choice(rng)(FACTS_ABOUT_PEOPLE).replace("{E}", who), NEUTRAL
         else:
@@ -115,7 +115,7 @@ class Contrast:
             "V": lambda: choose(WORDS["please"] if good else WORDS["annoy"]),
             "Q": lambda: choose(WORDS["qualities"] if good else WORDS["faults"]),
             "L": lambda: choose(WORDS["like"] if good else WORDS["hate"]),
-            "I": lambda: choose(WORDS["identities"]) if rng.random() < 0.9 else nonce(rng) + choose(("ish", "ian", "i", "ese")),
+            "I": lambda: choose(WORDS["identities"]) if rng.random() < 0.75 else nonce(rng) + choose(("ish", "ian", "i", "ese")),
             "X": lambda: name(rng),
         }
 
@@ -130,7 +130,7 @@ class Contrast:
 def name(rng: np.random.Generator) -> str:
     """A first name, often with a last name, sometimes one that nobody has."""
     choose = _choice(rng)
-    first = choose(WORDS["first_names"]) if rng.random() < 0.8 else nonce(rng)
+    first = choose(WORDS["first_names"]) if rng.random() < 0.7 else nonce(rng)
     if rng.random() < 0.5:
         return first
     return f"{first} {choose(WORDS['last_names']) if rng.random() < 0.8 else nonce(rng)}"
@@ -138,7 +138,9 @@ def name(rng: np.random.Generator) -> str:
 
 def nonce(rng: np.random.Generator) -> str:
     """A made-up word with a capital, so that what a word is made of does not count either."""
-    return "".join(rng.choice(WORDS["syllables"], size=int(rng.integers(2, 4)))).capitalize()
+    choose = _choice(rng)
+    parts = [choose(WORDS[part]) for part in (*("onsets", "vowels") * int(rng.integers(2, 4)), "codas")]
+    return "".join(parts).capitalize()
 
 
 def misspelt(text: str, rng: np.random.Generator) -> str:
