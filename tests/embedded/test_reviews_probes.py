@@ -7,6 +7,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transf
 # isort: split
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from embedded.evaluation.reviews_probes import TEMPLATES, calibration_error, fairness, negation, neutral, questions
+from embedded.recipes.reviews import calibration
 from embedded.recipes.reviews import contrast as reviews_contrast
 from embedded.recipes.reviews.calibration import temperature
 from embedded.recipes.reviews.contrast import FACTS_ABOUT_PEOPLE, GIVEN, HELD_BACK, LISTS, WORDS, Contrast, misspelt
@@ -212,6 +214,20 @@ class TestMeasures:
         logits = torch.stack([torch.zeros(4000), odds], 1)
         assert temperature(logits, labels) == pytest.approx(1.0, abs=0.1)
         assert temperature(3 * logits, labels) == pytest.approx(3.0, abs=0.3)
+
+    def test_no_opinion_is_said_of_one_review_in_fifty(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = torch.Generator().manual_seed(0)
+        odds = torch.randn(4000, generator=rng) * 2
+        reviews = [Review("", float(u < p)) for u, p in zip(torch.rand(4000, generator=rng), odds.sigmoid(), strict=True)]
+        answered = {"reviews": torch.stack([torch.zeros(4000), odds], 1), "facts": torch.tensor([[0.0, 0.0], [0.0, 0.01], [0.0, 2.0]])}
+        monkeypatch.setattr(calibration, "answers", lambda model, tokenizer, texts: answered["facts" if len(texts) == 3 else "reviews"])
+        monkeypatch.setattr(calibration, "strangeness", lambda reader, texts: [0.5] * len(texts))
+        model, tokenizer = SimpleNamespace(classifier=torch.nn.Linear(2, 2)), SimpleNamespace(model_max_length=8)
+        told = calibration.calibrate_(model, tokenizer, reviews, ["a", "b", "c"])["lines"]["no_opinion"]
+        assert told["below"]
+        surest = torch.maximum(odds.sigmoid(), 1 - odds.sigmoid())
+        assert 0.01 < float((surest < told["line"]).float().mean()) < 0.03
+        assert told["measured"].startswith("Below it are 67% of 3 dictionary definitions")
 
     def test_calibration_error(self) -> None:
         sure = torch.full((10,), 0.9)
