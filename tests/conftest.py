@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != LONGEST)
 
 
-def pytest_collection_finish() -> None:
-    """Keep what was imported and collected from being looked through again whenever Python collects garbage, and let it do so more rarely:
-    models that are made and thrown away by the thousand would have it at work for a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import and collect without Python's garbage collector. Then keep what is there from being looked through again whenever it collects,
+    and let it do so more rarely: models that are made and thrown away by the thousand would have it at work for a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -58,10 +58,10 @@ def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
 
     Labels are theirs where each begins with the first of its synset's words, as timm and the hub's models write them, or is the synset.
     """
-    from timm.data.imagenet_info import ImageNetInfo
-
     if len(labels) != IMAGENET:
         return []
+    from timm.data.imagenet_info import ImageNetInfo  # after that: a model of texts is loaded without timm
+
     info = ImageNetInfo()
     synsets: list[str] = info.label_names()
     words = [_first_word(info.label_name_to_description(synset)) for synset in synsets]
