@@ -24,7 +24,6 @@ import explainers
 
 imported = [name for name in {SLOW!r} if name in sys.modules]
 
-from explainers.models.libraries import torchvision_ops
 from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification
 
@@ -33,8 +32,6 @@ module = ViTForImageClassification(ViTConfig(**shape, image_size=32, patch_size=
 model = explainers.wrap(module)
 logits = model.forward(model.tensors(Image.new("RGB", (50, 40))))
 
-del sys.modules["torchvision"]
-torchvision_ops.register_missing_schemas()  # timm, by which folders and names are loaded, needs it
 labels = list(explainers.load("hf/someone/tiny-bert", "cpu").labels)
 try:
     problem = explainers.load("hf/someone/other")
