@@ -36,8 +36,8 @@ export class WhyNot {
     this.node = sheet(NAME, NAME, this.what, this.field.node);
     this.node.classList.add("why");
     this.node.addEventListener("toggle", () => {
-      if (!this.node.open) return;
-      this.field.input.value = "";
+      // told a moment later: what was typed since it was opened stays
+      if (!this.node.open) return void (this.field.input.value = "");
       this.field.open();
       this.node.lastElementChild.scrollIntoView({ block: "nearest" });
       // a keyboard on the glass would hide the list
