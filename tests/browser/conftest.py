@@ -48,6 +48,24 @@ SCRIPT = r"""
 window.script = (file) => import(document.querySelector("script[type=module]").src.replace(/(\/static\/\w+\/).+/, `$1${file}`));
 """
 
+# Counts what scripts asked for and have no answer to yet.
+UNDERWAY = """
+window.underway = 0;
+{
+  const ask = window.fetch;
+  window.fetch = (...given) => {
+    window.underway += 1;
+    return ask(...given).finally(() => (window.underway -= 1));
+  };
+}
+"""
+# Whether nothing was on its way to a page for the last six frames: Playwright's own wait takes half a second of silence.
+SETTLED = """() => {
+  const missing = [...document.images].some((image) => !image.complete && image.loading !== "lazy");
+  const isBusy = document.readyState !== "complete" || document.fonts.status === "loading" || missing || window.underway > 0;
+  window.quiet = isBusy || document.querySelector("[aria-busy=true]") ? 0 : (window.quiet ?? 0) + 1;
+  return window.quiet === 6 && !(window.quiet = 0);
+}"""
 FETCHED = """
 () => performance.getEntriesByType("resource").filter(({ name, transferSize }) => name.includes("/static/") && transferSize > 0)
   .map(({ name }) => name)
@@ -139,6 +157,10 @@ class Visit:
         """Wait until every plate is drawn."""
         wait_for_maps(self.page)
 
+    def settled(self) -> None:
+        """Wait until no answer, picture or typeface is on its way to the page, and no part of it is busy."""
+        self.page.wait_for_function(SETTLED)
+
     def next_maps(self, before: str | None) -> None:
         """Wait until the address names another explanation than ``before``, and its plates are drawn."""
         self.page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
@@ -210,6 +232,7 @@ def new_profile(browser: Browser, width: int, scheme: str, first: bool = False) 
     context = browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
     context.add_init_script(SHIFTS)
     context.add_init_script(SCRIPT)
+    context.add_init_script(UNDERWAY)
     if not first:
         context.add_init_script(VISITED)
     context.set_default_timeout(2 * PATIENCE)

@@ -128,7 +128,7 @@ def test_accessibility(desk: Visit, path: str) -> None:
     is the same.
     """
     desk.open(f"{path}?{FEW}" if path in WITH_MAPS else path, maps=path in WITH_MAPS, folded=True)
-    desk.page.wait_for_load_state("networkidle")
+    desk.settled()
     if path == "/image":  # the choice of methods is the same on each page with maps
         methods(desk.page)
     for scheme in ("light", "dark"):
@@ -140,7 +140,7 @@ def test_accessibility(desk: Visit, path: str) -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_a_phone_scrolls_one_way_only(phone: Visit, path: str) -> None:
     phone.open(path, maps=path in WITH_MAPS)
-    phone.page.wait_for_load_state("networkidle")
+    phone.settled()
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 

@@ -86,7 +86,7 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     tool = page.locator("#drawer-swipe")
     canvas = tool.locator(".face > canvas")
     expect(tool.locator("[data-drawn=true]")).to_be_visible()
-    page.wait_for_load_state("networkidle")  # the finer picture
+    desk.settled()  # the finer picture
     slider = tool.get_by_label("Wipe")
     slider.fill("100")
     first = pixels(canvas)
@@ -242,5 +242,5 @@ def test_the_tools_fit_a_phone(phone: Visit) -> None:
     for name in ("agreement", "swipe", "brush"):
         tool = drawer(phone, name)
         expect(tool.locator(".body > *").last).to_be_visible()
-        page.wait_for_load_state("networkidle")
+        phone.settled()
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390, name
