@@ -149,11 +149,17 @@ def over_itself(y: Tensor, epsilon: float) -> Tensor:
     return value_of(y, y * (y / (y + epsilon)).detach())
 
 
+def dense_jacobian(function: Unary, x: Tensor) -> Tensor:
+    """The derivative of every number that the function gives (rows) by every number of ``x`` (columns)."""
+    jacobian: Tensor = torch.autograd.functional.jacobian(function, x.detach(), vectorize=True)
+    return jacobian.reshape(-1, x.numel())
+
+
 def gamma_by_pairs(function: Unary, x: Tensor, strength: float) -> Tensor:
     """LRP-γ output by output: its contributions x w, each times 1 + γ where it has the output's sign, and the bias likewise, share R."""
     value = function(x)
     bias = function(torch.zeros_like(x)).detach().flatten()
-    jacobian = torch.autograd.functional.jacobian(function, x.detach()).reshape(value.numel(), x.numel())
+    jacobian = dense_jacobian(function, x)
     sign = value.detach().flatten().sign()
     pairs = jacobian * x.detach().flatten()
     pairs = pairs + strength * torch.where(pairs.sign() == sign[:, None], pairs, 0.0)
@@ -171,7 +177,7 @@ class Split(Twin):
         if not x.requires_grad:
             return function(x)
         value = function(x)
-        jacobian = torch.autograd.functional.jacobian(function, x.detach()).reshape(value.numel(), x.numel())
+        jacobian = dense_jacobian(function, x)
         pairs = jacobian * x.detach().flatten()
         every = torch.ones_like(x, dtype=torch.bool)
         groups = {"z_plus": [every], "z_plus_positive": [x > 0], "z_plus_each": [x > 0, x < 0]}[self.rule.linear]
@@ -195,7 +201,7 @@ class Split(Twin):
     def pool(self, function: Unary, x: Tensor) -> Tensor:
         """The terms of each sum that have its sign share its relevance."""
         value = function(x)
-        jacobian = torch.autograd.functional.jacobian(function, x.detach()).reshape(value.numel(), x.numel())
+        jacobian = dense_jacobian(function, x)
         assert bool((jacobian >= 0).all())
         pairs = jacobian * x.detach().flatten()
         own = torch.where(value.detach().reshape(-1, 1) < 0, pairs.clamp(max=0), pairs.clamp(min=0))
