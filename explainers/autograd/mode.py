@@ -45,6 +45,8 @@ class RecordingMode(TorchFunctionMode):
 
 
 def _constant(value: Any) -> Any:
+    if type(value) is Tensor:  # most values; whether something is a Parameter takes long to ask
+        return value
     if isinstance(value, nn.Parameter):
         return value.detach()
     if isinstance(value, list | tuple) and any(isinstance(v, nn.Parameter) for v in value):

@@ -211,8 +211,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
             handles.append(child.register_forward_pre_hook(before(row), with_kwargs=True))
             handles.append(child.register_forward_hook(after, with_kwargs=True))
     for m in module.modules():
-        weights = list(m.parameters())
-        if weights and not list(m.children()) and all(p.dim() == 1 for p in weights):
+        weights = [] if list(m.children()) else list(m.parameters())
+        if weights and all(p.dim() == 1 for p in weights):
             handles.append(m.register_forward_hook(norm_ran))
     with hooked(handles), trial(module):
         run()
