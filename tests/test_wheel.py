@@ -63,8 +63,9 @@ with TestClient(create_app(load_settings({"home": "home"}))) as client:
     page = client.get("/methods/gradient_norm")
 Path("photo.png").write_bytes(picture)
 
-for name, given in (("scenes-vit", "photo.png"), ("reviews-bert", kinds["text"]["text"])):
-    result = explainers.explain(explainers.load(name), given, methods=["rollout"])
+models = {name: explainers.load(name) for name in ("scenes-vit", "reviews-bert")}
+for (name, model), given in zip(models.items(), ("photo.png", kinds["text"]["text"]), strict=True):
+    result = explainers.explain(model, given, methods=["rollout"])
     assert result.maps[0].scores.isfinite().all()
     print(name, result.targets[0].label)
 assert main(["models"]) == 0
@@ -72,7 +73,7 @@ assert main(["models"]) == 0
 spread = METRICS["gini"](scores=torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 5]]))
 assert spread.tolist() == [0.0, 0.75], spread
 methods = ["gradient_norm", "gradient_norm:frozen", "fullgrad_plus:frozen", "fullgrad_plus"]
-result = explainers.explain(explainers.load("scenes-vit"), Image.effect_noise((128, 128), 90), 0, methods)
+result = explainers.explain(models["scenes-vit"], Image.effect_noise((128, 128), 90), 0, methods)
 maps = {one.method: one.scores for one in result.maps}
 assert (maps["gradient_norm"] >= 0).all()
 assert not torch.allclose(maps["gradient_norm"], maps["gradient_norm:frozen"])

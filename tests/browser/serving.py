@@ -55,7 +55,7 @@ def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] 
 
     ``samples`` are folders, None those that ship.
     """
-    app = create_app(load_settings({"home": home, **settings}), engine and engine.engine(), samples)
+    app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), engine and engine.engine(), samples)
     server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=5))
     ready = threading.Event()
     started = server.startup
@@ -82,7 +82,7 @@ def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] 
 @contextmanager
 def served(home: Path, engine: HasEngine | None = None) -> Iterator[str]:
     """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
-    with played(home, engine, samples=None, device="cpu", log_level="warning") as address:
+    with played(home, engine, samples=None, device="cpu") as address:
         wait_until_loaded(address, FOR_PHOTOS)
         yield address
 
