@@ -64,7 +64,9 @@ SETTLED = """() => {
   const missing = [...document.images].some((image) => !image.complete && image.loading !== "lazy");
   const isBusy = document.readyState !== "complete" || document.fonts.status === "loading" || missing || window.underway > 0;
   window.quiet = isBusy || document.querySelector("[aria-busy=true]") ? 0 : (window.quiet ?? 0) + 1;
-  return window.quiet === 6 && !(window.quiet = 0);
+  if (window.quiet < 6) return false;
+  window.quiet = 0; // for the next time
+  return true;
 }"""
 FETCHED = """
 () => performance.getEntriesByType("resource").filter(({ name, transferSize }) => name.includes("/static/") && transferSize > 0)
