@@ -14,13 +14,12 @@ class Double(TorchFunctionMode):
     """While active, a float64 tensor that is to become float32 stays as it is."""
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is Tensor.float or func is Tensor.to or kwargs.get("dtype") == torch.float32:
-            is_double = bool(args) and isinstance(args[0], Tensor) and args[0].dtype == torch.float64
-            if is_double and (func is Tensor.float or (func is Tensor.to and torch.float32 in (*args[1:], kwargs.get("dtype")))):
+        kwargs = dict(kwargs or {})
+        if args and isinstance(args[0], Tensor) and args[0].dtype == torch.float64:
+            if func in (Tensor.float, Tensor.to) and (func is Tensor.float or torch.float32 in (*args[1:], kwargs.get("dtype"))):
                 return args[0]
-            if is_double and kwargs.get("dtype") == torch.float32:  # softmax
-                kwargs = {name: value for name, value in kwargs.items() if name != "dtype"}
+            if kwargs.get("dtype") == torch.float32:  # softmax
+                kwargs.pop("dtype")
         return func(*args, **kwargs)
 
 
