@@ -22,6 +22,7 @@ from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
+from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
 from explainers.models.wrapping import wrap
 
@@ -33,6 +34,7 @@ _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
 @with_gradients()
+@without_collection()
 def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 

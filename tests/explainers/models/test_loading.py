@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 import timm
 
 from explainers.errors import ExplainerError
+from explainers.models import loading
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.libraries.garbage import without_collection
 from explainers.models.loading import load
+from explainers.models.wrapping import wrap
 from tests.explainers.models.saved import save_timm, save_transformers
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
@@ -188,3 +192,19 @@ def test_loads_what_can_be_explained_also_under_inference_mode(tmp_path: Path) -
     with torch.inference_mode():
         model = load(tmp_path / "mine", "cpu")
     assert not any(tensor.is_inference() for tensor in model.module.state_dict().values())
+
+
+def test_nothing_is_collected_while_a_model_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    was_on: list[bool] = []
+    monkeypatch.setattr(loading, "wrap", lambda *given, **named: was_on.append(gc.isenabled()) or wrap(*given, **named))
+    save_timm(tmp_path / "mine")
+    load(tmp_path / "mine", "cpu")
+    assert gc.isenabled()
+    with pytest.raises(ExplainerError):
+        load(tmp_path / "gone")
+    assert gc.isenabled()
+    with without_collection():
+        load(tmp_path / "mine", "cpu")
+        was_on.append(gc.isenabled())  # it stays off for whoever switched it off
+    assert was_on == [False, False, False]
+    assert gc.isenabled()
