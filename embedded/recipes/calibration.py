@@ -167,11 +167,10 @@ def letters_at_random(number: int) -> list[str]:
 
 def pieces_per_word(prompts: Sequence[str], tokenizer: Any) -> Tensor:
     """(N,): into how many pieces the words of each prompt are cut, on average."""
-    counts = []
-    for prompt in prompts:
-        words = re.findall(r"[^\W\d_]+", prompt)
-        counts.append(sum(len(tokenizer.tokenize(word)) for word in words) / len(words))
-    return torch.tensor(counts)
+    cut = [re.findall(r"[^\W\d_]+", prompt) for prompt in prompts]
+    words = sorted({word for words in cut for word in words})
+    pieces = dict(zip(words, map(len, tokenizer(words, add_special_tokens=False)["input_ids"]), strict=True))
+    return torch.tensor([sum(pieces[word] for word in words) / len(words) for words in cut])
 
 
 def calibrate_prompts(shown: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
