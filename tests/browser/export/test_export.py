@@ -106,17 +106,22 @@ def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk
 
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
-def test_the_whole_figure_as_svg_and_png(desk: Visit, tmp_path: Path) -> None:
+def test_the_whole_figure_as_svg(desk: Visit, tmp_path: Path) -> None:
     desk.open("/image?model=scenes-vit")
     document = desk.document()
-    menu = desk.page.locator("#export .menu")
-    file = take(desk, menu, "SVG of the whole figure", tmp_path)
+    file = take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)
     check_texts(desk, file)
     root = ET.parse(file).getroot()
     words = said(root)
     assert all(attribution["title"].split(" · ")[0] in words for attribution in document["maps"])
     assert "As the model saw it" in words
     assert len(list(root.iter(f"{SVG}image"))) == len(document["maps"]) + 1
+
+
+def test_the_whole_figure_and_one_map_as_png(desk: Visit, tmp_path: Path) -> None:
+    desk.open(f"/image?model=scenes-vit&{THREE}")
+    menu = desk.page.locator("#export .menu")
+    root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
     with Image.open(take(desk, menu, "PNG of the whole figure", tmp_path)) as picture:
         assert picture.size == (2 * int(root.get("width", "")), 2 * int(root.get("height", "")))
         assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 1000  # more than ink on paper: the pictures in it are drawn
