@@ -30,7 +30,7 @@ PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy
 expect.set_options(timeout=PATIENCE)
 #: tabs that nobody has, each in a profile of its own, by browser, address of the server, width and colour scheme
 TABS: dict[tuple[Browser, str, int, str], list[Page]] = {}
-NOTHING = "/api/limits"  # a page without scripts that waits in an idle tab
+NOTHING = "/api/limits"  # the address of an idle tab, which is no page's
 #: for tests that need no more: the control, a map of strength alone, a signed one
 FEW = "methods=random&methods=rollout&methods=fullgrad_plus:libra"
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
@@ -48,6 +48,21 @@ SCRIPT = r"""
 window.script = (file) => import(document.querySelector("script[type=module]").src.replace(/(\/static\/\w+\/).+/, `$1${file}`));
 """
 
+# Ends a visit: what is under way stops. The page stays where it is, for another one to take its place costs a fifth of a page with maps.
+LEAVE = """(nowhere) => {
+  window.stop();
+  window.name = "left"; // which the next document of the tab finds
+  history.replaceState(null, "", nowhere);
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}"""
+# Before all else of a document: forgets what the visit before stored.
+FORGET = """
+if (window.name === "left") {
+  window.name = "";
+  localStorage.clear();
+  sessionStorage.clear();
+}
+"""
 # Counts what scripts asked for and have no answer to yet.
 UNDERWAY = """
 window.underway = 0;
@@ -232,6 +247,7 @@ def methods(page: Page) -> None:
 def new_profile(browser: Browser, width: int, scheme: str, first: bool = False) -> BrowserContext:
     """A profile that knows nothing yet. Unless it is the ``first`` visit, the guided one is not offered, which would cover a corner."""
     context = browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
+    context.add_init_script(FORGET)
     context.add_init_script(SHIFTS)
     context.add_init_script(SCRIPT)
     context.add_init_script(UNDERWAY)
@@ -259,16 +275,19 @@ def listening(page: Page) -> Iterator[None]:
 
 
 def reset(page: Page, address: str, width: int, scheme: str) -> None:
-    """Make a tab forget all that a visit left, but for the files of the pages."""
+    """Make a tab forget all that a visit left, but for the files of the pages: what is stored when the next page is opened."""
     page.unroute_all(behavior="ignoreErrors")
-    page.goto(address + NOTHING)
-    page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+    if not page.url.startswith(address):
+        page.goto(address + NOTHING)
+    scheme_before = page.evaluate(LEAVE, NOTHING)
     for other in page.context.pages:
         if other is not page:
             other.close()
     page.context.clear_permissions()
-    page.set_viewport_size({"width": width, "height": HEIGHT})
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    if page.viewport_size != (window := {"width": width, "height": HEIGHT}):
+        page.set_viewport_size(window)
+    if scheme != scheme_before:
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.mouse.move(0, 0)
 
 
