@@ -3,34 +3,37 @@
 ``load`` or ``wrap`` a model, ``explain`` an input. Knows nothing of the web.
 """
 
-from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
+from explainers.models.libraries.garbage import without_collection
 
-# isort: split
-from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
-from explainers.citation import Citation
-from explainers.comparisons.agreement import Agreement, agreement
-from explainers.comparisons.regions import Region, Regions, regions
-from explainers.errors import ExplainerError
-from explainers.explanation import explain
-from explainers.faithfulness.deletion import DeletionTest, deletion_test
-from explainers.faithfulness.word_probe import WordProbe, word_probe
-from explainers.inspection import QUANTITIES, contributions, head_maps
-from explainers.interactions import Interaction, alike, interaction
-from explainers.methods import METHODS
-from explainers.methods.registry import method
-from explainers.methods.requirements import default_methods, for_probability, pairs, variants
-from explainers.models.abstention import Abstention
-from explainers.models.base import Crop, Model, TextPair
-from explainers.models.loading import load
-from explainers.models.threads import Threads
-from explainers.models.wrapping import wrap
-from explainers.plugins import load_plugins
-from explainers.result import Attribution, Explanation, MapPrecision
-from explainers.rule_mixer import Mix, mix
-from explainers.session import Cancelled, Session
-from explainers.summary import Summary, summarise
-from explainers.targets import AnyOf, Contrast, Probability
-from explainers.trace import Reading, Trace
+with without_collection():  # what is imported stays
+    from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
+
+    # isort: split
+    from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
+    from explainers.citation import Citation
+    from explainers.comparisons.agreement import Agreement, agreement
+    from explainers.comparisons.regions import Region, Regions, regions
+    from explainers.errors import ExplainerError
+    from explainers.explanation import explain
+    from explainers.faithfulness.deletion import DeletionTest, deletion_test
+    from explainers.faithfulness.word_probe import WordProbe, word_probe
+    from explainers.inspection import QUANTITIES, contributions, head_maps
+    from explainers.interactions import Interaction, alike, interaction
+    from explainers.methods import METHODS
+    from explainers.methods.registry import method
+    from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+    from explainers.models.abstention import Abstention
+    from explainers.models.base import Crop, Model, TextPair
+    from explainers.models.loading import load
+    from explainers.models.threads import Threads
+    from explainers.models.wrapping import wrap
+    from explainers.plugins import load_plugins
+    from explainers.result import Attribution, Explanation, MapPrecision
+    from explainers.rule_mixer import Mix, mix
+    from explainers.session import Cancelled, Session
+    from explainers.summary import Summary, summarise
+    from explainers.targets import AnyOf, Contrast, Probability
+    from explainers.trace import Reading, Trace
 
 __all__ = [
     "KINDS",
