@@ -34,6 +34,7 @@ def test_scenes_in_a_quick_look(name: str, capsys: pytest.CaptureFixture[str], m
     assert list(table) == ["generic_attention", JUDGED_METHOD, CONTROL]
     assert 0.02 < table[CONTROL]["average precision"] < 0.2  # about the share of the picture that an object covers
     assert table[JUDGED_METHOD]["average precision"] > 0.5
+    assert table[JUDGED_METHOD][scenes.DENSER] >= 0.85
     figures = {one["what"]: one for one in report["figures"]}
     assert {one["model"] for one in report["figures"]} == {name}
     ratio = figures["energy on the object over that of random"]["value"]
