@@ -144,7 +144,6 @@ def test_a_phone_scrolls_one_way_only(phone: Visit, path: str) -> None:
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-@pytest.mark.trained
 @pytest.mark.parametrize("fresh", [True])
 @pytest.mark.parametrize("path", WITH_MAPS)
 def test_the_first_load_is_small(desk: Visit, path: str) -> None:

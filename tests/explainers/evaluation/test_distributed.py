@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -124,7 +125,19 @@ def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alo
     assert (folder / "rows.parquet").read_bytes() == (alone.folder / "rows.parquet").read_bytes()
 
 
-def test_a_worker_that_lacks_the_model_says_so(wanted: tuple[Model, Dataset, Plan], tmp_path: Path) -> None:
+def test_what_a_worker_cannot_measure_ends_the_run(
+    cluster: Any, wanted: tuple[Model, Dataset, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that lacks the model, in this process: one of the cluster would import all that it needs to say so."""
+
+    def from_items(items: list[dict[str, Any]], **_: Any) -> Any:
+        def map_batches(worker: type[Worker], fn_constructor_args: tuple[Order], **_: Any) -> Any:
+            answers = map(worker(*fn_constructor_args), (pa.Table.from_pylist([item]) for item in items))
+            return SimpleNamespace(context=SimpleNamespace(), iter_batches=lambda **_: answers)
+
+        return SimpleNamespace(map_batches=map_batches)
+
+    monkeypatch.setattr(cluster.data, "from_items", from_items)
     engine = ray_engine(Sources(model=str(tmp_path / "gone"), dataset="scenes"), workers=1)
     with pytest.raises(ExplainerError, match=r"worker on .* could not measure: there is no model .*gone"):
         run(*wanted, tmp_path / "run", engine=engine)
