@@ -48,7 +48,7 @@ SCRIPT = r"""
 window.script = (file) => import(document.querySelector("script[type=module]").src.replace(/(\/static\/\w+\/).+/, `$1${file}`));
 """
 
-# Ends a visit: what is under way stops. The page stays, for to open an empty one in its place costs an eighth of a page with maps.
+# Ends a visit: what is under way stops. The page stays: opening an empty one in its place costs an eighth of a page with maps.
 LEAVE = """(nowhere) => {
   window.stop();
   window.name = "left"; // which the next document of the tab finds

@@ -42,7 +42,7 @@ def pixels(path: Path) -> torch.Tensor:
 
 
 def test_scenes_vit_names_what_is_there() -> None:
-    figures = named(SCORES["scenes-vit"](VIT), 40).figures()
+    figures = named(SCORES["scenes-vit"](VIT), 60).figures()
     assert figures[TOP] >= 0.98
     assert figures[scenes.EVERY] >= 0.9
     assert figures[HALF] >= 0.95
@@ -51,17 +51,17 @@ def test_scenes_vit_names_what_is_there() -> None:
 def test_scenes_vit_says_something_else_of_photos_and_not_of_scenes() -> None:
     calibration = shipped_calibration(VIT)
     assert calibration is not None
-    scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(40)]))
+    scenes = torch.from_numpy(np.stack([np.asarray(scene.image) for scene in fresh_scenes(60)]))
     assert stays_known(answers(SCORES["scenes-vit"](VIT), scenes), calibration).float().mean() >= 0.88
     for sample in (one for one in INDEX if one["kind"] == "image"):  # those of the pages
         assert stays_known(SCORES["scenes-vit"](VIT)(pixels(scene_samples.OUT / sample["image"]), None), calibration).all(), sample["id"]
-    assert stays_known(answers(SCORES["scenes-vit"](VIT), made_up(30)), calibration).float().mean() <= 0.6
+    assert stays_known(answers(SCORES["scenes-vit"](VIT), made_up(40)), calibration).float().mean() <= 0.6
     photos = sorted((scene_samples.OUT.parent / "photos").glob("*.jpg"))
     assert torch.stack([stays_known(SCORES["scenes-vit"](VIT)(pixels(path), None), calibration) for path in photos]).float().mean() <= 0.6
 
 
 def test_clip_names_what_is_there() -> None:
-    figures = named(SCORES["clip"](CLIP), 24, 196).figures()
+    figures = named(SCORES["clip"](CLIP), 32, 196).figures()
     assert figures[TOP] >= 0.88
     assert figures[SHARE] >= 0.75
     assert figures[HALF] >= 0.75
