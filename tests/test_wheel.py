@@ -19,10 +19,6 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # Runs in a fresh interpreter: sys.argv are the folders in which the wheel and the example package are installed, and the checkout. At its
 # end it is the command, as it is installed.
 SCRIPT = r"""
-import gc
-
-gc.disable()  # a fifth of what importing torch takes
-
 import re
 import runpy
 import sys

@@ -15,10 +15,6 @@ from tests.explainers.models.saved import cache_folder, save_transformers
 # Nothing that only some metrics, figures or data sets use is imported with the package.
 SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")
 SCRIPT = f"""
-import gc
-
-gc.disable()  # a fifth of what importing torch takes
-
 import json
 import sys
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.accessibility import no_violation
-from tests.browser.conftest import FEW, Visit, view, visit
+from tests.browser.conftest import Visit, view, visit
 from tests.browser.number_format import percent, shown_score
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import VISITED, wait_for_maps
@@ -156,7 +156,7 @@ def check_picture(text: str, attribution: dict[str, Any]) -> None:
 
 
 def test_each_picture_is_told_in_words(desk: Visit) -> None:
-    page = desk.open(f"/image?model=scenes-vit&{FEW}")
+    page = desk.open("/image?model=scenes-vit")
     document = desk.document()
     sentences = page.locator(".plate .told")
     expect(sentences.first).to_be_hidden()

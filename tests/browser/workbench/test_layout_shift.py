@@ -13,6 +13,7 @@ MOST = 0.01  # cumulative layout shift; a page is called good below 0.1
 MODELS = {"image": "&model=scenes-vit"}
 USUAL = "methods=random&methods=fullgrad_plus:libra"
 DRAWERS = {"image": ("mixer", "layers"), "prompt": (), "text": ("wordtable", "disagree", "probe")}
+PATHS = [pytest.param(path, marks=[] if path == "prompt" else pytest.mark.trained) for path in DRAWERS]
 
 
 @pytest.fixture
@@ -25,9 +26,6 @@ def check(visitor: Visit, before: float = 0) -> float:
     moved, what = visitor.shift()
     assert moved - before < MOST, what
     return moved
-
-
-PATHS = [pytest.param(path, marks=[] if path == "prompt" else pytest.mark.trained) for path in DRAWERS]
 
 
 def opened(phone: Visit, path: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from explainers import ExplainerError
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
+from explainers.models.libraries.garbage import without_collection
 from explainers.models.tokens import as_tokens
 from tests.explainers.support.double import in_double
 from tests.explainers.support.toys import record, signal, toy
@@ -382,8 +382,7 @@ def test_biases_before_the_first_block_are_part_of_x1(rule: str) -> None:
 def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> None:
     """At once, without the garbage collector, which cannot see through autograd's nodes: else every explanation would stay in memory."""
     model, tensors = wrapped(family, torch.float32), inputs(family, 1, torch.float32)
-    gc.disable()
-    try:
+    with without_collection():
         recording = Recording(model, tensors)
         seed = torch.zeros_like(recording.logits)
         seed[:, 0] = 1
@@ -392,5 +391,3 @@ def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> N
         held = [weakref.ref(tensor) for tensor in (recording.logits, *recording.block_inputs)]
         del recording
         assert [reference() for reference in held] == [None] * len(held)
-    finally:
-        gc.enable()

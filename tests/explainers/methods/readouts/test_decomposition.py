@@ -12,6 +12,7 @@ import torch
 from explainers.autograd.propagation import Propagation
 from explainers.methods.readouts import decomposition
 from explainers.methods.readouts.decomposition import after_attention
+from explainers.models.libraries.garbage import without_collection
 from explainers.session import Session
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
@@ -70,10 +71,7 @@ def test_no_more_than_two_passes_of_copies_are_in_memory(name: str, monkeypatch:
     monkeypatch.setattr(Propagation, "__init__", begin)
     monkeypatch.setattr(decomposition, "INNER_BATCH", 4)
     gc.collect()
-    gc.disable()
-    try:
+    with without_collection():
         scores("vit", name)
         assert not alive
-    finally:
-        gc.enable()
     assert most == 2
