@@ -203,4 +203,4 @@ def content_of(record: ImageInput | TextInput, layout: Layout, tokens: int) -> T
 
 
 def _without_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
-    return record.without_padding(mask) if isinstance(record, TextInput) else record
+    return record.without_padding(mask[: len(record.tokens)]) if isinstance(record, TextInput) else record

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd.balance import losses_of
 from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
@@ -91,6 +92,7 @@ class Trace:
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
         self.waited = 0.0  # seconds that passes shared with other read-outs took
         self.notes: list[str] = []
+        self.notes_of_samples: dict[int, list[str]] = {}  # what holds for the map of one sample alone
 
     @property
     def layout(self) -> Layout:
@@ -124,7 +126,15 @@ class Trace:
     @property
     def attentions(self) -> list[Tensor]:
         """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
-        return [_present(a, i).detach() for i, a in enumerate(self.recording.attentions)]
+        return [_present(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
+
+    @cached_property
+    def type_of_attention(self) -> torch.dtype:
+        """In which attention maps are multiplied: the longest of the tokens' and the maps' own, for some models have their softmax in
+        another than the rest.
+        """
+        known = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
+        return reduce(torch.promote_types, (a.dtype for a in known), self.recording.block_inputs[0].dtype)
 
     @cached_property
     def signals(self) -> Signals:
@@ -144,7 +154,24 @@ class Trace:
             self.notes.append(
                 f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
             )
+        if signals.missing is not None and bool(signals.missing.any()):
+            self._say_missing(signals.missing)
         return signals
+
+    def _say_missing(self, missing: Tensor) -> None:
+        """Say of each sample what the rule's account of its answer misses, and at which operators."""
+        assert self.rule is not None
+        seed = self.chosen.seed(self.recording.logits, self.rule)
+        begun, where = (seed * self.recording.logits.detach()).sum(1), ""
+        if self._rerun is not None:
+            found = losses_of(self.rerun, self.rule, seed, missing)
+            where = "" if not found else "; it is lost at " + " and at ".join(loss.told for loss in found[:2])
+        for sample, (lost, whole) in enumerate(zip(missing.tolist(), begun.tolist(), strict=True)):
+            if lost:
+                self.notes_of_samples.setdefault(sample, []).append(
+                    f"Under the rule {self.rule.name} the tokens and biases should add up to {whole:.3g}, and miss it by {abs(lost):.2g}"
+                    f"{where}."
+                )
 
     @property
     def mid_residuals(self) -> list[Tensor]:
@@ -214,7 +241,7 @@ class Trace:
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
-        return [_present(a, i) for i, a in enumerate(self.signals.attentions)]
+        return [_present(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals.attentions)]
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
@@ -222,6 +249,7 @@ class Trace:
             self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, answer=self._answer, content=self._content
         )
         other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
+        other.notes_of_samples = self.notes_of_samples
         return other
 
     def token_mean(self, x: Tensor) -> Tensor:
@@ -248,6 +276,10 @@ class Trace:
         """Say something about the map, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def notes_on(self, sample: int) -> list[str]:
+        """What people must know of the map of one sample."""
+        return [*self.notes, *self.notes_of_samples.get(sample, ())]
 
     def class_row(self, matrix: Tensor) -> Tensor:
         """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N); where ``row`` says so, the mean of the rows of all
@@ -284,7 +316,7 @@ class Trace:
     def identity(self) -> Tensor:
         """(1, S, S)."""
         x = self.recording.block_inputs[0]
-        return torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[None]
+        return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
 
 def _present(attention: Tensor | None, block: int) -> Tensor:

@@ -13,6 +13,7 @@ arithmetic, so that hand-written normalisations
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -159,6 +160,8 @@ TRANSPARENT = frozenset(
         "result_type",
     ]
 )
+#: Calls that write into their first argument, besides those whose names end in an underscore.
+_WRITING = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "__iand__", "__ior__", "__ixor__", "__setitem__"}
 #: Functions through which a role is kept: moving numbers, and bounding them.
 _ROLE_KEEPING = TRANSPARENT | {"clamp", "clamp_min", "clip", "clamp_", "maximum"}
 
@@ -175,7 +178,8 @@ def active(value: Any) -> bool:
 
 def role(value: Any) -> str | None:
     """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
-    of two paths, such as queries and keys), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives),
+    of two paths, such as queries and keys), ``curved`` (scores after another curve than
+    softmax: weights if they meet values), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives),
     ``unnormalised`` (what linear attention gives before its normaliser), ``pixels`` (of the image) or None.
     """
     return getattr(value, _ROLE, None)
@@ -219,25 +223,41 @@ def make_scale(rec: Recorder, out: Tensor, name: str) -> Tensor:
     return give_role(out, "scale")
 
 
+def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call changes its first argument."""
+    name = getattr(func, "__name__", "")
+    if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
+        return name not in ("requires_grad_", "detach_")
+    place = place_of_inplace(func)
+    return place is not None and bool(kwargs["inplace"] if "inplace" in kwargs else len(args) > place and args[place])
+
+
+@cache
+def place_of_inplace(func: Callable[..., Any]) -> int | None:
+    """Where among the arguments of a function of ``torch.nn.functional`` stands ``inplace``, if it has that."""
+    code = getattr(func, "__code__", None)
+    names = () if code is None else code.co_varnames[: code.co_argcount]
+    return names.index("inplace") if "inplace" in names else None
+
+
 def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
     out = func(*args, **kwargs)
     name = getattr(func, "__name__", str(func))
     if name not in _ROLE_KEEPING and not name.endswith("__"):
         name = name.rstrip("_")  # in place or not
-    if name in _ROLE_KEEPING:
-        inherited = role(args[0]) if args else None
-        if inherited == "turned" or (inherited in ("scores", "weights", "attended") and name not in TRANSPARENT):
-            inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
-        if name in TRANSPARENT and args and factor(args[0]) != 1:
-            for tensor in out if isinstance(out, tuple | list) else (out,):
-                if active(tensor):
-                    give_factor(tensor, factor(args[0]))
-        if inherited and isinstance(out, Tensor):
-            return give_role(out, inherited)
-        if name in TRANSPARENT:
-            return out
-    for tensor in out if isinstance(out, tuple | list) else (out,):
+    given = [tensor for tensor in (out if isinstance(out, tuple | list) else (out,)) if isinstance(tensor, Tensor)]
+    inherited = role(args[0]) if args and name in _ROLE_KEEPING else None
+    if inherited == "turned" or (inherited in ("scores", "curved", "weights", "attended") and name not in TRANSPARENT):
+        inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
+    for tensor in given:
+        if inherited and (tensor is out or active(tensor)):  # of several, such as the largest weights and their places, those on the path
+            give_role(tensor, inherited)
+        if name in TRANSPARENT and args and active(tensor):
+            give_factor(tensor, factor(args[0]))
+    if name in TRANSPARENT or (inherited and isinstance(out, Tensor)):
+        return out
+    for tensor in given:
         if active(tensor) and not role(tensor) and any(active(a) for a in (*args, *kwargs.values())):
             rec.watch(tensor, name)
     return out

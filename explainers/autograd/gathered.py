@@ -61,7 +61,7 @@ def gathered_by(model: Model) -> Gathered:
 def made_up(model: Model) -> dict[str, Tensor]:
     """An input to measure with: a picture of blotches of all sizes, or a few words."""
     if model.kind == "text":
-        ids = torch.tensor([[1, 2, 3] * (4 if model.details.get("max_tokens", 12) >= 12 else 1)], device=model.device)
+        ids = torch.tensor([[1, 2, 3] * (4 if (model.details.get("max_tokens") or 12) >= 12 else 1)], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     generator, size = torch.Generator().manual_seed(0), tuple(model.details["input"])
     blotches = [torch.randn(1, 3, 2**n, 2**n, generator=generator) for n in range(1, 7)]

@@ -49,7 +49,7 @@ def gamma(
 
 def stabilised(denominator: Tensor, epsilon: float) -> Tensor:
     """The denominator moved away from zero by ``epsilon``."""
-    return denominator + torch.where(denominator < 0, -epsilon, epsilon)
+    return torch.where(denominator < 0, denominator - epsilon, denominator + epsilon)
 
 
 def damped(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
-from explainers.autograd.dispatch import call_through, handler_of
+from explainers.autograd.dispatch import call_through, handler_of, writes_into_first
+from explainers.autograd.opaque import mark_seen, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
+from explainers.autograd.saved_values import SavedValues
 
 _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
@@ -18,18 +20,32 @@ _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 class RecordingMode(TorchFunctionMode):
     """Sends every torch call of the forward pass through the operators."""
 
-    def __init__(self, recording: Recorder) -> None:
+    def __init__(self, recording: Recorder, saved: SavedValues) -> None:
         super().__init__()
         self.recording = recording
+        self._saved = saved
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            value = func(*args, **(kwargs or {}))
-            return value.detach() if isinstance(args[0], nn.Parameter) and isinstance(value, Tensor) else value
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        if name == "__get__" and not isinstance(func(*args), Tensor):
+            return func(*args)  # a shape, a type, a device
+        writes = writes_into_first(func, args, kwargs)
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
-        args = tuple(_constant(a) for a in args)
-        kwargs = {k: _constant(v) for k, v in (kwargs or {}).items()}
+        args = tuple(on_path(self.recording, a) for a in args)
+        kwargs = {k: on_path(self.recording, v) for k, v in kwargs.items()}
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if writes and args and isinstance(args[0], Tensor):
+                self._saved.before_write(args[0])
+            with self._saved.hooks:
+                out = mark_seen(self._in_type(func, args, kwargs))
+            if writes:
+                mark_seen(args[0])  # what was written into a constant depends on the input now
+            return out
+
+        return call(args, kwargs) if torch.is_grad_enabled() else without_gradient(self.recording, call, args, kwargs, writes)
+
+    def _in_type(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.recording.double:
             return self._call(func, args, kwargs)
         if func in _NARROWING:
@@ -42,16 +58,6 @@ class RecordingMode(TorchFunctionMode):
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)
         return call_through(self.recording, func, args, kwargs)
-
-
-def _constant(value: Any) -> Any:
-    if type(value) is Tensor:  # most values; whether something is a Parameter takes long to ask
-        return value
-    if isinstance(value, nn.Parameter):
-        return value.detach()
-    if isinstance(value, list | tuple) and any(isinstance(v, nn.Parameter) for v in value):
-        return type(value)(_constant(v) for v in value)
-    return value
 
 
 def doubled(value: Any) -> Any:

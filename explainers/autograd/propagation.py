@@ -20,6 +20,7 @@ from explainers.autograd.observed.class_attention import as_taken
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
+from explainers.errors import ExplainerError
 from explainers.models.base import Model
 from explainers.models.tokens import as_given, map_size
 
@@ -32,6 +33,8 @@ class Propagation(Recording):
     of that block, which is the last to run; of one of class attention, behind the others, where ``behind``.
     ``rule`` must hold attention and scales and gates constant; ``product`` may be ``half`` or ``jacobian``.
     """
+
+    is_differentiated = False
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Propagation(Recording):
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.unruled: set[str] = set()  # what the copies passed that is not linear and has no constants
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         self._entry = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
@@ -99,7 +103,7 @@ class Propagation(Recording):
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
-        groups = x.detach().unflatten(0, (-1, self.copies, len(x) // len(self._x1)))  # tokens or heads may lie with the samples
+        groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
 
@@ -107,8 +111,17 @@ class Propagation(Recording):
         """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
         first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
         first[0] = True
-        rows = first.repeat_interleave(len(y) // len(self._x1)).repeat(len(self._x1) // self.copies)
+        rows = first.repeat_interleave(self._rows(y)).repeat(len(self._x1) // self.copies)
         return rows.view(-1, *[1] * (y.dim() - 1))
+
+    def _rows(self, x: Tensor) -> int:
+        """How many rows of ``x`` belong to each copy. Raises ExplainerError where samples do not come first."""
+        if len(x) % len(self._x1):
+            raise ExplainerError(
+                f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
+                "propagated through it: choose a method that goes backward, such as fullgrad_plus:libra."
+            )
+        return len(x) // len(self._x1)
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
@@ -131,6 +144,11 @@ class Propagation(Recording):
         if self._of_classes is not None:
             return self.behind.inside and not self.behind.blocks_begun[-1].attends
         return self._inside and self.attentions[-1] is None
+
+    def watch(self, tensor: Tensor, name: str, field: str | None = None, fits: tuple[str, ...] = ("jacobian",)) -> None:
+        """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
+        if field is None and self.entered:
+            self.unruled.add(name)
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply the linear form of an operator."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -14,8 +15,10 @@ class Operator(Function):
     """An autograd function whose ``backward`` follows the rule in force, and that says how contributions pass it.
 
     ``forward(ctx, *arguments, rec)`` computes what torch computes, for a :class:`Recorder`;
-    ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`.
+    ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`. ``title`` is what to call it, with its article.
     """
+
+    title: str
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
@@ -29,13 +32,22 @@ class Recorder(Protocol):
     rule      the rule in force, which a backward pass follows
     entered   whether the forward pass has reached the explained tokens: biases before them are part of them
     double    whether everything is computed in float64
+    is_differentiated  whether backward passes go over it; else contributions are sent forward
     position  how many operators were applied since the explained tokens; before them, less than zero
     """
 
     rule: Rule
     entered: bool
     double: bool
+    is_differentiated: bool
     position: int
+
+    @property
+    def starts(self) -> list[Tensor]:
+        """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
+
+    def ordinary_gradient(self) -> AbstractContextManager[None]:
+        """Follow the ordinary gradient for a while, without accounting for anything."""
 
     def gathered(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
@@ -51,8 +63,10 @@ class Recorder(Protocol):
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator."""
 
-    def watch(self, tensor: Tensor, name: str, field: str | None = None) -> None:
-        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else (in its ``field``)."""
+    def watch(self, tensor: Tensor, name: str, field: str | None = None, fits: tuple[str, ...] = ("jacobian",)) -> None:
+        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: something that does not
+        fit in its ``field``.
+        """
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the bias term signal * bias."""

@@ -193,7 +193,7 @@ def _normalised(share_a: Tensor, share_b: Tensor, r: Tensor, moved: Tensor, erro
         part = torch.where(opposite, splits.divide(element * element_sum.sign(), whole), 0.0)  # of D, this element
         moved_by = (1 - 2 * part).abs() * moved + (share - part * (share - other)).abs() * error + part.abs() * rest
         off = torch.linalg.vector_norm(torch.hypot(moved, share * error), dim=dims, keepdim=True)
-        turned = torch.where(2 * off > element_sum.abs(), 2.0, 0.0)  # the sign of its sum is not known
+        turned = torch.where(2 * off > element_sum.abs(), torch.full_like(element_sum, 2.0), 0.0)  # the sign of its sum is not known
         return scale * (moved_by + turned * element.abs())
 
     return of(share_a, share_b, r_a, sum_a), of(share_b, share_a, r_b, sum_b)

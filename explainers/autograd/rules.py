@@ -181,6 +181,14 @@ class Rule:
         return {self.attention, self.norm, self.activation, self.product, self.linear} == {"jacobian"}
 
     @property
+    def accounts(self) -> bool:
+        """Whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with: FullGrad-completeness
+        (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
+        """
+        constant_scale = self.norm in ("constant", "constant_mean")
+        return constant_scale and (self.attention, self.activation, self.product, self.linear) == ("constant", "gate", "half", "jacobian")
+
+    @property
     def label(self) -> str:
         """What a plate or a list calls it."""
         return f"{self.group} {self.short or self.title}".strip()

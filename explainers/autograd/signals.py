@@ -26,6 +26,8 @@ class Signals:
     class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
     class_contexts  (B, H, 1, d) each: signal at what that attention gives, before its projection; None where it was not seen
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
+    missing       (B,): of a rule that accounts for the answer, what tokens and biases miss of <seed, logits> beyond rounding, else 0;
+                  None of other rules
     errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
                   fields, without bias); else None
     """
@@ -43,6 +45,7 @@ class Signals:
     placed: Tensor | None = None
     class_attentions: tuple[Tensor, ...] = ()
     class_contexts: tuple[Tensor | None, ...] = ()
+    missing: Tensor | None = None
     errors: Signals | None = None
 
     def moved(self, seed: int) -> Signals:

@@ -64,13 +64,15 @@ class ClassAttentionTrace(Trace):
     def attentions(self) -> list[Tensor]:
         """Per block, class attention last. Rows sum to 1."""
         before = [] if self._last else [with_class_token(a, 1.0) for a in self._trace.attentions]
-        return [*before, *(_with_patches(a.detach(), 1.0) for a in self.recording.class_attentions)]
+        behind = (a.detach().to(self.type_of_attention) for a in self.recording.class_attentions)
+        return [*before, *(_with_patches(a, 1.0) for a in behind)]
 
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
-        return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in self.signals.class_attentions)]
+        behind = (a.to(self.type_of_attention) for a in self.signals.class_attentions)
+        return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in behind)]
 
     @property
     def class_blocks(self) -> list[ClassBlock]:
@@ -120,7 +122,7 @@ class ClassAttentionTrace(Trace):
     def identity(self) -> Tensor:
         """(1, 1 + S, 1 + S)."""
         x = self.recording.block_inputs[0]
-        return torch.eye(1 + x.shape[1], dtype=x.dtype, device=x.device)[None]
+        return torch.eye(1 + x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
     def class_row(self, matrix: Tensor) -> Tensor:
         """The classification token's row: of (B, ..., 1 + S, N) the (B, ..., N)."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from weakref import WeakKeyDictionary
 
 import torch
@@ -12,11 +13,39 @@ from torch import nn
 
 _EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
 _EVALUATING_LOCK = threading.Lock()
+_UNCOMPILED = ExitStack()  # what the first pass of several switched off of torch.compile
+_PASSES: list[None] = []  # one for each pass under way
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """What is under ``torch.compile`` runs as it is written for a while, so that hooks and function modes see it. All threads share this
+    setting of torch: it ends with the last pass.
+    """
+    with _EVALUATING_LOCK:
+        if not _PASSES and "torch._dynamo" in sys.modules:
+            _UNCOMPILED.enter_context(torch.compiler.set_stance("force_eager"))
+        _PASSES.append(None)
+    try:
+        yield
+    finally:
+        with _EVALUATING_LOCK:
+            _PASSES.pop()
+            if not _PASSES:
+                _UNCOMPILED.close()
 
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout and the like off for a while; every module's own mode is restored when the last pass over it has ended."""
+    """Dropout and the like off for a while, and compiled code run as it is written; every module's own mode is restored when the last pass
+    over it has ended.
+    """
+    with uncompiled(), _in_eval_mode(module):
+        yield
+
+
+@contextmanager
+def _in_eval_mode(module: nn.Module) -> Iterator[None]:
     with _EVALUATING_LOCK:
         held = [m for m in module.modules() if m.training or m in _EVALUATING]
         for m in held:

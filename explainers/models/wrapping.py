@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models import labels as naming
 from explainers.models.base import Input, Kind, Model, Prepared, Side
-from explainers.models.eval_mode import evaluating, with_gradients
+from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.libraries import recognition as lib
@@ -35,6 +35,7 @@ from explainers.models.structure.layouts import image_layout, text_layout
 
 
 @with_gradients()
+@uncompiled()
 def wrap(
     module: nn.Module,
     *,
@@ -72,6 +73,8 @@ def wrap(
     """
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
+    while isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):  # torch.compile's wrapper: the model runs as it is written
+        module = inner
     if any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers())):
         raise ExplainerError(
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
@@ -216,7 +219,9 @@ def _explored(
         lib.features_of(module, lib.library_of(module), side)(sample)
 
     try:
-        structure = rows.find(module, tower if kind == "clip" else whole, len(next(iter(sample.values()))), blocks, entry)
+        watched = tower if kind == "clip" else whole
+        words = sample["input_ids"].shape[1] if "input_ids" in sample and (kind == "text" or side == "text") else None
+        structure = rows.find(module, watched, len(next(iter(sample.values()))), blocks, entry, words)
     except ExplainerError:
         raise
     except Exception as problem:

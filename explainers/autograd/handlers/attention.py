@@ -41,7 +41,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         scores = scores + torch.where(closed, 0.0, additive)
     else:
         closed = None
-    weights: Tensor = rec.run(op.Softmax, scores, -1, None)
+    weights = give_role(rec.run(op.Softmax, scores, -1, None), "weights")
     rec.saw_attention(weights)
     rec.saw_attended(query, key, value)
     out: Tensor = rec.run(op.MatMul, weights, value)

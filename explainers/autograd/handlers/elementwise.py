@@ -13,14 +13,17 @@ from explainers.autograd.dispatch import (
     Handler,
     TorchFunction,
     active,
+    call_through,
     factor,
     give_factor,
     give_product_of,
     give_role,
     handles,
     make_scale,
+    place_of_inplace,
     product_of,
     role,
+    writes_into_first,
 )
 from explainers.autograd.recorder import Recorder
 
@@ -29,10 +32,17 @@ def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **
     """An element-wise function with act(0) = 0."""
     if not active(input):
         return func(input, *args, **kwargs)
-    in_place = kwargs.pop("inplace", False) or func in _OUT_OF_PLACE
-    act = _OUT_OF_PLACE.get(func, func)
+    in_place = writes_into_first(func, (input, *args), kwargs)
+    act, place = _OUT_OF_PLACE.get(func, func), place_of_inplace(func)
+    kwargs.pop("inplace", None)
+    args = args if place is None else args[: place - 1]  # it is the last of them
     out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs), False)
-    return input.copy_(out) if in_place else out
+    return give_role(input.copy_(out) if in_place else out, _curved(input))
+
+
+def _curved(input: Tensor) -> str | None:
+    """The role of what a curve makes of ``input``."""
+    return "curved" if role(input) in ("scores", "curved") else None
 
 
 _OUT_OF_PLACE: dict[Any, Any] = {
@@ -72,8 +82,19 @@ def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) ->
 
 @handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
 def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
+    curved = _curved(input)
     out = activation(rec, func, input)
-    return give_role(out, "gate") if active(input) else out
+    return give_role(out, curved or "gate") if active(input) else out
+
+
+@handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
+def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """With zero within its bounds an activation, such as a rectifier written out; of a scale or a gate no more than its bounds."""
+    bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
+    plain = active(input) and role(input) in (None, "scores", "curved", "attended") and not any(isinstance(b, Tensor) for b in bounds)
+    if plain and float(func(torch.zeros(()), *args, **kwargs)) == 0:
+        return activation(rec, func, input, *args, **kwargs)
+    return call_through(rec, func, (input, *args), kwargs)
 
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid, F.hardsigmoid)
@@ -81,7 +102,10 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
     """A bounded gate."""
     if not active(input):
         return func(input)
-    return give_role(rec.run(op.Gate, input, func), "gate")
+    out, curved = rec.run(op.Gate, input, func), _curved(input)
+    if curved:  # AttnLRP has no rule for it
+        rec.watch(out, f"attention by {func.__name__}", "attention", ("jacobian", "constant", "constant_half", "relevance"))
+    return give_role(out, curved or "gate")
 
 
 @handles(F.glu)
@@ -93,7 +117,7 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
     return out
 
 
-@handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__)
+@handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """a + alpha b."""
     if alpha != 1:
@@ -114,7 +138,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     return give_role(total, kept)
 
 
-@handles(torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__isub__, torch.subtract, Tensor.subtract)
+@handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
 def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """a - alpha b."""
     if not (active(input) or active(other)):
@@ -128,7 +152,7 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
     return sub(rec, torch.sub, other, input, alpha=alpha)
 
 
-@handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.multiply, Tensor.multiply)
+@handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """a b, element-wise."""
     if active(input) and active(other):
@@ -151,7 +175,7 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
     return mul(rec, torch.mul, input, -1)
 
 
-@handles(torch.div, Tensor.div, Tensor.__truediv__, Tensor.__itruediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
+@handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """a / b."""
     if rounding_mode is not None or not (active(input) or active(other)):
@@ -165,7 +189,8 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if role(input) == "unnormalised" and role(other) in ("unnormalised", "scores"):
         op.mark_normalised(input)
         return give_role(rec.run(op.Normaliser, input, other, role(other) == "scores"), "attended")
-    return give_role(rec.run(op.Div, input, other), "scale" if role(input) == "scale" else None)
+    kept = role(input) if role(input) in ("scale", "weights") else None  # weights over their sum, as of experts that were chosen
+    return give_role(rec.run(op.Div, input, other), kept)
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)
@@ -190,10 +215,15 @@ def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     return handle
 
 
-for _method, _handler, _function in (
-    (Tensor.add_, add, torch.add),
-    (Tensor.sub_, sub, torch.sub),
-    (Tensor.mul_, mul, torch.mul),
-    (Tensor.div_, div, torch.div),
+for _methods, _handler, _function in (
+    ((Tensor.add_, Tensor.__iadd__), add, torch.add),
+    ((Tensor.sub_, Tensor.__isub__), sub, torch.sub),
+    ((Tensor.mul_, Tensor.__imul__), mul, torch.mul),
+    ((Tensor.div_, Tensor.__itruediv__), div, torch.div),
+    ((Tensor.addcmul_,), _addcmul, torch.addcmul),
+    ((torch.clamp_, Tensor.clamp_), _clamp, torch.clamp),
+    ((torch.clamp_min_, Tensor.clamp_min_), _clamp, torch.clamp_min),
+    ((torch.clamp_max_, Tensor.clamp_max_), _clamp, torch.clamp_max),
+    ((torch.sigmoid_, Tensor.sigmoid_), gate, torch.sigmoid),
 ):
-    handles(_method)(_in_place(_handler, _function))
+    handles(*_methods)(_in_place(_handler, _function))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, factor, give_product_of, give_role, handles, product_of, role
+from explainers.autograd.dispatch import TorchFunction, active, call_through, factor, give_product_of, give_role, handles, product_of, role
 from explainers.autograd.handlers.elementwise import add, mul
 from explainers.autograd.operators.linear import Role
 from explainers.autograd.recorder import Recorder
@@ -44,6 +44,41 @@ def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2
     return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
 
 
+@handles(torch.baddbmm, Tensor.baddbmm)
+def _baddbmm(
+    rec: Recorder, func: TorchFunction, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Products of queries and keys, with a constant such as ALiBi's added."""
+    product = matmul(rec, torch.bmm, batch1, batch2)
+    if alpha != 1:
+        product = mul(rec, torch.mul, product, alpha)
+    return product if beta == 0 else add(rec, torch.add, product, input if beta == 1 else mul(rec, torch.mul, input, beta))
+
+
+@handles(getattr(torch, "_grouped_mm", None), getattr(F, "grouped_mm", None))
+def _grouped_mm(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Any:
+    """Rows (S, D) times the matrices (experts, D, E) of the experts that they were sorted by, written out expert by expert."""
+    if not active(input) or active(mat2) or offs is None or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
+        return call_through(rec, func, (input, mat2), {"offs": offs, "bias": bias, "out_dtype": out_dtype})
+    ends = offs.tolist()
+    groups = [slice(first, last) for first, last in zip([0, *ends], ends, strict=False)]
+
+    def by_expert(signal: Tensor, weights: Tensor) -> Tensor:
+        parts = [signal[rows] @ weight for rows, weight in zip(groups, weights, strict=True)]
+        return torch.cat([*parts, signal.new_zeros(len(signal) - ends[-1], weights.shape[-1])])
+
+    out = rec.run(op.LinearMap, input, mat2, None, by_expert, lambda signal, weights: by_expert(signal, weights.mT), None)
+    return out if out_dtype is None else out.to(out_dtype)
+
+
 @handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
 def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
     """a @ b: of two paths, or of a path and a constant."""
@@ -58,6 +93,9 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
+        if role(input) == "curved":
+            weights = give_role(rec.run(op.Weights, input), "weights")
+            return matmul(rec, func, weights, other)
         if role(input) == "weights":
             rec.saw_values(other)
         inner = product_of(other)
@@ -131,4 +169,8 @@ def _conv(
         return pull(input.shape, w, signal, *options)
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(input))
+    if role(input) != "weights":
+        return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(input))
+    # over the heads of attention weights, as in _linear
+    out = give_role(rec.run(op.LinearMap, input, weight, None, forward, backward, None), "weights")
+    return out if shaped is None else add(rec, torch.add, out, shaped)

@@ -150,4 +150,5 @@ def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kw
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
         return make_scale(rec, torch.pow(input, exponent), "pow")
-    return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True)
+    out: Tensor = rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True)
+    return give_role(out, "curved" if role(input) == "curved" else None)

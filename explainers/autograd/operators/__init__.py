@@ -10,7 +10,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 
 from explainers.autograd.operators.activation import TINY, Activation, Gate, slope
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
-from explainers.autograd.operators.attention import LinearAttention, MatMul, Normaliser, Softmax, mark_normalised
+from explainers.autograd.operators.attention import LinearAttention, MatMul, Normaliser, Softmax, Weights, mark_normalised
 from explainers.autograd.operators.linear import LinearMap, Map, linear, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
@@ -34,6 +34,7 @@ __all__ = [
     "Pool",
     "Scale",
     "Softmax",
+    "Weights",
     "linear",
     "mark_normalised",
     "slope",

@@ -19,6 +19,8 @@ class Activation(Operator):
     ``power`` says that it is a power of x, perhaps part of a variance: a rule that differentiates normalisations differentiates it.
     """
 
+    title = "an activation"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], power: bool, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -69,6 +71,8 @@ class Gate(Operator):
     ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
     BERT's pooler), it is an :class:`Activation`, and dispatch chooses that one for functions with act(0) = 0.
     """
+
+    title = "a gate that does not multiply anything"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], rec: Recorder) -> Tensor:

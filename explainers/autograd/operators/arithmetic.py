@@ -23,6 +23,8 @@ class Add(Operator):
     ``shift``, the constant is part of a normalisation.
     """
 
+    title = "a sum"
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -70,6 +72,8 @@ class Add(Operator):
 class Mul(Operator):
     """a * b, element-wise. ``roles`` tells which factor is a gate, a scale or attention weights, which the rule may hold constant."""
 
+    title = "a product of two paths"
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[str | None, str | None], rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -114,6 +118,8 @@ class Mul(Operator):
 
 class Scale(Operator):
     """x * c with a constant c: relevance is not scaled."""
+
+    title = "a product with a constant"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, c: Tensor | float, rec: Recorder) -> Tensor:

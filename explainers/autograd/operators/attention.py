@@ -15,6 +15,8 @@ from explainers.autograd.recorder import Operator, Propagator, Recorder
 class MatMul(Operator):
     """a @ b of two paths: queries with keys, attention with values. Batch dimensions must agree."""
 
+    title = "a matrix product of two paths"
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -57,6 +59,8 @@ class MatMul(Operator):
 class Softmax(Operator):
     """Softmax over ``dim``: the attention weights."""
 
+    title = "a softmax"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, dtype: torch.dtype | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -83,12 +87,37 @@ class Softmax(Operator):
         return torch.softmax(rec.real(x), dim, dtype=dtype).requires_grad_()
 
 
+class Weights(Operator):
+    """Attention weights that another curve than softmax made of the products of queries and keys, where they meet the values: constant
+    where attention is, else what lies behind them follows its own choice.
+    """
+
+    title = "attention weights"
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rec: Recorder) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.rec = rec
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (g,) = signals
+        return None if ctx.rec.rule.attention in ("constant", "constant_half") else g, None
+
+    @staticmethod
+    def propagate(rec: Propagator, x: Tensor) -> Tensor:
+        return rec.real(x).requires_grad_()
+
+
 class LinearAttention(Operator):
     """Q (K V), linear attention (Katharopoulos et al. 2020): what Q K would weigh V by, never made itself. K is (..., d, keys).
 
     The rules are those of (Q K) V: of the signal that weights and values share, the weights' part is shared by Q and K once more.
     ``kv`` is K V as the model computed it.
     """
+
+    title = "linear attention"
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, kv: Tensor, rec: Recorder) -> Tensor:
@@ -168,6 +197,8 @@ class Normaliser(Operator):
     ``apart``: b comes from a product of its own, which then holds the half of the signal that is the weights'; else values of one beside
     the others made it together with a.
     """
+
+    title = "the normaliser of linear attention"
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, apart: bool, rec: Recorder) -> Tensor:

@@ -30,6 +30,8 @@ class LinearMap(Operator):
     what attention gives. What makes queries, keys and values is told later, by :func:`explainers.autograd.projections.tell`.
     """
 
+    title = "a linear map"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)

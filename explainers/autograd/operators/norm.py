@@ -15,6 +15,8 @@ from explainers.autograd.recorder import Operator, Propagator, Recorder
 class Norm(Operator):
     """Normalisation over the last ``dims`` dimensions, centred (LayerNorm) or not (RMSNorm), then weight and bias."""
 
+    title = "a normalisation"
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -80,6 +82,8 @@ class Norm(Operator):
 
 class Div(Operator):
     """a / b with a denominator computed from the input: a scale."""
+
+    title = "a division"
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recorder) -> Tensor:

@@ -17,6 +17,8 @@ Map = Callable[[Tensor], Tensor]
 class Mean(Operator):
     """Mean or sum over dimensions: linear with equal positive weights."""
 
+    title = "a mean"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -46,6 +48,8 @@ class Mean(Operator):
 class Pool(Operator):
     """``pool(x)``, linear with weights that are constant and not negative: average pooling, overlapping windows added up."""
 
+    title = "a pool"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, pool: Map, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
@@ -72,6 +76,8 @@ class Pool(Operator):
 
 class Pick(Operator):
     """``pick(x)`` takes some of the numbers as they are, the largest: their ordinary gradient is right under every rule."""
+
+    title = "a maximum"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pick: Map, rec: Recorder) -> Tensor:
@@ -111,6 +117,8 @@ class Constant(Operator):
     Of relevance it takes its share, which is accounted for in the same way.
     ``path`` is anything that depends on the input; it only makes the constant a node of the graph.
     """
+
+    title = "a constant beside the tokens"
 
     @staticmethod
     def forward(ctx: Any, constant: Tensor, path: Tensor, rec: Recorder) -> Tensor:

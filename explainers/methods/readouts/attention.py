@@ -169,6 +169,8 @@ def attcat(trace: Trace, published_code: bool = False) -> Reading:
     values, grads = (
         (trace.block_inputs, trace.block_input_grads) if published_code else (trace.block_outputs[:-1], trace.block_output_grads[:-1])
     )
+    if not values:
+        raise ExplainerError("AttCAT leaves the last block out, and this model has no other: attcat?published_code=true reads its input.")
     rows = trace.mask.to(values[0].dtype)[:, :, None]
     received = [(a.mean(1) * rows).sum(1) / rows.sum(1) for a in trace.attentions]
     return over_blocks([r * (h * g).sum(-1) for r, h, g in zip(received, values, grads, strict=False)])

@@ -18,6 +18,8 @@ from explainers.methods.specs import Option
 from explainers.trace import Trace
 
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
+#: What the sum of all contributions may be off by, in epsilons of the sum of their sizes.
+ROUNDING_OF_SUM = 64.0
 
 
 def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterator[tuple[Propagation, int]]:
@@ -29,6 +31,8 @@ def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterato
         sources = torch.arange(first, min(first + inner, tokens))
         propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
         assert isinstance(propagation, Propagation)
+        for name in sorted(propagation.unruled):
+            trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
         yield propagation, len(sources)
 
 
@@ -64,7 +68,22 @@ def decompx(trace: Trace) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
         seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
         columns.append((contributions * seed[:, None]).sum(-1))
-    return torch.cat(columns, 1)
+    scores = torch.cat(columns, 1)
+    _hold_to_account(trace, scores)
+    return scores
+
+
+def _hold_to_account(trace: Trace, scores: Tensor) -> None:
+    """Say where contributions (B, S) miss, by more than rounding, what the tokens' part of the explained number is."""
+    libra = trace.under("libra")
+    part = trace.account() - libra.bias.sum(1) - libra.unplaced
+    rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
+    for sample, (total, own, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
+        if abs(total - own) > bound:
+            trace.notes_of_samples.setdefault(sample, []).append(
+                f"The contributions should add up to {own:.3g}, the explained number without what the biases add; they add up to "
+                f"{total:.3g}."
+            )
 
 
 @dataclass(frozen=True)
@@ -154,7 +173,7 @@ def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) ->
 def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
     """Contributions, each row scaled to sum 1 if ``normalised``, multiplied through the blocks; row of the classification token."""
     joint = trace.identity()
-    for matrix in weights:
+    for matrix in (w.to(joint.dtype) for w in weights):
         joint = (matrix / matrix.sum(-1, keepdim=True).clamp_min(1e-30) if normalised else matrix) @ joint
     return trace.class_row(joint)
 

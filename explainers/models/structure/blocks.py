@@ -98,9 +98,12 @@ def first_tensor(value: Any) -> Tensor | None:
     return None
 
 
-def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = None, entry: Any = None) -> Structure:
+def find(
+    module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = None, entry: Any = None, words: int | None = None
+) -> Structure:
     """Watch one forward pass of ``batch`` samples, ``run()``, and tell where the blocks are. Two samples are to be different images.
 
+    ``words`` is how many tokens a text has: blocks that see them all are preferred to later ones that see fewer.
     ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
     Raises ExplainerError naming the argument to pass when the blocks cannot be told.
     """
@@ -122,7 +125,8 @@ def find(module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = No
             "is explained is not known, and blocks= cannot say it"
         )
     else:
-        chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
+        whole = [run for run in runs if words is not None and run[0].tokens is not None and run[0].tokens.shape[1] >= words]
+        chosen = _chosen(whole or runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
     form = first.form or Form(_channels(first.block, first.tokens))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from tests.explainers.support.formulas import Twin
 BOOLEAN = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]]).bool()
 ADDITIVE = normal(S, S, seed=5).masked_fill(~BOOLEAN, -torch.inf)
 CAUSAL = torch.ones(S, S).bool().tril()
+SHIFT = normal(2 * B, S, S, seed=8)
 PADDED = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()  # True: padding
 
 
@@ -129,7 +131,66 @@ def linear_attention(name: str, way: str) -> Case:
     return Case(name, lambda: function, twin)
 
 
+def curved_attention(name: str, curve: Callable[[Tensor], Tensor], twin_curve: Callable[[Twin, Tensor], Tensor]) -> Case:
+    """Attention whose weights another curve than softmax makes, divided by the number of tokens."""
+
+    def function(x: Tensor) -> Tensor:
+        q, k, v = qkv(x)
+        return (curve(q @ k.mT) / S @ v).transpose(1, 2)
+
+    def twin(t: Twin, x: Tensor) -> Tensor:
+        q, k, v = qkv(x, t=t)
+        return t.matmul(t.weights(t.times(twin_curve(t, t.matmul(q, k.mT)), 1 / S)), v).transpose(1, 2)
+
+    return Case(name, lambda: function, twin)
+
+
+def leaky(x: Tensor) -> Tensor:
+    return F.leaky_relu(x, 0.1)
+
+
+def with_positions(name: str, add: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Case:
+    """Scores made and shifted by a constant in one call, as BLOOM adds ALiBi."""
+
+    def function(x: Tensor) -> Tensor:
+        q, k, v = qkv(x)
+        shifted = add(SHIFT, q.flatten(0, 1), k.flatten(0, 1).mT).unflatten(0, (B, 2))
+        return (shifted.softmax(-1) @ v).transpose(1, 2)
+
+    def twin(t: Twin, x: Tensor) -> Tensor:
+        q, k, v = qkv(x, t=t)
+        shifted = t.plus(t.times(t.matmul(q, k.mT), 0.5), 2 * SHIFT.unflatten(0, (B, 2)))
+        return t.matmul(t.softmax(shifted), v).transpose(1, 2)
+
+    return Case(name, lambda: function, twin)
+
+
+class TalkingHeads(nn.Module):
+    """Attention whose scores and weights pass a convolution over the heads, as in EfficientFormerV2 and DeepViT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = qkv(x)
+        return (self.after(self.before(q @ k.mT).softmax(-1)) @ v).transpose(1, 2)
+
+
+def talking_heads(t: Twin, x: Tensor) -> Tensor:
+    module = seeded(TalkingHeads).requires_grad_(False)
+    q, k, v = qkv(x, t=t)
+    scores = t.linear(module.before, t.matmul(q, k.mT), "convolution")
+    mixed = t.linear(lambda w: F.conv2d(w, module.after.weight), t.softmax(scores), "convolution")
+    return t.matmul(t.plus(mixed, module.after.bias.view(-1, 1, 1)), v).transpose(1, 2)
+
+
 CASES = [
+    curved_attention("relu-attention", F.relu, lambda t, x: t.act(F.relu, x)),
+    curved_attention("squared-attention", lambda x: leaky(x) ** 2, lambda t, x: t.power(t.act(leaky, x), 2)),
+    with_positions("torch.baddbmm", lambda c, q, k: torch.baddbmm(c, q, k, beta=2, alpha=0.5)),
+    with_positions("method-baddbmm", lambda c, q, k: c.baddbmm(q, k, beta=2, alpha=0.5)),
+    Case("talking-heads-convolution", lambda: seeded(TalkingHeads), talking_heads),
     linear_attention("linear-attention", "beside"),
     linear_attention("linear-attention-normaliser-apart", "apart"),
     linear_attention("linear-attention-no-normaliser", "none"),

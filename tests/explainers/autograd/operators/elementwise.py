@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import C, Case, V, W, With, activation, stays
+from tests.explainers.autograd.operators.case import C, Case, V, W, With, activation, in_place, stays
 from tests.explainers.support.formulas import Twin
 from tests.explainers.support.toys import Function
 
@@ -61,6 +61,22 @@ ACTIVATIONS = [
     activation("prelu", With(F.prelu, weight=torch.tensor([0.2], dtype=torch.float64)), lambda x: F.leaky_relu(x, 0.2)),
     activation("torch.prelu", lambda x: torch.prelu(x, torch.tensor([0.1], dtype=torch.float64)), lambda x: F.leaky_relu(x, 0.1)),
     activation("inplace-silu", lambda x: F.silu(x * 1.0, inplace=True), F.silu),
+    activation("inplace-hardswish-by-place", lambda x: F.hardswish(x * 1.0, True), F.hardswish),
+    activation("inplace-leaky-by-place", lambda x: F.leaky_relu(x * 1.0, 0.1, True), lambda x: F.leaky_relu(x, 0.1)),
+    activation("clamp", lambda x: torch.clamp(x, -0.5, 0.7), lambda x: F.hardtanh(x, -0.5, 0.7)),
+    activation("method-clamp", lambda x: x.clamp(min=0), F.relu),
+    activation("clip", lambda x: torch.clip(x, 0, 6), F.relu6),
+    activation("method-clip", lambda x: x.clip(0, 6), F.relu6),
+    activation("clamp_min", lambda x: torch.clamp_min(x, 0), F.relu),
+    activation("method-clamp_min", lambda x: x.clamp_min(0), F.relu),
+    activation("clamp_max", lambda x: torch.clamp_max(x, 0.5), lambda x: x - F.relu(x - 0.5)),
+    activation("method-clamp_max", lambda x: x.clamp_max(0.5), lambda x: x - F.relu(x - 0.5)),
+    activation("clamp_", lambda x: torch.clamp_(x * 1.0, 0, 6), F.relu6),
+    activation("clamp_min_", lambda x: torch.clamp_min_(x * 1.0, 0), F.relu),
+    activation("clamp_max_", lambda x: torch.clamp_max_(x * 1.0, 0.5), lambda x: x - F.relu(x - 0.5)),
+    activation("method-clamp_", in_place(lambda y: y.clamp_(0, 6)), F.relu6),
+    activation("method-clamp_min_", in_place(lambda y: y.clamp_min_(0)), F.relu),
+    activation("method-clamp_max_", in_place(lambda y: y.clamp_max_(0.5)), lambda x: x - F.relu(x - 0.5)),
     activation("torch.relu_", lambda x: torch.relu_(x * 1.0), F.relu),
     activation("F.relu_", lambda x: F.relu_(x * 1.0), F.relu),
     activation("torch.tanh_", lambda x: torch.tanh_(x * 1.0), torch.tanh),
@@ -80,6 +96,8 @@ GATES = [
     gate("F.sigmoid", F.sigmoid),
     gate("method-sigmoid", lambda x: x.sigmoid()),
     gate("hardsigmoid", F.hardsigmoid),
+    gate("sigmoid_", lambda x: torch.sigmoid_(x * 1.0)),
+    gate("method-sigmoid_", in_place(lambda y: y.sigmoid_())),
     Case("quick-gelu", lambda: lambda x: x * torch.sigmoid(1.702 * x), lambda t, x: t.gated(x, torch.sigmoid(1.702 * x))),
     Case(
         "gelu-new", lambda: gelu_new, lambda t, x: t.gated(t.times(x, 0.5), 1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -124,6 +142,7 @@ SUMS = [
             "reflected": lambda x: x.__rsub__(1.0).__radd__(1.0).__rmul__(2.0),
         }.items()
     ),
+    Case("addcmul_", lambda: in_place(lambda y: y.addcmul_(C, y * 1.0)), lambda t, x: t.add(x, t.times(x, C))),
     Case("torch.addcmul", lambda: lambda x: torch.addcmul(x, C, x), lambda t, x: t.add(x, t.times(x, C))),
     Case("method-addcmul", lambda: lambda x: x.addcmul(C, x, value=0.5), lambda t, x: t.add(x, t.times(x, 0.5 * C))),
     Case("constant-times-grows", lambda: lambda x: x[:, :1] * C, lambda t, x: t.times(x[:, :1], C)),

@@ -1,0 +1,117 @@
+"""Where a backward pass loses or makes up some of what it began with, under a rule that promises to account for all of it.
+
+Under such a rule what each operator passes on, times what it was given, and its bias terms add up to what arrived at it, times what it
+gave. The recording is made once more, and each operator is asked. Weights of attention are constants there: what arrives at them has been
+counted at the values, unless they are used for something else than to weigh values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.dispatch import role
+from explainers.autograd.integration import Rerun
+from explainers.autograd.operators import MatMul, Mul, Softmax, Weights
+from explainers.autograd.recorder import Operator
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import Rule
+from explainers.models.base import Model
+
+#: An operator is named if it is behind at least this share of what is missing.
+LEAST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What operators of one kind lost; less than zero: what they made up. ``places``: the modules that they ran in, the worst first."""
+
+    amount: float
+    title: str
+    places: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Kind and places in words."""
+        others = f" and {len(self.places) - 1} more places" if len(self.places) > 1 else ""
+        return self.title + (f" in {self.places[0]}{others}" if self.places and self.places[0] else "")
+
+
+class BalancedRecording(Recording):
+    """A recording whose operators each note what they lose, for :func:`losses`."""
+
+    def __init__(self, model: Model, tensors: Mapping[str, Tensor], **how: Any) -> None:
+        self.lost: dict[tuple[str, str], float] = {}
+        self._place: list[str] = []
+        self._explained = 0.0
+        super().__init__(model, tensors, **how)
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        def leave(*_: Any) -> None:
+            self._place.pop()
+
+        with ExitStack() as stack:
+            for name, module in self.model.module.named_modules():
+                stack.callback(module.register_forward_pre_hook(lambda *_, name=name: self._place.append(name)).remove)
+                stack.callback(module.register_forward_hook(leave).remove)
+            stack.enter_context(super()._hooks())
+            yield
+
+    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
+        """Apply an operator, and have it note what its backward loses."""
+        out = super().run(operator, *arguments)
+        if out.grad_fn is None or not self.entered:
+            return out
+        title, place = operator.title, self._place[-1] if self._place else ""
+        given = [a.detach().clone() for a in arguments if isinstance(a, Tensor)]
+        weighs = [operator in (MatMul, Mul) and role(a) == "weights" for a in arguments if isinstance(a, Tensor)]
+        value, of_weights = out.detach().clone(), ("a softmax", place)
+
+        def before(signals: tuple[Tensor | None, ...]) -> None:
+            self._explained = self._biases_so_far()
+
+        def after(passed: tuple[Tensor | None, ...], arrived: tuple[Tensor | None, ...]) -> None:
+            if arrived[0] is None:
+                return
+            lost = float((arrived[0] * value).sum()) - (self._biases_so_far() - self._explained)
+            for signal, x, weight in zip(passed, given, weighs, strict=True):
+                if signal is not None and weight:  # counted at the values
+                    self.lost[of_weights] = self.lost.get(of_weights, 0.0) - float((signal * x).sum())
+                elif signal is not None:
+                    lost -= float((signal * x).sum())
+            key = of_weights if operator in (Softmax, Weights) else (title, place)
+            self.lost[key] = self.lost.get(key, 0.0) + lost
+
+        out.grad_fn.register_prehook(before)
+        out.grad_fn.register_hook(after)
+        return out
+
+    def _biases_so_far(self) -> float:
+        return 0.0 if self._biases is None else float(self._biases.by_token.sum() + self._biases.unplaced.sum())
+
+
+def losses_of(rerun: Rerun, rule: Rule, seed: Tensor, missing: Tensor) -> list[Loss]:
+    """The kinds of operators behind what is ``missing`` (B,) of the account of <seed, logits>, in the sample that misses most, the largest
+    first; empty where no operator of ours is. Records the samples once more.
+    """
+    worst = int(missing.abs().argmax())
+    alone = torch.zeros_like(seed)
+    alone[worst] = seed[worst]
+    recording = rerun(kind=BalancedRecording)
+    assert isinstance(recording, BalancedRecording)
+    recording.signals(rule, alone)
+    kinds: dict[str, dict[str, float]] = {}
+    for (title, place), amount in recording.lost.items():
+        kinds.setdefault(title, {})[place] = amount
+    found = [
+        Loss(sum(places.values()), title, tuple(sorted((p for p in places if places[p]), key=lambda p: -abs(places[p]))))
+        for title, places in kinds.items()
+    ]
+    large = [loss for loss in found if abs(loss.amount) >= LEAST_SHARE * float(missing[worst].abs())]
+    return sorted(large, key=lambda loss: -abs(loss.amount))

@@ -1,0 +1,172 @@
+"""Code that a recording cannot follow: custom functions, checkpoints, scripted, compiled and mapped code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import explainers
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
+from tests.explainers.autograd.operators.case import W, X, normal
+from tests.explainers.support.toys import autograd, record, signal, toy
+from tests.explainers.support.wrapped import inputs
+from tests.families import FAMILIES
+
+
+class Swish(torch.autograd.Function):
+    """As timm's memory-efficient SwishMe, with one number that is no tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return x.mul(torch.sigmoid(slope * x))
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(ctx.slope * x)
+        return signals[0] * (s + ctx.slope * x * s * (1 - s)), None
+
+
+class Reversed(torch.autograd.Function):
+    """The gradient reversed, as for domain adaptation: its backward is no derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x) * 2
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Any:
+        return -signals[0]
+
+
+class Kernel(torch.autograd.Function):
+    """What has no backward at all."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return F.silu(x)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor) -> Any:
+        raise NotImplementedError
+
+
+def _scripted(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # torch would have people compile; models that exist are scripted
+    scripted = torch.jit.script(_scripted)
+
+
+def swish(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.5 * x)
+
+
+Function = Callable[[Tensor], Tensor]
+#: Opaque code, and what it computes written out.
+EXACT: dict[str, tuple[Function, Function]] = {
+    "function": (lambda x: Swish.apply(x @ W, 1.5) @ W, lambda x: swish(x @ W) @ W),
+    "function-twice": (lambda x: Swish.apply(Swish.apply(x, 1.5) @ W, 1.5), lambda x: swish(swish(x) @ W)),
+    "function-without-backward": (lambda x: Kernel.apply(x @ W) @ W, lambda x: F.silu(x @ W) @ W),
+    "checkpoint": (lambda x: checkpoint(swish, x @ W, use_reentrant=False) @ W, lambda x: swish(x @ W) @ W),
+    "checkpoint-reentrant": (lambda x: checkpoint(swish, x @ W, use_reentrant=True) @ W, lambda x: swish(x @ W) @ W),
+    "checkpoint-last": (lambda x: checkpoint(swish, x @ W, use_reentrant=True), lambda x: swish(x @ W)),
+    "compiled": (lambda x: torch.compile(swish, backend="eager")(x @ W) @ W, lambda x: swish(x @ W) @ W),
+}
+SEED = normal(2, 30, seed=21)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "libra", "attnlrp", "deep_taylor"])
+@pytest.mark.parametrize("name", EXACT)
+def test_what_can_be_looked_into_has_the_signal_of_the_same_written_out(name: str, rule: str) -> None:
+    opaque, plain = EXACT[name]
+    ours, expected = record(opaque, X), record(plain, X)
+    torch.testing.assert_close(ours.logits, expected.logits)
+    torch.testing.assert_close(signal(ours, RULES[rule], SEED), signal(expected, RULES[rule], SEED), rtol=1e-10, atol=1e-12)
+    assert not ours.signals(RULES[rule], SEED).unruled
+
+
+OPAQUE: dict[str, tuple[Function, str]] = {
+    "reversed": (lambda x: Reversed.apply(x @ W) @ W, "Reversed"),
+    "scripted": (lambda x: scripted(x @ W) @ W, "scripted"),
+    "scripted-last": (lambda x: scripted(x @ W), "scripted"),
+    "vmap": (lambda x: torch.vmap(F.gelu)(x @ W) @ W, "torch.vmap"),
+}
+
+
+@pytest.mark.parametrize("name", OPAQUE)
+def test_what_cannot_be_looked_into_is_named(name: str) -> None:
+    function, word = OPAQUE[name]
+    recording = record(function, X)
+    torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), autograd(function, X, SEED))
+    assert not recording.signals(RULES["gradient"], SEED).unruled
+    (said,) = recording.signals(RULES["libra"], SEED).unruled
+    assert word in said
+
+
+def test_what_a_model_computes_without_gradient_stays_a_constant() -> None:
+    def function(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            mask = torch.sigmoid(x @ W) * 2
+        return mask * x
+
+    recording = record(function, X)
+    torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), autograd(function, X, SEED))
+    assert not recording.signals(RULES["libra"], SEED).unruled
+
+
+def test_a_weight_that_is_no_parameter_is_a_constant() -> None:
+    weight = W.clone().requires_grad_()
+    derived = weight * 2  # made outside of the pass, with a graph of its own
+    recording = record(lambda x: F.linear(x, weight) + F.linear(x, derived), X)
+    assert not recording.signals(RULES["libra"], SEED).unruled
+    expected = (SEED.view(X.shape) @ (W + 2 * W)).view_as(X)
+    torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), expected)
+
+
+def scores(module: nn.Module, method: str, tensors: dict[str, Tensor]) -> Tensor:
+    result = explainers.explain(explainers.wrap(module), tensors, methods=[method])
+    return (result[0] if isinstance(result, list) else result)[method].scores
+
+
+@pytest.mark.parametrize("method", ["fullgrad:libra", "transformer_attribution", "input_x_gradient:attnlrp", "input_x_gradient"])
+@pytest.mark.parametrize("way", ["checkpointing", "compiled-module", "compiled-inside"])
+def test_a_checkpointed_or_compiled_vit_gets_the_maps_of_the_plain_one(way: str, method: str) -> None:
+    family = FAMILIES["vit"]
+    module, tensors = family.build(), {"pixel_values": inputs("vit", 1, torch.float32)["pixel_values"]}
+    expected = scores(module, method, tensors)
+    other = family.build()
+    if way == "checkpointing":
+        other.set_grad_checkpointing()
+    elif way == "compiled-module":
+        other = torch.compile(other, backend="eager")  # type: ignore[assignment]
+    else:
+        other.compile(backend="eager")
+    assert torch.equal(scores(other, method, tensors), expected)
+
+
+def test_a_compiled_function_is_compiled_again_after_the_pass() -> None:
+    counted: list[int] = []
+
+    def backend(graph: Any, examples: Any) -> Any:
+        counted.append(1)
+        return graph.forward
+
+    function = torch.compile(swish, backend=backend)
+    Recording(toy(function), {"x": X})
+    assert not counted
+    with torch.no_grad():
+        function(X)
+    assert counted
