@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -38,6 +39,14 @@ def run(args: argparse.Namespace) -> None:
         settings = load_settings({setting.name: getattr(args, setting.name) for setting in fields(Settings)})
     except ValueError as problem:
         raise CommandError(str(problem)) from None
+    if settings.listens_everywhere and not settings.allowed_hosts:
+        name = environment_name("allowed_hosts")
+        print(
+            f"vitrine: warning: other machines can reach this server, and by a name they can only look: set {name} to the names by which "
+            "they may ask for anything",
+            file=sys.stderr,
+            flush=True,
+        )
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
         print("Vitrine is starting ...", flush=True)
         server = the_server(settings)

@@ -1,4 +1,4 @@
-"""Around every answer: security headers, a request id, one line in the log, one count in the metrics"""
+"""Around every answer: security headers, a request id, one line in the log, one count in the metrics; and who may change anything."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.http.hosts import check_origin
 from server.http.metrics import Metrics
 from server.http.problems import Problem, crashed
+from server.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +45,8 @@ _PLAIN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 class Surroundings:
     """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
+        self.app, self.metrics, self.settings = app, metrics, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; see the module for what is done around it."""
@@ -70,10 +72,10 @@ class Surroundings:
             await send(message)
 
         try:
-            if scope["method"] not in _SAFE and sent.get("sec-fetch-site") == "cross-site":
-                raise Problem(403, "cross-site", "Another site asked for this.", send="Ask from Vitrine's own pages.")
+            if scope["method"] not in _SAFE:
+                check_origin(scope, self.settings)
             await self.app(scope, receive, answer)
-        except Problem as refusal:  # the application answers its own
+        except Problem as refusal:  # of check_origin: the application answers its own
             await refusal.response()(scope, receive, answer)
         except Exception as error:
             if is_begun:
