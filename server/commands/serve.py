@@ -75,6 +75,7 @@ def the_server(settings: Settings) -> uvicorn.Server:
     import uvicorn
 
     from server.app import create_app
+    from server.http.protocol import HeadLimitProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -83,4 +84,8 @@ def the_server(settings: Settings) -> uvicorn.Server:
                 print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
 
     # An open event stream would keep the server from stopping. The application logs its calls itself.
-    return Server(uvicorn.Config(create_app(settings), log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False))
+    return Server(
+        uvicorn.Config(
+            create_app(settings), http=HeadLimitProtocol, log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False
+        )
+    )
