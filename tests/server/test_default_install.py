@@ -39,13 +39,13 @@ sys.meta_path[:] = map(Rest, sys.meta_path)
 import explainers
 from server import explainers_engine
 
-QUICK = ("mif", "srg", "auac", "completeness", "agreement", "ap", "energy", "pointing", "miou", "map")  # of every kind one or more
+QUICK = ("mif", "auac", "completeness", "ap", "energy")  # of every kind that loads a library of its own
 engine = explainers_engine.engine()
 for name, kind in (("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
     model = explainers.load(name, "cpu")
     dataset, *_ = engine.measurable(kind)
     metrics = [metric["name"] for metric in dataset["metrics"] if metric["name"] in QUICK]
-    assert len(metrics) >= 4
+    assert len(metrics) >= 3
     wanted = {"dataset": dataset["name"], "methods": ["rollout", "random"], "metrics": metrics, "limit": 2}
     folder = Path(name)
     assert engine.evaluate(model, wanted, folder, lambda done, total: None, lambda: False), name
