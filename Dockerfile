@@ -5,7 +5,8 @@
 # On Linux the default index's torch carries CUDA and runs without a GPU too, but takes gigabytes. For a small CPU image give
 # TORCH_INDEX the address that PyTorch's installation page names for CPU builds; the version pinned in constraints.txt is taken from it.
 #
-# docker run -p 8000:8000 -v vitrine:/data vitrine
+# docker run -p 8000:8000 -v vitrine:/data vitrine                                               at http://localhost:8000
+# docker run -p 8000:8000 -v vitrine:/data -e VITRINE_ALLOWED_HOSTS=vitrine.example vitrine      for other machines, by that name
 
 ARG PYTHON=3.11
 

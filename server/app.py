@@ -78,7 +78,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     app = FastAPI(
         title="Vitrine", version=engine.version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
     )
-    app.add_middleware(Surroundings, metrics=metrics)
+    app.add_middleware(Surroundings, metrics=metrics, settings=settings)
     add_handlers(app)
     for module in API:  # as they are: include_router would make each anew, which takes as long as all else here
         app.router.routes.extend(module.router.routes)

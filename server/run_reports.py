@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from explainers.errors import ExplainerError
 from explainers.evaluation.html import ranked, shown
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from server.http.problems import Problem
+from server.json_text import encodable, parsed_json
 
 _ID = re.compile(r"[^a-z0-9-]+")
 
@@ -44,7 +44,7 @@ class RunReport:
             detail = f"The run {self.id} keeps no examples: its inputs may not be passed on, so its reports hold figures alone."
             raise Problem(404, "no-examples", detail, send="Measure it anew, without --no-examples, where you have the data.")
         try:
-            examples: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            examples: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
         except (OSError, ValueError):
             raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports anew with vitrine evaluate.") from None
         return examples
@@ -107,7 +107,7 @@ def folders_of_runs(named: Iterable[str], begun: Path) -> list[str]:
 @lru_cache(maxsize=256)
 def _report_of(path: Path, changed: int) -> dict[str, Any]:
     """The report in a file that was last changed at this time, kept since pages ask for it again; raises what reading it raises."""
-    return check_report(json.loads(path.read_text("utf-8")), path)
+    return check_report(parsed_json(path.read_bytes(), mend=True), path)
 
 
 def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
@@ -124,7 +124,7 @@ def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]
             try:
                 report = _report_of(path, path.stat().st_mtime_ns)
             except (OSError, ValueError) as problem:
-                wrong.append(str(problem) if isinstance(problem, ExplainerError) else f"{path} cannot be read: {problem}.")
+                wrong.append(encodable(str(problem) if isinstance(problem, ExplainerError) else f"{path} cannot be read: {problem}."))
                 continue
             name = _ID.sub("-", path.parent.resolve().name.lower()).strip("-") or "run"
             number = sum(run.id == name or run.id.startswith(f"{name}.") for run in runs)

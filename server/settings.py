@@ -12,8 +12,12 @@ from typing import Any
 
 import platformdirs
 
+from server.json_text import can_be_encoded
+
 log = logging.getLogger(__name__)
 PREFIX = "VITRINE_"
+#: A host as browsers name it: a name or an address, IPv6 in brackets, and a port.
+HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -51,6 +55,11 @@ class Settings:
     embed: tuple[str, ...] = _setting(
         (), "Sites whose pages may show finished explanations in a frame, as `https://school.example`, separated by commas; `*` for all."
     )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "Names besides its own address and `localhost` by which people reach the server, as `vitrine.example` or `vitrine.example:8443`, "
+        "separated by commas: that of a reverse proxy, or this machine's in the network. Nothing is changed for requests by another name.",
+    )
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     def __post_init__(self) -> None:
@@ -63,8 +72,21 @@ class Settings:
         for origin in self.embed:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"embed has {origin!r}; it must list sites such as https://school.example, or be *")
+        for host in self.allowed_hosts:
+            if not HOST.fullmatch(host):
+                raise ValueError(f"allowed_hosts has {host!r}; it must list names such as vitrine.example, each with a port or without")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            for text in value if isinstance(value, tuple) else (str(value),):
+                if not can_be_encoded(text):  # every answer that named it would fail
+                    raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
         if self.log_level not in LOG_LEVELS:
             raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """Whether the address to listen on means all addresses of the machine."""
+        return self.host in ("", "0.0.0.0", "::")
 
     @property
     def max_upload_bytes(self) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -86,6 +88,36 @@ runpy.run_path(command, run_name="__main__")
 """
 
 
+def ignore_pattern(line: str) -> re.Pattern[str]:
+    """A pattern of a .dockerignore file: as Go's filepath.Match, with ** for any number of folders."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", posixpath.normpath(line.strip()).lstrip("/"))
+    meant = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(meant.get(part, re.escape(part)) for part in parts))
+
+
+def docker_context(root: Path) -> list[str]:
+    """The files below ``root`` that ``docker build`` sends. Of the patterns that match a file, or a folder that it is in, the last one
+    says whether it is left out; one that begins with ! says that it is not.
+    """
+    lines = [line.strip() for line in (root / ".dockerignore").read_text("utf-8").splitlines()]
+    rules = [(ignore_pattern(line.removeprefix("!")), line.startswith("!")) for line in lines if line and not line.startswith("#")]
+    kept = [line.removeprefix("!").partition("*")[0] for line in lines if line.startswith("!")]
+
+    def is_sent(path: str) -> bool:
+        names = [path, *(str(parent) for parent in PurePosixPath(path).parents if str(parent) != ".")]
+        return next((keeps for pattern, keeps in reversed(rules) if any(pattern.fullmatch(name) for name in names)), True)
+
+    found = []
+    for folder, folders, files in os.walk(root):
+        below = Path(folder).relative_to(root)
+        # what is left out whole, such as the virtual environment, need not be looked through
+        paths = {name: (below / name).as_posix() for name in folders}
+        inside = {name: any(f"{line}/".startswith(f"{path}/") or path.startswith(line) for line in kept) for name, path in paths.items()}
+        folders[:] = [name for name, path in paths.items() if is_sent(path) or inside[name]]
+        found += [path for name in files if is_sent(path := (below / name).as_posix())]
+    return sorted(found)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -117,6 +149,42 @@ def test_everything_is_inside(wheel: Path) -> None:
                 assert (f"server/{file}" if folder in ("templates", "static") else file) in names
     for licence in ("LICENSE", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "static" / "fonts").glob("*-OFL.txt"))):
         assert any(name.endswith(f"licenses/{licence}") for name in names), licence
+
+
+def test_docker_sends_all_that_the_image_is_made_from(wheel: Path, tmp_path: Path) -> None:
+    """The wheel of exactly what .dockerignore lets through is that of the checkout."""
+    context, folder = tmp_path / "context", tmp_path / "wheels"
+    sent = docker_context(ROOT)
+    for path in sent:
+        (context / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, context / path)
+    for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE):
+        assert all((context / name).exists() for name in copied.split()), copied
+    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, context], check=True)
+    (built,) = folder.glob("vitrine-*.whl")
+    assert set(zipfile.ZipFile(built).namelist()) == set(zipfile.ZipFile(wheel).namelist())
+    assert not [path for path in sent if path.startswith((".", "tests/", "docs/screenshots"))]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "sent"),
+    [
+        (["*", "!a"], ["a/b/c.py", "a/d.pyc"]),
+        (["*", "!a/b"], ["a/b/c.py"]),  # the folder above is not sent, and this one in it is
+        (["*", "!a", "a/b"], ["a/d.pyc"]),  # the last one that matches counts
+        (["**/*.pyc"], ["a/b/c.py", "e.md", "f/d.md"]),
+        (["*.md"], ["a/b/c.py", "a/d.pyc", "f/d.md"]),  # one star stays in its folder
+        (["**", "!**/d.*"], ["a/d.pyc", "f/d.md"]),
+        (["# a", "", "/a/", "?.md"], ["f/d.md"]),
+    ],
+)
+def test_dockerignore_is_read_as_docker_reads_it(tmp_path: Path, patterns: list[str], sent: list[str]) -> None:
+    """The examples follow from the documentation of .dockerignore files."""
+    for name in ("a/b/c.py", "a/d.pyc", "e.md", "f/d.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".dockerignore").write_text("\n".join(patterns), "utf-8")
+    assert [path for path in docker_context(tmp_path) if path != ".dockerignore"] == sent
 
 
 def test_it_works_outside_the_checkout_and_another_package_adds_a_rule_a_method_and_a_metric(

@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from explainers.datasets.registry import Folder
-from explainers.errors import ExplainerError, not_installed
 
 
 class Table:
     """The rows of ``files``, in their order. Raises ExplainerError where there is none, or where one lacks a column."""
 
     def __init__(self, data: Folder, files: list[Path], columns: tuple[str, ...]) -> None:
-        try:
-            import pyarrow.parquet as pq
-            from pyarrow import ArrowInvalid
-        except ImportError:
-            raise ExplainerError(not_installed("Parquet files are read with pyarrow", "evaluate")) from None
+        import pyarrow.parquet as pq
+        from pyarrow import ArrowInvalid
+
         if not files:
             data.need("*.parquet")
         self._files = []

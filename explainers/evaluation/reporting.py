@@ -139,13 +139,13 @@ def check_report(report: Any, path: Path) -> dict[str, Any]:
         raise ExplainerError(f"{path} is a report of format {report['format']}; this version reads format {FORMAT}: run it again.")
     try:
         _look_through(report)
-    except (KeyError, TypeError) as problem:
+    except (KeyError, TypeError, AttributeError) as problem:
         raise ExplainerError(f"{path} is damaged ({problem!r}): make it anew, with the same vitrine evaluate on its folder.") from None
     return report
 
 
 def _look_through(report: dict[str, Any]) -> None:
-    """Raises KeyError or TypeError where something is missing that pages show."""
+    """Raises KeyError, TypeError or AttributeError where something is missing that pages show, or is not what they take it for."""
     for name in ("methods", "metrics"):
         if not isinstance(report[name], list) or not report[name]:
             raise TypeError(f"{name} must be a list of one or more")
@@ -162,3 +162,7 @@ def _look_through(report: dict[str, Any]) -> None:
     for part, names in wanted:
         for name in names:
             part[name]
+    for metric in report["metrics"]:  # a page puts these in order
+        for spec, figures in report["results"][metric["name"]].items():
+            if any(not isinstance(figures[name], int | float | None) for name in ("value", "error", "low", "high")):
+                raise TypeError(f"a figure of {spec} by {metric['name']} is no number")

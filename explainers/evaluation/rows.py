@@ -10,18 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError
 from explainers.metrics import Metric
 
 RUN, ROWS, PARTS = "run.json", "rows.parquet", "parts"
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ExplainerError(not_installed("Rows are written with pyarrow", "evaluate")) from None
+    import pyarrow
+    import pyarrow.parquet
+
     return pyarrow
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
 from explainers.models.base import Input, Kind, Model, Prepared, Side
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
@@ -222,9 +222,9 @@ def _explored(
         watched = tower if kind == "clip" else whole
         words = sample["input_ids"].shape[1] if "input_ids" in sample and (kind == "text" or side == "text") else None
         structure = rows.find(module, watched, len(next(iter(sample.values()))), blocks, entry, words)
-    except ExplainerError:
-        raise
     except Exception as problem:
+        if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
+            raise
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem

@@ -12,12 +12,13 @@ from fastapi.responses import JSONResponse, Response
 from explainers.comparisons.agreement import agreement_of
 from explainers.comparisons.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
+from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
 from server.services import Services, Use
 from server.studies.perturbing import maps_of
 
-router = APIRouter(prefix="/api/explanations", tags=["taking away"])
+router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
 _Method = Annotated[
     str | None, Query(max_length=1000, description="The spec whose maps are compared; none: the first that depends on the label.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated
@@ -18,9 +19,10 @@ from explainers.long_texts import LONG_TEXTS
 from explainers.models.base import Crop
 from explainers.session import Precision
 from server.http import problems
+from server.http.bodies import JsonRoute, read_form
 from server.http.limits import limits
 from server.http.problems import Problem
-from server.http.uploads import encoded, open_image, read_form
+from server.http.uploads import encoded, open_image
 from server.jobs import documents
 from server.jobs.feed import Event, Feed
 from server.jobs.intake import READS, Box, Question, plan, read_question
@@ -30,7 +32,8 @@ from server.lookup import ExplanationId, find_document, input_of
 from server.services import Services, Use
 from server.studies.study import ends_before_hang_up
 
-router = APIRouter(prefix="/api/explanations", tags=["explanations"])
+router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=JsonRoute)
+_EVENT_ID = re.compile(r"[0-9]{1,15}")
 ORIGINAL_SIDE = 1024  # longest side of the picture of the upload
 
 _FORM = {
@@ -196,9 +199,9 @@ def name(explanation_id: ExplanationId, naming: Naming, services: Use) -> JSONRe
 def delete(explanation_id: ExplanationId, services: Use) -> Response:
     """Cancel an explanation that is not finished, forget one that is."""
     if not services.worker.cancel(explanation_id):
-        find_document(explanation_id, services)
-        services.store.delete(explanation_id)
-        services.worker.forget(explanation_id)
+        is_stored, is_live = services.store.delete(explanation_id), services.worker.forget(explanation_id)  # also one that cannot be read
+        if not (is_stored or is_live):
+            find_document(explanation_id, services)  # which says that there is none
     return Response(status_code=204)
 
 
@@ -218,9 +221,9 @@ async def events(
 
 
 def stream(feed: Feed, last_event_id: str | None) -> EventSourceResponse:
-    """``feed`` as server-sent events, those up to ``last_event_id`` left out."""
-    after = int(last_event_id) if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit() else -1
-    return EventSourceResponse(_messages(feed.follow(after)), sep="\n")
+    """``feed`` as server-sent events, those up to ``last_event_id`` left out; all where it is no id of an event."""
+    named = last_event_id if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else "-1"
+    return EventSourceResponse(_messages(feed.follow(int(named))), sep="\n")
 
 
 async def _messages(following: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:

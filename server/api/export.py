@@ -15,6 +15,7 @@ from PIL import Image
 from explainers import METHODS
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_image
 from server.jobs.map_files import map_npy, pixels_name, with_pixels
@@ -22,7 +23,7 @@ from server.jobs.store import TENSORS
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.services import Services, Use
 
-router = APIRouter(prefix="/api/explanations", tags=["taking away"])
+router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
 _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of patches, or the map of the pixels where a method has one.")]
 OVERLAY_SIDE = 448
 THUMBNAIL_SIDE = 160

@@ -7,12 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from server.http.bodies import JsonRoute
 from server.lookup import ExplanationId
 from server.services import Use
 from server.studies import interactions as studies
 from server.studies.study import study
 
-router = APIRouter(prefix="/api/explanations", tags=["studies"])
+router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=JsonRoute)
 _MOST_STEPS = 100
 
 

@@ -9,12 +9,13 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from explainers.evaluation.examples import drawn, unpacked
+from server.http.bodies import JsonRoute
 from server.http.problems import Problem, suggestion
 from server.method_ranking import REFERENCE_MODELS, ranking_for
 from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.services import Services, Use
 
-router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"])
+router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=JsonRoute)
 
 
 def _run_reports(services: Services) -> tuple[list[RunReport], list[str]]:

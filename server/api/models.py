@@ -12,10 +12,11 @@ from sse_starlette import EventSourceResponse
 from explainers import pairs
 from explainers.methods import counted
 from server.api.explanations import stream
+from server.http.bodies import JsonRoute
 from server.http.problems import Problem, suggestion
 from server.services import Use
 
-router = APIRouter(prefix="/api", tags=["registries"])
+router = APIRouter(prefix="/api", tags=["registries"], route_class=JsonRoute)
 
 
 class Wanted(BaseModel):

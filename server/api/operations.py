@@ -7,12 +7,13 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
+from server.http.bodies import JsonRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
 from server.services import Use
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=JsonRoute)
 
 
 @router.get("/healthz")

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from explainers.faithfulness.deletion import ORDERS
+from server.http.bodies import TokensRoute
 from server.http.problems import Problem
 from server.lookup import ExplanationId
 from server.services import Use
 from server.studies.perturbing import FRACTIONS, Edit, deletion, edited_answer, perturbation_curves
 from server.studies.study import Subject, followed_study, study
 
-router = APIRouter(prefix="/api/explanations", tags=["studies"])
+router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=TokensRoute)
 _MOST_TOKENS = 100_000
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Tokens = Annotated[list[int], Field(max_length=_MOST_TOKENS)]

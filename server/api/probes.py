@@ -7,12 +7,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from server.http.bodies import JsonRoute
 from server.jobs.tasks import Tell
 from server.services import Use
 from server.studies.probes import Probe, answer, check
 from server.studies.study import ask_model
 
-router = APIRouter(prefix="/api", tags=["probes"])
+router = APIRouter(prefix="/api", tags=["probes"], route_class=JsonRoute)
 
 
 @router.post("/probes")

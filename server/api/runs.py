@@ -10,11 +10,12 @@ from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from server.api.explanations import stream
+from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.jobs.runs import MOST_INPUTS, RunRequest
 from server.services import Use
 
-router = APIRouter(prefix="/api/runs", tags=["leaderboard"])
+router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=JsonRoute)
 
 
 def _no_run() -> Problem:

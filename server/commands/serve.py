@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -38,6 +39,14 @@ def run(args: argparse.Namespace) -> None:
         settings = load_settings({setting.name: getattr(args, setting.name) for setting in fields(Settings)})
     except ValueError as problem:
         raise CommandError(str(problem)) from None
+    if settings.listens_everywhere and not settings.allowed_hosts:
+        name = environment_name("allowed_hosts")
+        print(
+            f"vitrine: warning: other machines can reach this server, and by a name they can only look: set {name} to the names by which "
+            "they may ask for anything",
+            file=sys.stderr,
+            flush=True,
+        )
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
         print("Vitrine is starting ...", flush=True)
         server = the_server(settings)
@@ -66,6 +75,7 @@ def the_server(settings: Settings) -> uvicorn.Server:
     import uvicorn
 
     from server.app import create_app
+    from server.http.protocol import HeadLimitProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -74,4 +84,8 @@ def the_server(settings: Settings) -> uvicorn.Server:
                 print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
 
     # An open event stream would keep the server from stopping. The application logs its calls itself.
-    return Server(uvicorn.Config(create_app(settings), log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False))
+    return Server(
+        uvicorn.Config(
+            create_app(settings), http=HeadLimitProtocol, log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False
+        )
+    )

@@ -10,6 +10,9 @@ from server.settings import Settings
 
 MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
 MOST_CHARS_OF_A_TITLE = 120
+MOST_BYTES_OF_JSON = 1_000_000
+MOST_BYTES_OF_TOKENS = 3_000_000  # JSON with a number for each token: a hundred thousand of them, at twenty characters and more
+MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets, a text, boundaries
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Limit:
         """As a page reads it."""
         problem = self.problem().to_json()
         return {"most": self.most, "type": problem["type"], "title": problem["title"], "detail": self.detail, "send": problem["send"]}
+
+
+def size_limit(slug: str, most: int) -> Limit:
+    """A limit on the bytes of a body."""
+    size = f"{most / 1_000_000:g} MB"
+    return Limit(most, 413, slug, f"The body of the request is larger than {size}.", f"Send at most {size}.")
 
 
 def limits(settings: Settings) -> dict[str, Limit]:

@@ -1,4 +1,4 @@
-"""Around every answer: security headers, a request id, one line in the log, one count in the metrics."""
+"""Around every answer: security headers, a request id, one line in the log, one count in the metrics; and who may change anything."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import logging
 import re
 import secrets
 import time
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.http.hosts import check_origin
 from server.http.metrics import Metrics
-from server.http.problems import Problem
+from server.http.problems import Problem, crashed
+from server.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +45,8 @@ _PLAIN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 class Surroundings:
     """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
+        self.app, self.metrics, self.settings = app, metrics, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; see the module for what is done around it."""
@@ -53,12 +57,12 @@ class Surroundings:
         sent = Headers(scope=scope)
         sent_id = sent.get("x-request-id", "")
         request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)
-        status = 500
+        status, is_begun = 500, False
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, is_begun = message["status"], True
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
@@ -68,12 +72,17 @@ class Surroundings:
             await send(message)
 
         try:
-            if scope["method"] not in _SAFE and sent.get("sec-fetch-site") == "cross-site":
-                refusal = Problem(403, "cross-site", "Another site asked for this.", send="Ask from Vitrine's own pages.")
-                await refusal.response()(scope, receive, answer)
-            else:
-                await self.app(scope, receive, answer)
+            if scope["method"] not in _SAFE:
+                check_origin(scope, self.settings)
+            await self.app(scope, receive, answer)
+        except Problem as refusal:  # of check_origin: the application answers its own
+            await refusal.response()(scope, receive, answer)
+        except Exception as error:
+            if is_begun:
+                raise  # the connection is cut, so that nobody takes half an answer for the whole
+            await crashed(Request(scope), error, request_id)(scope, receive, answer)
         finally:
             route = getattr(scope.get("route"), "path", "(none)")
             self.metrics.request(scope["method"], route, status)
-            log.info("%s %s %d %.3fs %s", scope["method"], scope["path"], status, time.monotonic() - began, request_id)
+            path = quote(scope["path"], errors="replace")  # a line break in it would make a line of its own
+            log.info("%s %s %d %.3fs %s", scope["method"], path, status, time.monotonic() - began, request_id)

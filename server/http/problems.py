@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import secrets
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+
+from explainers.errors import ran_out_of_memory
+from server.json_text import encodable
 
 log = logging.getLogger(__name__)
 _CLIENT_CLOSED_REQUEST = 499  # as nginx logs it; there is no standard status
@@ -24,7 +28,8 @@ class Problem(Exception):
     def __init__(self, status: int, slug: str, detail: str, *, send: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         detail = detail if detail.endswith((".", "?", "!")) else f"{detail}."
         super().__init__(detail)
-        self.status, self.slug, self.detail, self.send, self.headers = status, slug, detail, send, dict(headers or {})
+        self.status, self.slug, self.headers = status, slug, dict(headers or {})
+        self.detail, self.send = encodable(detail), None if send is None else encodable(send)
 
     def to_json(self) -> dict[str, Any]:
         """The members of the problem document."""
@@ -99,15 +104,32 @@ async def _on_hang_up(_: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
-async def _on_crash(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(request, Problem(500, "server-error", "The server failed on this request; its log says why."))
+def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = None, error_id: str | None = None) -> Problem:
+    """What to tell a person of an ``error`` that nobody foresaw: that ``what`` failed, and under which id the log says why.
+
+    The error's own words go to the log alone, as they may name files, or hold anything else that a model's code knows.
+    """
+    error_id = error_id or secrets.token_hex(6)
+    log.error("%s failed (%s)", what, error_id, exc_info=error)
+    return Problem(500, slug, f"{what} failed, and nobody foresaw why; the server's log tells it under {error_id}.", send=send)
+
+
+def out_of_memory(detail: str, send: str) -> Problem:
+    """Memory ran out, of the GPU or of the machine."""
+    return Problem(503, "out-of-memory", detail, send=send)
+
+
+def crashed(request: Request, error: Exception, request_id: str) -> Response:
+    """The answer to a request that ended in an ``error`` which nothing else answers; the log has it under ``request_id``."""
+    if ran_out_of_memory(error):
+        log.warning("memory ran out (%s)", request_id, exc_info=error)
+        return _answer(request, out_of_memory("The server has not the memory for this.", "Ask for less, or send a smaller file."))
+    return _answer(request, unforeseen(error, "This request", "server-error", error_id=request_id))
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Answer every error of ``app`` as problem+json; as the page ``app.state.problem_page(problem)`` where a browser asks for a page."""
+    """Answer every refusal of ``app`` as problem+json; as the page ``app.state.problem_page(problem)`` where a browser asks for a page."""
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(ClientDisconnect, _on_hang_up)
-    app.add_exception_handler(Exception, _on_crash)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+
+from server.json_text import json_text
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Event:
 
 
 def event(number: int, name: str, data: Any) -> Event:
-    """An event with ``data`` as JSON. Raises ValueError where ``data`` has a NaN or an infinity: JSON has neither."""
-    return Event(number, name, json.dumps(data, allow_nan=False, separators=(",", ":")))
+    """An event with ``data`` as JSON. Raises NotJsonError where ``data`` holds what JSON has not."""
+    return Event(number, name, json_text(data))
 
 
 class Feed:

@@ -12,6 +12,7 @@ from server.jobs import documents
 from server.jobs.feed import Feed
 from server.jobs.intake import ExplanationPlan, Question
 from server.jobs.model_registry import ModelEntry, ModelFacts
+from server.json_text import json_text
 
 
 class Job:
@@ -53,18 +54,19 @@ class Job:
     def predicted(self, explanation: dict[str, Any]) -> None:
         """The model has answered. A second call (after memory ran out) changes nothing.
 
-        Raises ValueError where it answered with a NaN or an infinity.
+        Raises NotJsonError where its answer holds what JSON has not.
         """
         with self._lock:
             if "targets" in self._document:
                 return
             notes = [*explanation["notes"], *self._document["notes"]]
             document = {**self._document, **explanation, "model": self.entry.name, "notes": notes, "maps": []}
+            json_text(document)  # it can be stored and sent
             self.feed.publish(documents.started(document))
             self._document = document
 
     def mapped(self, found_map: dict[str, Any]) -> None:
-        """One map is there. Raises ValueError where it holds a NaN or an infinity."""
+        """One map is there. Raises NotJsonError where it holds what JSON has not."""
         with self._lock:
             maps = self._document["maps"]
             if any((known["method"], known["target"]) == (found_map["method"], found_map["target"]) for known in maps):

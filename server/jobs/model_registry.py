@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from explainers.errors import ExplainerError
 from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
+from server.json_text import NotJsonError, json_text
 
 State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
@@ -38,6 +40,15 @@ class ModelFacts:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
     calibration: Calibration = UNCALIBRATED
+
+
+def check_facts(facts: ModelFacts) -> None:
+    """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
+    classes = [label.to_json() for label in facts.classes]
+    try:
+        json_text([facts.labels, facts.details, classes, facts.calibration.to_json()])
+    except NotJsonError as error:
+        raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None
 
 
 @dataclass

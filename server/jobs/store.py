@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from server.http.problems import Problem
+from server.json_text import NotJsonError, json_text, parsed_json
 
+log = logging.getLogger(__name__)
 SCHEMA_VERSION = 2
 #: The file of an explanation that holds what the model was given, bit for bit.
 TENSORS = "tensors.safetensors"
@@ -91,8 +95,14 @@ class Store:
                 "move it away or set VITRINE_HOME to another folder"
             )
         problem = Problem(503, "interrupted", "The server stopped before this explanation was finished.", send="Ask for it again.")
-        for (text,) in self._db.execute("SELECT document FROM explanations WHERE state IN ('queued', 'running')").fetchall():
-            self.save({**json.loads(text), "state": "failed", "problem": problem.to_json()})
+        unfinished = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running')"
+        for explanation_id, stored in self._db.execute(unfinished).fetchall():
+            try:
+                document = _document(stored)
+            except NotJsonError as error:  # one bad row keeps no server from starting
+                log.warning("explanation %s in the store cannot be read: %s", explanation_id, error)
+                document = {"created": datetime.now(UTC).isoformat(timespec="milliseconds"), "maps": []}
+            self.save({**document, "id": explanation_id, "state": "failed", "problem": problem.to_json()})
 
     def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None) -> None:
         """Store a new explanation with its images and the uploaded file; the oldest ones beyond the limit are forgotten."""
@@ -100,7 +110,7 @@ class Store:
             number = self._db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM explanations").fetchone()[0]
             self._db.execute(
                 "INSERT INTO explanations (id, number, state, document) VALUES (?, ?, ?, ?)",
-                (document["id"], number, document["state"], _text(document)),
+                (document["id"], number, document["state"], json_text(document)),
             )
             if upload is not None:
                 self._keep_upload(document["id"], upload)
@@ -124,7 +134,7 @@ class Store:
         with self._lock, self._db:
             changed = self._db.execute(
                 "UPDATE explanations SET state = ?, document = ?, content_key = COALESCE(?, content_key) WHERE id = ?",
-                (document["state"], _text(document), key, document["id"]),
+                (document["state"], json_text(document), key, document["id"]),
             ).rowcount
             if changed:
                 self._put(document["id"], images or {})
@@ -138,7 +148,7 @@ class Store:
             document.pop("title", None)
             if title is not None:
                 document["title"] = title
-            self._db.execute("UPDATE explanations SET document = ? WHERE id = ?", (_text(document), explanation_id))
+            self._db.execute("UPDATE explanations SET document = ? WHERE id = ?", (json_text(document), explanation_id))
             return document
 
     def _put(self, explanation_id: str, images: Mapping[str, bytes]) -> None:
@@ -146,9 +156,16 @@ class Store:
         self._db.executemany("INSERT OR REPLACE INTO images (id, name, data) VALUES (?, ?, ?)", rows)
 
     def document(self, explanation_id: str) -> dict[str, Any] | None:
-        """The stored explanation, or None."""
-        row = self._first_row("SELECT document FROM explanations WHERE id = ?", explanation_id)
-        return None if row is None else dict(json.loads(row))
+        """The stored explanation, or None. Raises Problem 500 where what is stored cannot be read."""
+        row = self._first_row("SELECT CAST(document AS BLOB) FROM explanations WHERE id = ?", explanation_id)
+        if row is None:
+            return None
+        try:
+            return _document(row)
+        except NotJsonError as error:
+            log.warning("explanation %s in the store cannot be read: %s", explanation_id, error)
+            send = f"DELETE /api/explanations/{explanation_id} forgets it; then ask for it again."
+            raise Problem(500, "damaged-explanation", "What is stored of this explanation cannot be read.", send=send) from None
 
     def file(self, explanation_id: str, name: str) -> bytes | None:
         """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS``), or None."""
@@ -161,9 +178,14 @@ class Store:
         return None if row is None else bytes(row)
 
     def finished(self, key: str) -> str | None:
-        """The id of a finished explanation of the same content, or None."""
-        row = self._first_row("SELECT id FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC LIMIT 1", key)
-        return None if row is None else str(row)
+        """The id of a finished explanation of the same content that can be read, or None."""
+        query = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC"
+        with self._lock:
+            for explanation_id, stored in self._db.execute(query, (key,)):
+                with suppress(NotJsonError):
+                    if {"input", "targets"} <= set(_document(stored)):
+                        return str(explanation_id)
+        return None
 
     def delete(self, explanation_id: str) -> bool:
         """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
@@ -182,5 +204,9 @@ class Store:
         return None if row is None else row[0]
 
 
-def _text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, allow_nan=False, separators=(",", ":"))
+def _document(stored: bytes) -> dict[str, Any]:
+    """A document as it was stored; raises NotJsonError where it is none."""
+    document = parsed_json(stored, mend=True)
+    if not isinstance(document, dict) or not {"id", "state"} <= set(document):
+        raise NotJsonError("it is no explanation")
+    return {**document, "maps": document.get("maps", [])}

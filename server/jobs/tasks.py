@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from explainers.errors import ExplainerError
-from server.http.problems import Problem
+from explainers.errors import ExplainerError, ran_out_of_memory
+from server.http.problems import Problem, out_of_memory, unforeseen
 from server.jobs.feed import Feed, event
 from server.jobs.model_registry import ModelEntry
+from server.json_text import NotJsonError
 
 log = logging.getLogger(__name__)
 #: Told how many inputs of how many the model has answered.
@@ -72,22 +73,25 @@ def run_with_memory_retry(work: Callable[[], None], model: str, device: str, sen
     """Run ``work``, once more with memory freed where it ran out; raises Problem 503, saying what to ``send``, where that does not help."""
     if _fits(work):
         return
-    _free()
+    free_memory()
     if not _fits(work):
-        _free()
-        raise Problem(503, "out-of-memory", f"{model} needs more memory than {device} has for this.", send=send)
+        free_memory()
+        raise out_of_memory(f"{model} needs more memory than {device} has for this.", send)
 
 
 def _fits(work: Callable[[], None]) -> bool:
     """Run ``work``; False where memory ran out. On return the failed attempt's frames, and so its tensors, are gone."""
     try:
         work()
-    except (torch.OutOfMemoryError, MemoryError):
+    except Exception as error:
+        if not ran_out_of_memory(error):
+            raise
         return False
     return True
 
 
-def _free() -> None:
+def free_memory() -> None:
+    """Give back what nothing holds any more."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -96,14 +100,17 @@ def _free() -> None:
 def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
     """What to tell a person of an ``error`` of a task of this ``kind``: ``refusal`` is the slug where the engine says what is wrong.
 
-    An error that nobody foresaw goes to the log.
+    The words of an error that nobody foresaw go to the log alone.
     """
     if isinstance(error, Problem):
         return error
     if isinstance(error, ExplainerError):
         return Problem(422, refusal, str(error))
-    log.error("the %s failed", kind, exc_info=error)
-    return Problem(500, f"{kind}-failed", f"The {kind} failed: {type(error).__name__}: {error}")
+    if isinstance(error, NotJsonError):
+        log.warning("the answer of the %s cannot be sent", kind, exc_info=error)
+        send = "Ask about another input or by another method; where it is so with all of them, the model's weights are not sound."
+        return Problem(422, "unusable-numbers", f"The model's answer cannot be shown: {error}.", send=send)
+    return unforeseen(error, f"The {kind}", f"{kind}-failed")
 
 
 def interrupted() -> Problem:

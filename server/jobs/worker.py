@@ -18,19 +18,20 @@ from typing import Any
 from PIL import Image
 from safetensors.torch import save
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.base import Crop, TextPair
 from server.engine import Engine
 from server.http.metrics import Metrics
-from server.http.problems import Problem
+from server.http.problems import Problem, out_of_memory, unforeseen
 from server.http.uploads import encoded, open_image
 from server.jobs.feed import event
 from server.jobs.intake import plan
 from server.jobs.job import Job
 from server.jobs.map_files import npy, pixels_name
-from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry
+from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry, check_facts
 from server.jobs.store import TENSORS, Store
-from server.jobs.tasks import Study, interrupted, problem_of, run_with_memory_retry
+from server.jobs.tasks import Study, free_memory, interrupted, problem_of, run_with_memory_retry
+from server.json_text import json_text
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -224,6 +225,7 @@ class Worker(threading.Thread):
             if model.kind == "clip":
                 with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
                     facts = replace(facts, text_side=self._facts(model.seen_from("text")))
+            check_facts(facts)
             self._registry.loaded(entry, model, facts)
         except Exception as error:
             self._load_failed(entry, error)
@@ -248,10 +250,16 @@ class Worker(threading.Thread):
         )
 
     def _load_failed(self, entry: ModelEntry, error: Exception) -> None:
-        known = isinstance(error, ExplainerError | OSError)
-        log.warning("%s could not be loaded: %s", entry.name, error, exc_info=None if known else error)
-        detail = str(error) if known else f"{entry.name} could not be loaded: {type(error).__name__}: {error}"
-        self._registry.failed(entry, Problem(422, "model-failed", detail, send="Choose another model, or try again."))
+        if ran_out_of_memory(error):
+            log.warning("no memory to load %s", entry.name, exc_info=error)
+            problem = out_of_memory(f"{entry.name} needs more memory than there is.", "Choose a smaller model, or try again later.")
+        elif isinstance(error, ExplainerError):
+            log.warning("%s could not be loaded: %s", entry.name, error)
+            problem = Problem(422, "model-failed", str(error), send="Choose another model, or try again.")
+        else:
+            problem = unforeseen(error, f"Loading {entry.name}", "model-failed", send="Choose another model, or try again.")
+        self._registry.failed(entry, problem)
+        free_memory()
         with self._change:
             self._change.notify_all()  # the jobs that wait for it fail now
 
@@ -291,6 +299,7 @@ class Worker(threading.Thread):
             cancelled = self._letting_pass(study, model)
             send = "Ask for less at once, or explain a shorter text."
             run_with_memory_retry(lambda: answers.append(study.work(model, cancelled, study.tell)), study.entry.name, facts.device, send)
+            json_text(answers[-1])  # it can be sent
         except self._engine.cancelled:
             study.future.set_exception(interrupted())
         except Exception as error:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from explainers.errors import not_installed
 from explainers.models.removal.patches import painted
 
 SHARP, TINY = "sharp", "tiny_imagenet"
@@ -37,11 +36,9 @@ def sharp_files(data: Path, held_back: bool) -> list[Path]:
 
 
 def tiny_photos(data: Path, split: str = "train") -> list[bytes]:
-    """The encoded pictures of Tiny ImageNet's Parquet files, in order. Raises FileNotFoundError; ImportError that names the extra."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(not_installed("reading Parquet files needs pyarrow", "train")) from error
+    """The encoded pictures of Tiny ImageNet's Parquet files, in order. Raises FileNotFoundError."""
+    from pyarrow import parquet
+
     paths = sorted((data / TINY).glob(f"{split}*.parquet"))
     if not paths:
         raise FileNotFoundError(f"{data / TINY} holds no {split}*.parquet; --data must name a folder that holds {SHARP}/ and {TINY}/")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.base import Model
 
 
@@ -19,9 +18,9 @@ def naming_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """
     try:
         yield
-    except (ExplainerError, torch.OutOfMemoryError):
-        raise
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        if isinstance(error, ExplainerError) or ran_out_of_memory(error):
+            raise
         pixels, known = tensors.get("pixel_values"), model.details.get("input")
         if pixels is None or known is None or pixels.shape[1:] == (3, *known):
             raise

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.base import Model
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.token_removal import (
@@ -94,9 +94,9 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
     alone = answer(model, tensors, stem=stem)
     try:
         both = answer(model, tensors, [(model.entry, _first_time(model, lambda x: x.repeat_interleave(2, 0)))], stem)
-    except torch.OutOfMemoryError:
-        raise
-    except REFUSALS:
+    except REFUSALS as error:
+        if ran_out_of_memory(error):
+            raise
         return None, alone
     return (stem if both.shape == (2, *alone.shape[1:]) and agree(alone, both) else None), alone
 
@@ -154,8 +154,8 @@ def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Te
     try:
         after = backwards()
         half()
-    except torch.OutOfMemoryError:
-        raise
-    except REFUSALS:  # it counts on all of its tokens
-        return False
+    except REFUSALS as error:
+        if ran_out_of_memory(error):
+            raise
+        return False  # it counts on all of its tokens
     return agree(whole, after)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
 from explainers.models.removal.stem import Stem
@@ -125,7 +125,7 @@ def fewest_tokens(ask: Callable[[Tensor], Tensor], count: int, special: int) -> 
         return 1
     try:
         return 0 if bool(ask(torch.zeros(1, count, dtype=torch.bool)).isfinite().all()) else 1
-    except torch.OutOfMemoryError:
-        raise
-    except REFUSALS:
+    except REFUSALS as error:
+        if ran_out_of_memory(error):
+            raise
         return 1

@@ -137,7 +137,7 @@ def test_a_summary_of_what_failed(sites: Sites) -> None:
         site.finish(one)
         short = site.get(f"/api/explanations/{one}/summary")
         assert short["state"] == "failed"
-        assert "broken" in short["problem"]["detail"]
+        assert short["problem"]["type"].endswith("explanation-failed")
 
 
 @pytest.mark.parametrize("size", [(40, 40), (60, 40), (1100, 700)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,51 @@ def test_what_ships_can_be_read() -> None:
         if one.shows_inputs:
             assert set(one.examples()["chosen"]) == set(one.report["results"])
         assert all(set(of_metric) == {method["spec"] for method in one.report["methods"]} for of_metric in one.report["results"].values())
+
+
+def not_a_number(of: dict[str, Any]) -> None:
+    of["results"]["mif"]["rollout"]["value"] = float("nan")
+
+
+def a_word(of: dict[str, Any]) -> None:
+    of["results"]["mif"]["rollout"]["value"] = "good"
+
+
+def half_a_figure(of: dict[str, Any]) -> None:
+    of["results"]["mif"]["another"] = {"value": 1.0}
+
+
+def figures_in_a_row(of: dict[str, Any]) -> None:
+    of["results"]["mif"] = [1, 2]
+
+
+def methods_by_name(of: dict[str, Any]) -> None:
+    of["methods"] = ["rollout"]
+
+
+@pytest.mark.parametrize("damage", [not_a_number, a_word, half_a_figure, figures_in_a_row, methods_by_name])
+def test_one_bad_report_breaks_no_other(sites: Sites, tmp_path: Path, damage: Callable[[dict[str, Any]], None]) -> None:
+    write_run(tmp_path / "good")
+    bad = report()
+    damage(bad)
+    (write_run(tmp_path / "bad") / "report.json").write_text(json.dumps(bad), "utf-8")
+    with sites(runs=(str(tmp_path),), loaded=False) as site:
+        document = site.get("/api/leaderboard")
+        assert [run["id"] for run in own(document)] == ["good"]
+        assert ["bad" in problem for problem in document["problems"]] == [True]
+        assert site.client.get("/methods/rollout").status_code == 200
+
+
+def test_names_that_cannot_be_encoded_break_no_list(sites: Sites, tmp_path: Path) -> None:
+    """A title in a report is mended; a folder is named as well as it can be."""
+    write_run(tmp_path / "good")
+    odd = report()
+    odd["dataset"]["title"] = "a\ud800b"
+    (write_run(tmp_path / "odd") / "report.json").write_text(json.dumps(odd), "utf-8")
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / "report.json").write_text("{", "utf-8")
+    with sites(runs=(str(tmp_path),), loaded=False) as site:
+        document = site.get("/api/leaderboard")
+    assert [run["dataset"]["title"] for run in own(document)] == ["Scenes", "a�b"]
+    assert len(document["problems"]) == 1

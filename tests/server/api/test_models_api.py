@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,14 @@ def test_progress_is_told(site: Site) -> None:
 def test_a_model_that_cannot_be_had(site: Site) -> None:
     site.engine.errors["fetch timm/listed"] = [ExplainerError("There is no network.")]
     site.engine.errors["load hf/a/b"] = [RuntimeError("odd weights")]
-    assert load(site, "timm/listed")[-1] == load(site, "hf/a/b")[-1] == "failed"
+    site.engine.errors["load hf/c/d"] = [OSError("/home/me/token is gone")]
+    assert load(site, "timm/listed")[-1] == load(site, "hf/a/b")[-1] == load(site, "hf/c/d")[-1] == "failed"
     assert model(site, "timm/listed")["state"] == "failed"
     assert model(site, "timm/listed")["problem"]["detail"] == "There is no network."
-    assert "RuntimeError: odd weights" in model(site, "hf/a/b")["problem"]["detail"]
+    for name in ("hf/a/b", "hf/c/d"):  # their words are in the log alone
+        problem = model(site, name)["problem"]
+        assert re.fullmatch(rf"Loading {name} failed.* the server's log tells it under [0-9a-f]{{12}}\.", problem["detail"])
+        assert "another model" in problem["send"]
     assert load(site, "timm/listed")[-1] == "loaded"
     assert "problem" not in model(site, "timm/listed")
 

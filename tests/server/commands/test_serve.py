@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +10,44 @@ from pathlib import Path
 import pytest
 
 from server.cli import main
+from server.settings import Settings
 from tests.conftest import ROOT
 
 
 def test_a_taken_port_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert main(["serve", "--port", str(port)]) == 2
     assert f"port {port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_warned"),
+    [
+        (["--host", "0.0.0.0"], True),
+        (["--host", "::"], True),
+        (["--host", "0.0.0.0", "--allowed-hosts", "vitrine.example"], False),
+        (["--host", "127.0.0.1"], False),
+        ([], False),
+    ],
+)
+def test_a_server_for_every_machine_warns_that_it_has_no_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_warned: bool
+) -> None:
+    served: list[Settings] = []
+
+    class Server:
+        def __init__(self, settings: Settings) -> None:
+            served.append(settings)
+
+        def run(self, sockets: object) -> None:
+            pass
+
+    monkeypatch.setattr("server.commands.serve.listen", lambda host, port: socket.socket())
+    monkeypatch.setattr("server.commands.serve.the_server", Server)
+    assert main(["serve", *arguments]) == 0
+    assert ("VITRINE_ALLOWED_HOSTS" in capsys.readouterr().err) is is_warned
+    assert len(served) == 1
 
 
 def test_the_server_says_where_it_is_and_stops(tmp_path: Path) -> None:

@@ -142,8 +142,16 @@ def test_errors_are_told_and_the_worker_goes_on(site: Site, refused: Check, erro
         raise error
 
     one = image(site)["id"]
-    refused(site.client.post(f"/api/explanations/{one}/{probe(site, fails)}"), status, kind)
+    document = refused(site.client.post(f"/api/explanations/{one}/{probe(site, fails)}"), status, kind)
+    assert (str(error) in document["detail"]) is (kind != "study-failed")  # the words of what nobody foresaw are in the log alone
     assert site.client.post(f"/api/explanations/{one}/{probe(site, total)}").status_code == 200
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+def test_an_answer_that_cannot_be_sent_is_named(site: Site, refused: Check, number: float) -> None:
+    one = image(site)["id"]
+    answer = site.client.post(f"/api/explanations/{one}/{probe(site, lambda subject: {'area': number})}")
+    assert "not finite" in refused(answer, 422, "unusable-numbers")["detail"]
 
 
 def test_memory_that_runs_out_is_tried_once_more(site: Site, refused: Check) -> None:

@@ -1,0 +1,183 @@
+"""What is sent with a request: JSON and forms, each with a limit on its bytes, and all of it text that can be encoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, MutableHeaders, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.types import Message
+
+from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS, Limit, limits, size_limit
+from server.http.problems import Problem
+from server.json_text import NotJsonError, parsed_json
+from server.settings import Settings
+
+_DRAIN = 10  # a body this many times over the limit is read and dropped, so that the client gets to read the answer
+_JSON = re.compile(r"application/([\w.-]+\+)?json", re.ASCII | re.IGNORECASE)
+_BOUNDARY = re.compile(rb"[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]", re.ASCII)  # RFC 2046, section 5.1.1
+_UTF8 = {b"", b"utf-8", b"utf8", b"us-ascii"}  # names of encodings whose bytes are those of UTF-8
+_SEND_FORM = "Send a multipart/form-data form, its text as UTF-8."
+
+
+class JsonRoute(APIRoute):
+    """A call whose body, if it has one, is JSON of at most ``most`` bytes, checked before FastAPI reads it."""
+
+    most = MOST_BYTES_OF_JSON
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As FastAPI has it, with the body read first. Raises Problem 413 over the limit and 422 for what is no JSON."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def checked(request: Request) -> Response:
+            kind, _, _ = request.headers.get("content-type", "").partition(";")
+            body = await _read(request, size_limit("json-too-large", self.most))
+            document = None
+            if body and _JSON.fullmatch(kind.strip()):
+                try:
+                    document = parsed_json(body)
+                except NotJsonError as error:
+                    raise Problem(422, "invalid-request", f"The body is no JSON that can be read: {error}.", send="Send JSON.") from None
+            return await handle(_ReadRequest(request, body, document))
+
+        return checked
+
+
+class TokensRoute(JsonRoute):
+    """A call whose body may have a number for each token."""
+
+    most = MOST_BYTES_OF_TOKENS
+
+
+class _ReadRequest(Request):
+    """A request whose body has been read."""
+
+    def __init__(self, request: Request, body: bytes, document: Any) -> None:
+        super().__init__(request.scope, request.receive)
+        self._sent, self._document = body, document
+
+    async def body(self) -> bytes:
+        return self._sent
+
+    async def json(self) -> Any:
+        return self._document
+
+
+async def _read(request: Request, limit: Limit) -> bytes:
+    """The whole body; raises the Problem of ``limit`` where it is longer."""
+    receive = _counted(request, limit.most, limit.problem)
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _counted(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
+    """What gives the next part of the body, and raises what ``refuse`` makes once there are more than ``most`` bytes."""
+    stream = request.stream()
+    count = 0
+
+    async def receive() -> Message:
+        nonlocal count
+        body = await anext(stream, b"")
+        count += len(body)
+        if count > most:
+            async for more in stream:
+                count += len(more)
+                if count > most * _DRAIN:
+                    break
+            raise refuse()
+        return {"type": "http.request", "body": body, "more_body": bool(body)}
+
+    return receive
+
+
+@asynccontextmanager
+async def read_form(request: Request, settings: Settings) -> AsyncIterator[FormData]:
+    """The form of ``request``, its bytes counted as they arrive; its temporary files are gone afterwards.
+
+    Raises Problem 413 where they pass the limit, 415 where the body is no form or says another encoding than UTF-8, 400 where it is a
+    broken one or holds text that is not UTF-8.
+    """
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind.strip() not in {b"multipart/form-data", b"application/x-www-form-urlencoded"}:
+        said = kind.decode("latin-1").strip() or "of no stated type"
+        raise Problem(415, "not-a-form", f"The body is {said}.", send="Send a multipart/form-data form.")
+    if options.get(b"charset", b"").strip().lower() not in _UTF8:
+        detail = f"The form says that it is encoded as {options[b'charset'].decode('latin-1')!r}."
+        raise Problem(415, "unknown-charset", detail, send="Send text as UTF-8.")
+    fields = 2 * (settings.max_methods + settings.max_targets) + 50  # who sends a little too many is told which
+    if kind.strip() == b"application/x-www-form-urlencoded":
+        yield await _read_urlencoded(request, fields)
+        return
+    form = await _read_multipart(request, settings, options.get(b"boundary", b""), fields)
+    try:
+        yield _decoded(form)
+    finally:
+        await form.close()
+
+
+def _broken(why: str) -> Problem:
+    return Problem(400, "broken-form", f"The form cannot be read: {why}", send=_SEND_FORM)
+
+
+async def _read_urlencoded(request: Request, fields: int) -> FormData:
+    body = await _read(request, size_limit("form-too-large", MOST_BYTES_OF_FIELDS))
+    try:
+        sent: list[tuple[str, str | UploadFile]] = []
+        sent += parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=fields)
+    except UnicodeDecodeError:
+        raise _broken("its text is not UTF-8") from None
+    except ValueError:
+        raise _broken(f"it has more than {fields} fields") from None
+    return FormData(sent)
+
+
+async def _read_multipart(request: Request, settings: Settings, boundary: bytes, fields: int) -> FormData:
+    """The form, its texts with a character for each byte: the parser would guess where they are not UTF-8."""
+    if not _BOUNDARY.fullmatch(boundary):
+        raise _broken("its Content-Type names no boundary" if not boundary else "its boundary is not one of RFC 2046")
+    too_large = False
+
+    def refuse() -> Exception:
+        nonlocal too_large
+        too_large = True
+        return MultiPartException("too large")  # the one exception on which the parser drops its temporary files
+
+    limit = settings.max_upload_bytes + MOST_BYTES_OF_FIELDS
+    scope = {**request.scope, "headers": list(request.scope["headers"])}
+    MutableHeaders(scope=scope)["content-type"] = f'multipart/form-data; charset=latin-1; boundary="{boundary.decode("latin-1")}"'
+    try:
+        form = Request(scope, _counted(request, limit, refuse)).form(max_files=4, max_fields=fields, max_part_size=limit)
+        return await form
+    except HTTPException as error:
+        raise limits(settings)["upload"].problem() if too_large else _broken(error.detail) from None
+
+
+def _decoded(form: FormData) -> FormData:
+    """The form with its texts read as UTF-8; raises Problem 400 where one is not."""
+
+    def decoded(text: str) -> str:
+        return text.encode("latin-1").decode()
+
+    try:
+        items: list[tuple[str, str | UploadFile]] = []
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                value.filename = decoded(value.filename or "")
+            items.append((decoded(name), decoded(value) if isinstance(value, str) else value))
+    except UnicodeDecodeError:
+        raise _broken("its text is not UTF-8") from None
+    return FormData(items)

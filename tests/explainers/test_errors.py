@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.models.removal import patches
+from explainers.models.removal.token_removal import fewest_tokens
+
+
+def no_memory() -> Exception:
+    try:
+        torch.empty(2**60)
+    except RuntimeError as error:
+        return error
+    raise AssertionError("it has so much memory")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError(), no_memory(), RuntimeError("std::bad_alloc")])
+def test_memory_that_ran_out_is_known(error: Exception) -> None:
+    assert ran_out_of_memory(error)
+    outer = ExplainerError("it cannot be loaded")
+    outer.__cause__ = error
+    assert ran_out_of_memory(outer)
+
+
+@pytest.mark.parametrize(
+    "error", [None, RuntimeError("shapes do not match"), ValueError("out of memory"), OSError("no such file"), KeyError("a")]
+)
+def test_other_errors_are_others(error: Exception | None) -> None:
+    """A text that says so in an error of another kind is somebody's words, not an allocator's."""
+    assert not ran_out_of_memory(error)
+
+
+def test_no_memory_is_not_taken_for_a_model_that_needs_its_tokens() -> None:
+    """Where a pass fails for want of memory, nothing is known of the model."""
+
+    def ask(keep: torch.Tensor) -> torch.Tensor:
+        raise no_memory()
+
+    def refuses(keep: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("it needs its tokens")
+
+    with pytest.raises(RuntimeError, match="memory"):
+        fewest_tokens(ask, 3, 2)
+    assert fewest_tokens(refuses, 3, 2) == 1
+    whole = torch.zeros(1, 2)
+    with pytest.raises(RuntimeError, match="memory"):
+        patches._drops(whole, lambda: ask(whole), lambda: whole)
+    assert not patches._drops(whole, lambda: refuses(whole), lambda: whole)
