@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.rows import RUN, half_of
 from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
@@ -22,7 +23,15 @@ __all__ = ["Plan", "make_plan"]
 
 Explained = Literal["predicted", "gold", "each"]
 #: What a data set has to give for a metric that takes this.
-_GIVEN_BY = {"gold": "class", "mask": "mask", "labelled": "mask", "others": "others", "cell": "cell", "rationale": "rationale"}
+_GIVEN_BY = {
+    "gold": "class",
+    "mask": "mask",
+    "labelled": "mask",
+    "others": "others",
+    "cell": "cell",
+    "rationale": "rationale",
+    "passages": "rationale",
+}
 _WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
@@ -97,8 +106,8 @@ def make_plan(
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if target != "predicted" and "class" not in data.gives:
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
-    if model.kind == "clip" and not data.classes:
-        raise ExplainerError(f"{model.name} compares pictures with names, and {data.name} has no list of classes.")
+    if model.kind == "clip":
+        prompts_of(data)  # which refuses what has no names
     chosen = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
     if not chosen:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
