@@ -22,6 +22,12 @@ def arrays(name: str, file: str) -> dict[str, Any]:
         return dict(stored)
 
 
+def test_every_folder_has_a_source() -> None:
+    folders = [path for path in GOLDEN.iterdir() if path.name.startswith("metrics-")]
+    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser"}
+    assert all("Source: " in (path / "README.md").read_text("utf-8") for path in folders)
+
+
 def over_all(name: str, values: Tensor) -> float:
     """A metric of a data set from the columns (B, P) of each input, as a report has it."""
     return float(estimate(METRICS[name], values.reshape(len(values), 1, -1).numpy(), weights_of(len(values))).values[0])
