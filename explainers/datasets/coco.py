@@ -27,6 +27,7 @@ annotations/instances_train2017.json
 train2017/000000000009.jpg ...
 """
 _COCO_SPLITS = ("val2017", "train2017")
+_COCO_SENSES = {"kite": "kite (toy)"}  # ImageNet's kite is a bird
 _COCO_GET = "https://cocodataset.org/#download"
 VOC_CLASSES = [
     "aeroplane",
@@ -83,7 +84,7 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     photos = data.need(split)
     listed = data.json(listing)
     try:
-        categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
+        categories = {row["id"]: _COCO_SENSES.get(row["name"], str(row["name"])) for row in listed["categories"]}
         images = {row["id"]: (str(row["file_name"]), int(row["height"]), int(row["width"])) for row in listed["images"]}
         of_image: defaultdict[int, list[Any]] = defaultdict(list)
         for row in listed["annotations"]:

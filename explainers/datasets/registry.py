@@ -225,8 +225,9 @@ def dataset(
 
 
 def open_dataset(name: str, folder: Path | None = None, split: str | None = None) -> Dataset:
-    """A data set by name, of one that has several parts the ``split`` asked for, else the first that is there. Raises ExplainerError, naming
-    near misses, for an unknown one, and where files are missing.
+    """A data set by name, of one that has several parts the ``split`` asked for, else the first that is there.
+
+    Raises ExplainerError, naming near misses, for an unknown one, and where files are missing.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)

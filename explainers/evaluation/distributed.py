@@ -42,8 +42,8 @@ STORE = 200 * 2**20  # bytes for rows on their way, where we begin a cluster on 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split. Folders are looked for in the same
-    place on every machine.
+    """What a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split. Folders are looked for in
+    the same place on every machine.
     """
 
     model: str

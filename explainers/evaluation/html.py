@@ -26,6 +26,10 @@ _EXPLAINED = {
     "gold": "the class that the data set gives",
     "each": "each class that the data set gives",
 }
+_LONG_TEXTS = {
+    "windows": "Texts longer than the model takes are read in windows. ",
+    "cut": "Texts longer than the model takes are cut to what it reads. ",
+}
 _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a148", "#ba4e00")
 
 
@@ -36,6 +40,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     facts = (
         f"{inputs_in_words(report)}. Drawn with seed {plan['seed']}. Explained: {_EXPLAINED[plan['target']]}. "
         f"Tokens are taken away: {plan['how'] or 'as suits the model'}. "
+        f"{_LONG_TEXTS[plan.get('long_texts', 'windows')] if report['kind'] == 'text' else ''}"
         f"Intervals hold {report['interval']['level']:.0%} of {report['interval']['draws']} paired bootstrap draws of the inputs."
     )
     parts = [
@@ -66,8 +71,8 @@ def inputs_in_words(report: dict[str, Any]) -> str:
     left_out = report.get("left_out", 0)
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
     unknown = report.get("unknown") or {}
-    labels = ", ".join(f"{label} ({inputs})" for label, inputs in unknown.items())
-    missed = f"; the model knows neither a class nor a group of these names, so they are not explained: {labels} (inputs)" if unknown else ""
+    labels = ", ".join(f"{label} (in {inputs})" for label, inputs in unknown.items())
+    missed = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
     files = report["dataset"].get("unread", 0)
     unread = f"; {files} file{'' if files == 1 else 's'} in the folder of the data set not read" if files else ""
     split = f" of {report['dataset']['split']}" if report["dataset"].get("split") else ""
@@ -76,8 +81,8 @@ def inputs_in_words(report: dict[str, Any]) -> str:
 
 #: Why a method has no value by a metric.
 NO_VALUE = (
-    "–: no value: the method promises no sum, its maps have no positive score, or no input shows what the metric needs (an outlined object, "
-    "a marked word, a known class)"
+    "–: no value: the method promises no sum, its maps have no positive score, or no input shows what the metric needs (an outlined "
+    "object, a marked word, a known class)"
 )
 #: What a count beside a value says.
 FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"

@@ -18,8 +18,8 @@ from explainers.errors import ExplainerError
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
 from explainers.evaluation.marked_words import marked_words
-from explainers.evaluation.plan import Plan
-from explainers.evaluation.sanity_maps import all_random_scores, disturbed_scores, randomised_scores
+from explainers.evaluation.plan import Plan, asks_anew
+from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.explanation import explain
 from explainers.long_texts import window_logits
 from explainers.metrics import Curve, Metric
@@ -30,8 +30,6 @@ from explainers.session import checker
 
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")
-#: What metrics take besides curves for which the model is asked anew.
-_ASK_AGAIN = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
 Row = dict[str, Any]
 
 
@@ -78,7 +76,7 @@ class EvaluationSetup:
         if self.plan.target == "predicted":
             return None
         labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
-        known = {one.indices: one for label in labels if (one := self.classes.explained(label)) is not None}
+        known = {entry.indices: entry for label in labels if (entry := self.classes.explained(label)) is not None}
         return list(known.values())[: 1 if self.plan.target == "gold" else None]
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
@@ -98,8 +96,8 @@ class EvaluationSetup:
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
-    """The rows of one input, one for each explained class and method: index, name, explained class, labels that are left out where each is to
-    be explained (the model knows none of their names), values of the metrics, curves, scores.
+    """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores,
+    and where each class is explained the labels of which the model has neither a class nor a group (``unknown``).
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
     at random depend on ``index`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
@@ -114,13 +112,13 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
     order = logits.argsort(descending=True, stable=True).tolist()
     targets = [ExplainedClass((order[0],))] if named is None else named
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
-    asked = {one.indices: one for one in [*targets, *(runners_up if "other" in setup.needs else [])]}
-    places = {indices: place for place, indices in enumerate(asked)}
+    wanted = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
+    places = {indices: place for place, indices in enumerate(wanted)}
     try:
         explanation: Explanation = explain(
             setup.model,
             sample.given,
-            [setup.classes.target_of(explained) for explained in asked.values()],
+            [setup.classes.target_of(explained) for explained in wanted.values()],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=index,
@@ -129,7 +127,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
         )
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
-    if explanation.windows and (setup.curves or setup.needs & _ASK_AGAIN.keys()):
+    if explanation.windows and asks_anew(setup.metrics):
         raise ExplainerError(
             f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
@@ -140,9 +138,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
             [explanation[spec, places[explained.indices]] for spec in setup.plan.methods] if explained.indices in places else []
             for explained in (target, runner_up)
         )
-        measured = Measured(
-            setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others
-        )
+        measured = Measured(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
         rows += measured.rows()
     return rows
 
@@ -298,7 +294,7 @@ class Measured:
 
     def _ask_again(self, need: str) -> Tensor:
         target = self.setup.classes.target_of(self.target)
-        return _ASK_AGAIN[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
+        return MAPS_ANEW[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
     @property
     def _maps(self) -> Tensor | None:

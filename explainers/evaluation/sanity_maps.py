@@ -79,6 +79,10 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
     return torch.stack(disturbed, 1)
 
 
+#: What metrics take for which the model is explained anew.
+MAPS_ANEW = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
+
+
 def _scores(model: Model, inputs: dict[str, Tensor], target: Target, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, N) of patches or words."""
     result = explain(model, inputs, target, specs, seed=seed)

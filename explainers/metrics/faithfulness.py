@@ -155,8 +155,8 @@ def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
     highest=0.9,
 )
 def srg_accuracy(most: Tensor, left: Tensor, answer: Tensor) -> Tensor:
-    """As the symmetric relevance gain, of how often the class is on top in place of its probability. Where the data set's class is explained
-    and it gives several, any of them keeps the answer.
+    """As the symmetric relevance gain, of how often the class is on top in place of its probability. Where the data set's class is
+    explained and it gives several, any of them keeps the answer.
     """
     return (_is_top(left, answer) - _is_top(most, answer)).sum(1) / 10
 
@@ -194,8 +194,8 @@ def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
     kinds=("image",),
 )
 def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
-    """The area under the accuracy against the data set while pixels turn black, the least relevant first, 0 to 90 %. Any of the classes that
-    it gives an input is right, also where another one is explained.
+    """The area under the accuracy against the data set while pixels turn black, the least relevant first, 0 to 90 %. Any of the classes
+    that it gives an input is right, also where another one is explained.
     """
     return _perturbation(black, gold)
 
@@ -210,8 +210,8 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     kinds=("text",),
 )
 def auac(inserted: Tensor, gold: Tensor) -> Tensor:
-    """The area under the probability of the data set's class (of several, all together) while a text of unknown words is filled in, the most
-    relevant words first.
+    """The area under the probability of the data set's class (of several, all together) while a text of unknown words is filled in, the
+    most relevant words first.
 
     The published code also replaces special tokens; here they stay.
     """

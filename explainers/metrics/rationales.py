@@ -80,8 +80,8 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
 def _f1_of_means(sums: NDArray[Any]) -> NDArray[Any]:
     """F1 (...) of the mean precision and the mean recall from sums over documents (..., 3): precisions, recalls, documents."""
     precision, recall, documents = sums[..., 0], sums[..., 1], sums[..., 2]
-    found = np.where(precision + recall > 0, precision + recall, 1.0)
-    return np.asarray(2 * precision * recall / found / documents)
+    both = np.where(precision + recall > 0, precision + recall, 1.0)
+    return np.asarray(2 * precision * recall / both / documents)
 
 
 @metric(

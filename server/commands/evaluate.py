@@ -34,7 +34,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--model", metavar="NAME", help="whose answers are explained: a model as `vitrine explain` takes it")
     parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
-    parser.add_argument("--split", metavar="NAME", help="the part of a data set that has several, as val2017 of coco (default: the first there)")
+    parser.add_argument(
+        "--split", metavar="NAME", help="the part of a data set that has several, as val2017 of coco (default: the first there)"
+    )
     parser.add_argument(
         "--methods",
         metavar="SPEC",
@@ -52,8 +54,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--long-texts",
         choices=("windows", "cut"),
-        default="windows",
-        help="texts longer than the model takes: read in windows, or cut, which metrics that take words away need (default: windows)",
+        help="texts longer than the model takes: read in windows, or cut, as metrics that take words away need (default: as they need)",
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
@@ -150,7 +151,7 @@ def command(args: argparse.Namespace) -> str:
     for name in ("model", "dataset", "split", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
         value = getattr(args, name)
         value = ",".join(value) if isinstance(value, list) else value
-        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0), ("long_texts", "windows")):
+        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
             words += [f"--{name.replace('_', '-')}", str(value)]
     data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
     return " ".join([shlex.join(words), *data, *examples, "--out DIR"])
