@@ -108,6 +108,11 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
     named = setup.explained(sample)
     if named is not None and not named:
         return []
+    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.given) is not None:
+        raise ExplainerError(
+            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
+            "with a part of its input: choose long_texts=cut (--long-texts cut)."
+        )
     logits = setup.answers(sample.given)
     order = logits.argsort(descending=True, stable=True).tolist()
     targets = [ExplainedClass((order[0],))] if named is None else named
@@ -127,11 +132,6 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
         )
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
-    if explanation.windows and asks_anew(setup.metrics):
-        raise ExplainerError(
-            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
-            "with a part of its input: choose long_texts=cut (--long-texts cut)."
-        )
     rows: list[Row] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (

@@ -358,12 +358,13 @@ function about(run) {
   const how = plan.how ? `tokens ${plan.how}` : "tokens taken away as suits the model";
   const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
+  const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder not read.` : "";
   const missed = unknown.length
     ? ` Not explained, for the model knows no class of the name: ${unknown.join(", ")}.`
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";
