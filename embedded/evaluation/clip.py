@@ -26,7 +26,7 @@ from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
 from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
 from explainers import datasets
-from explainers.evaluation.measuring import PROMPT
+from explainers.evaluation.explained_classes import PROMPT
 from explainers.models.base import Model
 
 DRAWN = 4  # scenes of each kind that the words are tried on
