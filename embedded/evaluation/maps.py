@@ -28,8 +28,8 @@ def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Seque
 
 
 def table_of(rows: list[Row], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:
-    """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one, by the
-    method that has most.
+    """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one, by
+    the method that has most.
     """
     table: Table = {method: {} for method in methods}
     counts = {}

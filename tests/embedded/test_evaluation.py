@@ -14,6 +14,7 @@ from embedded.evaluation.maps import table_of
 from embedded.recipes.reviews.questions import questions
 from explainers.models.catalogue import embedded_names
 from server.cli import main
+from server.commands.evaluate_embedded import by_method
 
 LIMIT = 3
 
@@ -109,6 +110,7 @@ def test_a_method_without_a_value_is_not_in_its_column() -> None:
     table, counts = table_of(rows, list(values), {"energy": "energy_ratio", "pointing": "pointing"})
     assert table == {"gradcam_plus": {"pointing": 1.0}, "random": {"energy": 1.0, "pointing": 1.0}, "lrp": {"energy": 2.0, "pointing": 1.0}}
     assert counts == {"energy": 2, "pointing": 2}
+    assert by_method(table).splitlines()[2].split() == ["gradcam_plus", "1.000", "–"]
 
 
 def test_annotations_are_spans_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
