@@ -74,7 +74,7 @@ def explain_windows(
     The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
     A token's score is the mean of those that the windows give it in which it stands.
     """
-    answers = _answers(model, windows, check)
+    answers = window_logits(model, windows, check)
     mean = answers.mean(0, keepdim=True)
     chosen = [_choose(model, wanted, mean) for wanted in as_list(target)]
     fixed = [_fixed(wanted, resolved) for wanted, resolved in zip(as_list(target), chosen, strict=True)]
@@ -89,8 +89,8 @@ def _at_once(windows: Windows) -> int:
     return max(1, TOKENS_AT_ONCE // windows.prepared.tensors["input_ids"].shape[1])
 
 
-def _answers(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
-    """The logits (windows, C) of each window."""
+def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
+    """The logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
     logits = []
     with torch.no_grad(), evaluating(model.module):
         for first in range(0, len(windows), _at_once(windows)):

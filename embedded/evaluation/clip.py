@@ -26,7 +26,7 @@ from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
 from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
 from explainers import datasets
-from explainers.evaluation.measuring import PROMPT
+from explainers.evaluation.explained_classes import PROMPT
 from explainers.models.base import Model
 
 DRAWN = 4  # scenes of each kind that the words are tried on
@@ -142,8 +142,14 @@ def map_figures(name: str, setting: Setting, photos: Labelled, methods: Sequence
     outlined, two, every = localised(model, known_things(setting.data, setting.limited(PRECISE)), methods)
     beside, pairs, _ = localised(model, list(side_by_side(photos, setting.limited(PAIRS))), methods)
     tables[f"Maps of {name}, {every} things in COCO's photos, {two} of them beside others"] = outlined
-    tables[f"Maps of {name}, {pairs} photos beside another"] = {method: {DENSER: row[DENSER]} for method, row in beside.items()}
-    both = {method: (outlined[method].get(DENSER, 0.0) * two + beside[method][DENSER] * pairs) / (two + pairs) for method in methods}
+    tables[f"Maps of {name}, {pairs} photos beside another"] = {
+        method: {DENSER: row[DENSER]} for method, row in beside.items() if DENSER in row
+    }
+    both = {}
+    for method in methods:
+        parts = [(table[method][DENSER], count) for table, count in ((outlined, two), (beside, pairs)) if DENSER in table[method]]
+        if parts:  # else none of its maps has a positive score
+            both[method] = sum(value * count for value, count in parts) / sum(count for _, count in parts)
     precise = {method: row[PRECISION] for method, row in outlined.items()}
     first, exact = best(both), best(precise)
     return [

@@ -28,13 +28,15 @@ def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Seque
 
 
 def table_of(rows: list[Row], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:
-    """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one."""
+    """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one, by
+    the method that has most.
+    """
     table: Table = {method: {} for method in methods}
     counts = {}
     weights = weights_of_rows(rows, list(methods))
     for title, name in metrics.items():
         estimates = estimate(METRICS[name], columns_of(METRICS[name], rows, list(methods)), weights)
-        counts[title] = int(estimates.counts[0])
+        counts[title] = int(estimates.counts.max())  # a method whose maps lack what a metric needs has fewer
         for method, value in zip(methods, estimates.values.tolist(), strict=True):
             if math.isfinite(value):
                 table[method][title] = value

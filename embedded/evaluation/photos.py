@@ -217,7 +217,7 @@ def measure(name: str, setting: Setting) -> Report:
     rows = map_rows(model, shown, methods, list(METRICS.values()))
     table, counts = table_of(rows, methods, METRICS)
     count = counts[ENERGY]
-    values = {what: {method: row[what] for method, row in table.items()} for what in (ENERGY, POINTING)}
+    values = {what: {method: row[what] for method, row in table.items() if what in row} for what in (ENERGY, POINTING)}
     first, points = best(values[ENERGY]), best(values[POINTING])
     figures += [
         Figure(name, ENERGY, values[ENERGY][first], BARS[ENERGY], "times", note=f"{first}, {count} things in COCO's photos"),

@@ -63,7 +63,7 @@ def annotated(data: Path) -> dict[str, list[Sample]]:
 def agreement(model: Model, texts: Mapping[str, Sequence[Sample]], methods: Sequence[str]) -> tuple[dict[str, Table], dict[str, int]]:
     """Of each annotation and method the mean token-F1 at each k of `COUNTS`, the predicted class explained; and how many texts counted.
 
-    A text none of whose marked words is read says nothing about methods and is left out for that annotation.
+    All marked words count, also those that the model does not read; a text without a mark is left out for that annotation.
     """
     tables, counts = {}, {}
     for name, samples in texts.items():

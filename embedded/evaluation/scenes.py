@@ -29,7 +29,7 @@ from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from explainers.datasets import open_dataset
-from explainers.evaluation.measuring import PROMPT
+from explainers.evaluation.explained_classes import PROMPT
 from explainers.models.base import Model
 
 PATCHES = (SIZE // PATCH) ** 2

@@ -77,6 +77,8 @@ class Dataset:
 
     classes  names of its classes, in the order of their indices; empty where they are not numbered
     read     the sample of an index, 0 to ``length`` - 1
+    split    which part of it is read, of one that has several
+    unread   files that lie in its folder and are not read, relative to it
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
     """
 
@@ -85,6 +87,8 @@ class Dataset:
     length: int
     read: Callable[[int], Sample] = field(repr=False)
     classes: Sequence[str] = ()
+    split: str | None = None
+    unread: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
 
     def __len__(self) -> int:

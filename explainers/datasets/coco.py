@@ -22,11 +22,12 @@ _COCO = Citation(
 _COCO_LAYOUT = """
 annotations/instances_val2017.json
 val2017/000000000139.jpg ...
-or, where there is no validation part,
+or (--split train2017, and where there is no validation part)
 annotations/instances_train2017.json
 train2017/000000000009.jpg ...
 """
-_COCO_PARTS = ("val2017", "train2017")  # the first that is there is read
+_COCO_SPLITS = ("val2017", "train2017")
+_COCO_SENSES = {"kite": "kite (toy)"}  # ImageNet's kite is a bird
 _COCO_GET = "https://cocodataset.org/#download"
 VOC_CLASSES = [
     "aeroplane",
@@ -78,11 +79,12 @@ def outlined(segmentation: Any, height: int, width: int) -> Mask:
 
 def _coco(data: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
     """The photos that show all of the ``wanted`` categories, any where none is."""
-    listing = data.need(*(f"annotations/instances_{part}.json" for part in _COCO_PARTS))
-    photos = data.need(listing.stem.removeprefix("instances_"))
+    listing = data.need(*(f"annotations/instances_{split}.json" for split in data.splits))
+    split = listing.stem.removeprefix("instances_")
+    photos = data.need(split)
     listed = data.json(listing)
     try:
-        categories = {row["id"]: str(row["name"]) for row in listed["categories"]}
+        categories = {row["id"]: _COCO_SENSES.get(row["name"], str(row["name"])) for row in listed["categories"]}
         images = {row["id"]: (str(row["file_name"]), int(row["height"]), int(row["width"])) for row in listed["images"]}
         of_image: defaultdict[int, list[Any]] = defaultdict(list)
         for row in listed["annotations"]:
@@ -112,10 +114,19 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = ()) -> Dataset:
         stated = tuple(label for label in labels if label is not None)
         return Sample(name=name_of_file, image=image, labels=stated, objects=tuple(objects), labelled=~union(crowds))
 
-    return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), read=read)
+    return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), split=split, read=read)
 
 
-@dataset("coco", title="COCO 2017", kind="image", gives=("class", "mask", "others"), layout=_COCO_LAYOUT, source=_COCO, get=_COCO_GET)
+@dataset(
+    "coco",
+    title="COCO 2017",
+    kind="image",
+    gives=("class", "mask", "others"),
+    layout=_COCO_LAYOUT,
+    source=_COCO,
+    get=_COCO_GET,
+    splits=_COCO_SPLITS,
+)
 def coco(data: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.
@@ -131,6 +142,7 @@ def coco(data: Folder) -> Dataset:
     layout=_COCO_LAYOUT,
     source=_COCO,
     get=_COCO_GET,
+    splits=_COCO_SPLITS,
 )
 def zebra_elephant(data: Folder) -> Dataset:
     """The photos of COCO that show both a zebra and an elephant: does a map of one leave out the other?"""

@@ -14,7 +14,8 @@ from explainers.citation import Citation
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import Folder, dataset
 from explainers.errors import ExplainerError, not_installed
-from explainers.models.inputs.images import to_rgb
+from explainers.models.inputs.images import is_picture_name, to_rgb
+from explainers.models.labels import imagenet_entries
 
 _WNID = re.compile(r"n\d{8}")
 _SMALLEST = 0.05  # of the picture: what LibraGrad asks of an object to be explained
@@ -28,8 +29,20 @@ def _synset_folders(data: Folder, folder: Path) -> list[str]:
     return names
 
 
-def _photos(folder: Path, wnids: list[str]) -> list[Path]:
-    return [path for wnid in wnids for path in sorted((folder / wnid).glob("*.JPEG"))]
+def _photos(data: Folder, folder: Path, wnids: list[str]) -> tuple[list[Path], tuple[str, ...]]:
+    """The pictures in the folders of synsets, and what else lies in and beside them."""
+    inside = [path for wnid in wnids for path in sorted((folder / wnid).iterdir())]
+    files = [path for path in inside if path.is_file() and is_picture_name(path)]
+    if not files:
+        raise data.broken(folder, "its folders of synsets hold no picture")
+    beside = [path for path in folder.iterdir() if path.name not in wnids]
+    return files, data.short([*(path for path in inside if path not in set(files)), *beside])
+
+
+def _names(folder: Path, files: list[Path]) -> list[str]:
+    """A name for each file, unlike all others: without folder and suffix where these are enough."""
+    stems = [path.stem for path in files]
+    return stems if len(set(stems)) == len(stems) else [path.relative_to(folder).as_posix() for path in files]
 
 
 @dataset(
@@ -57,18 +70,20 @@ def imagenet(data: Folder) -> Dataset:
     root = data.need("ILSVRC2012_img_val", "val")
     if root.name == "val":
         wnids = _synset_folders(data, root)
-        files = _photos(root, wnids)
+        files, unread = _photos(data, root, wnids)
         labels = [path.parent.name for path in files]
     else:
         labels, wnids = _devkit(data)
-        files = [root / f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, len(labels) + 1)]
+        files, unread = [root / f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, len(labels) + 1)], ()
+    names = _names(root, files)
     classes = tuple(wnids) if len(wnids) == 1000 else ()
     return Dataset(
         name="imagenet",
         kind="image",
         length=len(files),
         classes=classes,
-        read=lambda i: Sample(name=files[i].stem, image=data.image(files[i]), labels=(labels[i],)),
+        unread=unread,
+        read=lambda i: Sample(name=names[i], image=data.image(files[i]), labels=(labels[i],)),
     )
 
 
@@ -156,7 +171,8 @@ def imagenet_s(data: Folder) -> Dataset:
         data.need(str(folder.relative_to(data.path)))
     categories = data.need("ImageNetS_categories_im919.txt")
     wnids = [line.strip() for line in data.lines(categories)]
-    files = _photos(photos, _synset_folders(data, photos))
+    files, unread = _photos(data, photos, _synset_folders(data, photos))
+    names = _names(photos, files)
 
     def read(number: int) -> Sample:
         file = files[number]
@@ -172,9 +188,9 @@ def imagenet_s(data: Folder) -> Dataset:
             AnnotatedObject(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size
         )
         labels = tuple(obj.label for obj in objects[:1] if obj.label is not None)
-        return Sample(name=file.stem, image=data.image(file), labels=labels, objects=objects)
+        return Sample(name=names[number], image=data.image(file), labels=labels, objects=objects)
 
-    return Dataset(name="imagenet-s", kind="image", length=len(files), read=read)
+    return Dataset(name="imagenet-s", kind="image", length=len(files), classes=tuple(wnids), unread=unread, read=read)
 
 
 @dataset(
@@ -199,7 +215,8 @@ def imagenet_hard(data: Folder) -> Dataset:
     from explainers.datasets.parquet import Table
 
     folder = data.need("data")
-    table = Table(data, sorted(folder.glob("validation-*.parquet")), ("image", "label"))
+    files = sorted(folder.glob("validation-*.parquet"))
+    table = Table(data, files, ("image", "label"))
 
     def read(number: int) -> Sample:
         row = table.row(number)
@@ -209,5 +226,6 @@ def imagenet_hard(data: Folder) -> Dataset:
             raise data.broken(folder, f"row {number + 1} has no picture: {problem}") from None
         return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
 
-    names = tuple(str(index) for index in range(1000))
-    return Dataset(name="imagenet-hard", kind="image", length=len(table), classes=names, read=read)
+    synsets = tuple(entry.wnid or "" for entry in imagenet_entries())
+    unread = data.short(path for path in folder.glob("*.parquet") if path not in files)
+    return Dataset(name="imagenet-hard", kind="image", length=len(table), classes=synsets, unread=unread, read=read)

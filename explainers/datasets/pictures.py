@@ -149,7 +149,7 @@ def funnybirds(data: Folder) -> Dataset:
     kind="image",
     gives=("class", "mask"),
     layout="""
-photo.jpg ... or tabby cat/photo.jpg ...
+photo.jpg ... or tabby cat/photo.jpg ... (whatever Pillow reads)
 masks/photo.png ... or masks/tabby cat/photo.png ... (where there are any)
 """,
 )
@@ -157,22 +157,26 @@ def pictures(data: Folder) -> Dataset:
     """Pictures of one's own: the name of the folder that a picture is in is its class. A mask of the same name in ``masks`` is white
     where the object is.
     """
-    files = sorted(
-        path for path in data.path.rglob("*") if is_picture_name(path) and path.relative_to(data.path).parts[0] != _MASKS and path.is_file()
-    )
+    everything = sorted(path for path in data.path.rglob("*") if path.is_file())
+    pictures = [path for path in everything if is_picture_name(path)]
+    files = [path for path in pictures if path.relative_to(data.path).parts[0] != _MASKS]
     if not files:
         data.need("*.jpg")
+    masks = {path.relative_to(data.path / _MASKS).with_suffix(""): path for path in pictures if path not in set(files)}
+    shorts = {path.relative_to(data.path).with_suffix("") for path in files}
+    read_masks = {path for short, path in masks.items() if short in shorts}
+    unread = data.short(path for path in everything if path not in {*files, *read_masks})
     folders = sorted({path.parent.name for path in files if path.parent != data.path})
 
     def read(number: int) -> Sample:
         file = files[number]
         short = file.relative_to(data.path)
         labels = () if file.parent == data.path else (file.parent.name,)
-        mask = data.path / _MASKS / short.with_suffix(".png")
+        mask = masks.get(short.with_suffix(""))
         objects: tuple[AnnotatedObject, ...] = ()
-        if mask.is_file():
+        if mask is not None:
             shown = np.asarray(read_image(mask).convert("L")) > 127
             objects = (AnnotatedObject(label=labels[0] if labels else None, mask=shown),)
         return Sample(name=short.as_posix(), image=data.image(file), labels=labels, objects=objects)
 
-    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), read=read)
+    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), unread=unread, read=read)

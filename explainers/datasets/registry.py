@@ -7,7 +7,7 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class DatasetEntry:
     """A declared data set.
 
     gives    keys of :data:`GIVES`
+    splits   the parts of it that can be read, of one that has several; the first that is there is read where none is asked for
     layout   the files that are read, as their publisher lays them out, below the folder that is given; empty where none is needed
     source   the publication
     get      where the files are to be had
@@ -48,17 +49,24 @@ class DatasetEntry:
     layout: str
     source: Citation | None
     get: str
+    splits: tuple[str, ...]
     opener: Callable[[Folder], Dataset] = field(repr=False)
 
-    def open(self, folder: Path | None = None) -> Dataset:
-        """The data set in ``folder``. Raises ExplainerError where a folder or a file of it is missing, and for a folder that it
-        does not need.
+    def open(self, folder: Path | None = None, split: str | None = None) -> Dataset:
+        """The data set in ``folder``, of one that has splits the one asked for. Raises ExplainerError where a folder or a file of it is
+        missing, for a folder that it does not need, and for a split that it does not have.
         """
         if self.layout and folder is None:
             raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
         if not self.layout and folder is not None:
             raise ExplainerError(f"{self.title} needs no files: leave out --data.")
-        files = Folder(self, Path() if folder is None else folder)
+        if split is not None and split not in self.splits:
+            raise ExplainerError(
+                f"{self.title} has no split {split!r}: choose {' or '.join(self.splits)}."
+                if self.splits
+                else f"{self.title} is read whole: leave out --split."
+            )
+        files = Folder(self, Path() if folder is None else folder, split)
         if self.layout and not files.path.exists():
             raise ExplainerError(f"There is no {files.path}, where {self.title} should be. {self.where}")
         return replace(self.opener(files), gives=self.gives)
@@ -75,6 +83,16 @@ class Folder:
 
     entry: DatasetEntry
     path: Path
+    split: str | None = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The split that was asked for, else all: the first that is there is read."""
+        return self.entry.splits if self.split is None else (self.split,)
+
+    def short(self, paths: Iterable[Path]) -> tuple[str, ...]:
+        """Paths relative to the folder, in order, without hidden files."""
+        return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
     def need(self, *names: str) -> Path:
         """The first of these paths that exists, relative to the folder. Raises ExplainerError that names them where none does."""
@@ -168,7 +186,15 @@ DATASETS: dict[str, DatasetEntry] = {}
 
 
 def dataset(
-    name: str, *, title: str, kind: Kind, gives: tuple[str, ...], layout: str = "", source: Citation | None = None, get: str = ""
+    name: str,
+    *,
+    title: str,
+    kind: Kind,
+    gives: tuple[str, ...],
+    layout: str = "",
+    source: Citation | None = None,
+    get: str = "",
+    splits: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Folder], Dataset]], Callable[[Folder], Dataset]]:
     """Declare a data set: a function from its :class:`Folder` to a :class:`Dataset`. Its docstring describes the data set.
 
@@ -190,6 +216,7 @@ def dataset(
             layout=layout.strip("\n"),
             source=source,
             get=get,
+            splits=splits,
             opener=opener,
         )
         return opener
@@ -197,10 +224,13 @@ def dataset(
     return declare
 
 
-def open_dataset(name: str, folder: Path | None = None) -> Dataset:
-    """A data set by name. Raises ExplainerError, naming near misses, for an unknown one, and where files are missing."""
+def open_dataset(name: str, folder: Path | None = None, split: str | None = None) -> Dataset:
+    """A data set by name, of one that has several parts the ``split`` asked for, else the first that is there.
+
+    Raises ExplainerError, naming near misses, for an unknown one, and where files are missing.
+    """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3)
         send = f"Did you mean {', '.join(near)}?" if near else f"Choose one of {', '.join(DATASETS)}."
         raise ExplainerError(f"There is no data set {name!r}. {send}")
-    return DATASETS[name].open(folder)
+    return DATASETS[name].open(folder, split)

@@ -71,16 +71,18 @@ aclImdb/test/pos/0_10.txt ...
 def imdb(data: Folder) -> Dataset:
     """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
     folders = [data.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
-    files = [path for folder in folders for path in sorted(folder.glob("*.txt"))]
+    inside = [path for folder in folders for path in sorted(folder.iterdir())]
+    files = [path for path in inside if path.suffix.lower() == ".txt"]
     if not files:
         data.need("aclImdb/test/neg/0_2.txt")
+    unread = data.short(path for path in inside if path not in set(files))
 
     def read(number: int) -> Sample:
         file = files[number]
         text = " ".join(" ".join(data.lines(file)).replace("<br />", " ").split())
         return Sample(name=f"{file.parent.name}/{file.stem}", text=text, labels=(_WORDS[file.parent.name],))
 
-    return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, read=read)
+    return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, unread=unread, read=read)
 
 
 @dataset(

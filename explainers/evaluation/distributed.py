@@ -42,25 +42,26 @@ STORE = 200 * 2**20  # bytes for rows on their way, where we begin a cluster on 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What a worker opens: a model as ``explainers.load`` takes it, a data set, and the folder of the data set. Folders are looked for in
+    """What a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split. Folders are looked for in
     the same place on every machine.
     """
 
     model: str
     dataset: str
     data: Path | None = None
+    split: str | None = None
 
     @classmethod
-    def named(cls, model: str, dataset: str, data: Path | None = None) -> Sources:
+    def named(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
         """With whole paths: workers do not run in the folder that this process runs in."""
         folder = Path(model).expanduser()
         elsewhere = model in embedded_names() or model.startswith(("timm/", "hf/", "openclip/"))
         name = str(folder.resolve()) if folder.is_dir() and not elsewhere else model
-        return cls(model=name, dataset=dataset, data=None if data is None else data.expanduser().resolve())
+        return cls(model=name, dataset=dataset, data=None if data is None else data.expanduser().resolve(), split=split)
 
     def open(self, device: str) -> tuple[Model, Dataset]:
         """Raises ExplainerError where a machine lacks either."""
-        return load(self.model, device), open_dataset(self.dataset, self.data)
+        return load(self.model, device), open_dataset(self.dataset, self.data, self.split)
 
 
 def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> RunEngine:

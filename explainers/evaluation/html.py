@@ -26,6 +26,10 @@ _EXPLAINED = {
     "gold": "the class that the data set gives",
     "each": "each class that the data set gives",
 }
+_LONG_TEXTS = {
+    "windows": "Texts longer than the model takes are read in windows. ",
+    "cut": "Texts longer than the model takes are cut to what it reads. ",
+}
 _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a148", "#ba4e00")
 
 
@@ -36,6 +40,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     facts = (
         f"{inputs_in_words(report)}. Drawn with seed {plan['seed']}. Explained: {_EXPLAINED[plan['target']]}. "
         f"Tokens are taken away: {plan['how'] or 'as suits the model'}. "
+        f"{_LONG_TEXTS[plan.get('long_texts', 'windows')] if report['kind'] == 'text' else ''}"
         f"Intervals hold {report['interval']['level']:.0%} of {report['interval']['draws']} paired bootstrap draws of the inputs."
     )
     parts = [
@@ -45,6 +50,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         "<h2>Figures</h2>",
         "<p>Value ± standard error. <b class=tied>Marked *</b>: cannot be told from the best (paired bootstrap, Holm, 5 %).</p>",
         f"<p class=soft>{escape(NO_VALUE)}.</p>" if lacks_values(report) else "",
+        f"<p class=soft>{escape(FEWER)}.</p>" if has_counts(report) else "",
         _table(report),
         "<h2>Intervals</h2>",
         *(_intervals(report, metric) for metric in report["metrics"]),
@@ -61,16 +67,37 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
 
 
 def inputs_in_words(report: dict[str, Any]) -> str:
-    """How many inputs a report is of, and how many were left out."""
+    """How many inputs a report is of and of which split, how many were left out, which labels of the others, and how many files."""
     left_out = report.get("left_out", 0)
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
-    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{without}"
+    unknown = report.get("unknown") or {}
+    labels = ", ".join(f"{label} (in {inputs})" for label, inputs in unknown.items())
+    missed = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
+    files = report["dataset"].get("unread", 0)
+    unread = f"; {files} file{'' if files == 1 else 's'} in the folder of the data set not read" if files else ""
+    split = f" of {report['dataset']['split']}" if report["dataset"].get("split") else ""
+    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{missed}{unread}"
 
 
 #: Why a method has no value by a metric.
 NO_VALUE = (
-    "–: no value: the method promises no sum, or no input shows what the metric needs (an outlined object, a marked word, a known class)"
+    "–: no value: the method promises no sum, its maps have no positive score, or no input shows what the metric needs (an outlined "
+    "object, a marked word, a known class)"
 )
+#: What a count beside a value says.
+FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
+
+
+def counted(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
+    """Of how many inputs a method's value is, where others have more: "48 of 60"; else nothing."""
+    results = report["results"][metric["name"]]
+    inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
+    return f"{inputs} of {most}" if results[spec]["value"] is not None and inputs < most else ""
+
+
+def has_counts(report: dict[str, Any]) -> bool:
+    """Whether a method has values of fewer inputs than others."""
+    return any(counted(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
 
 
 def lacks_values(report: dict[str, Any]) -> bool:
@@ -109,6 +136,7 @@ def _table(report: dict[str, Any]) -> str:
             value = report["results"][metric["name"]][spec]
             text = shown(value["value"], metric["unit"])
             error = f" <small>±{shown(value['error'], metric['unit'])}</small>" if value["value"] is not None else ""
+            error += f" <small>{of}</small>" if (of := counted(report, metric, spec)) else ""
             cells.append(f"<td class=tied>{text}*{error}</td>" if value["tied"] else f"<td>{text}{error}</td>")
         rows.append(f"<tr><td>{escape(spec)}</td>{''.join(cells)}</tr>")
     return f"<div class=scroll><table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"

@@ -16,19 +16,20 @@ from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.curve_logits import CurveLogits
-from explainers.evaluation.plan import Plan
-from explainers.evaluation.sanity_maps import all_random_scores, disturbed_scores, randomised_scores
+from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
+from explainers.evaluation.marked_words import marked_words
+from explainers.evaluation.plan import Plan, asks_anew
+from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.explanation import explain
+from explainers.long_texts import window_logits
 from explainers.metrics import Curve, Metric
 from explainers.models.base import ImageInput, Model
 from explainers.models.eval_mode import evaluating
 from explainers.result import Attribution, Explanation
+from explainers.session import checker
 
-PROMPT = "a photo of a {}"
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")
-#: What metrics take besides curves for which the model is asked anew.
-_ASK_AGAIN = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
 Row = dict[str, Any]
 
 
@@ -61,31 +62,22 @@ class EvaluationSetup:
         return list(dict.fromkeys(curve for metric in self.metrics for curve in metric.curves.values()))
 
     @cached_property
+    def classes(self) -> ClassLookup:
+        """The classes of the model by the labels of the data set."""
+        return ClassLookup(self.model, self.data, prompts_of(self.data) if self.model.kind == "clip" else None)
+
+    @property
     def prompts(self) -> list[str] | None:
         """What a CLIP model compares pictures with."""
-        return [PROMPT.format(name) for name in self.data.classes] if self.model.kind == "clip" else None
+        return self.classes.prompts
 
-    def class_of(self, label: str | int) -> int | None:
-        """The index of a label among the model's classes; of a CLIP model among the prompts."""
-        if self.prompts is None:
-            return self.data.class_of(label, self.model)
-        if isinstance(label, int):
-            return label
-        return list(self.data.classes).index(label) if label in self.data.classes else None
-
-    def gold(self, sample: Sample) -> int | None:
-        """The class that the data set gives an input, of several the first that the model knows; None where it knows none."""
-        return next((index for index in map(self.class_of, sample.labels) if index is not None), None)
-
-    def target_of(self, index: int) -> int | str:
-        """A class as ``explain`` takes it."""
-        return index if self.prompts is None else self.prompts[index]
-
-    def takes_in(self, label: str | int, target: int) -> bool:
-        """Whether a label of the data set is the class ``target`` of the model, or a group that it belongs to."""
-        if self.prompts is not None:
-            return self.class_of(label) == target
-        return target in self.data.classes_of(label, self.model)
+    def explained(self, sample: Sample) -> list[ExplainedClass] | None:
+        """The classes of an input that are explained: the first label that the model knows, or each; None: the one that it predicts."""
+        if self.plan.target == "predicted":
+            return None
+        labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
+        known = {entry.indices: entry for label in labels if (entry := self.classes.explained(label)) is not None}
+        return list(known.values())[: 1 if self.plan.target == "gold" else None]
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
@@ -95,13 +87,17 @@ class EvaluationSetup:
         return tensors
 
     def answers(self, sample_input: Any) -> Tensor:
-        """Logits (C,) of one input."""
+        """Logits (C,) of one input; of a text that is read in windows the mean of theirs."""
+        windows = self.model.windows(sample_input) if self.plan.long_texts == "windows" else None
+        if windows is not None:
+            return window_logits(self.model, windows, checker(self.cancelled)).mean(0)
         with torch.no_grad(), evaluating(self.model.module):
             return self.model.forward(self.tensors(sample_input))[0].float().cpu()
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
-    """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores.
+    """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores,
+    and where each class is explained the labels of which the model has neither a class nor a group (``unknown``).
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
     at random depend on ``index`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
@@ -109,18 +105,25 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
     windows.
     """
     sample = setup.data[index]
-    if setup.plan.target != "predicted" and setup.gold(sample) is None:
+    named = setup.explained(sample)
+    if named is not None and not named:
         return []
+    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.given) is not None:
+        raise ExplainerError(
+            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
+            "with a part of its input: choose long_texts=cut (--long-texts cut)."
+        )
     logits = setup.answers(sample.given)
-    targets = _targets(setup, sample, logits)
     order = logits.argsort(descending=True, stable=True).tolist()
-    runners_up = [next((other for other in order if other != target), target) for target in targets]
-    wanted = list(dict.fromkeys([*targets, *(runners_up if "other" in setup.needs else [])]))
+    targets = [ExplainedClass((order[0],))] if named is None else named
+    runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
+    wanted = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
+    places = {indices: place for place, indices in enumerate(wanted)}
     try:
         explanation: Explanation = explain(
             setup.model,
             sample.given,
-            [setup.target_of(explained) for explained in wanted],
+            [setup.classes.target_of(explained) for explained in wanted.values()],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=index,
@@ -129,49 +132,34 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
         )
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
-    if explanation.windows and (setup.curves or setup.needs & _ASK_AGAIN.keys()):
-        raise ExplainerError(
-            f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
-            "with a part of its input: choose long_texts=cut (--long-texts cut)."
-        )
     rows: list[Row] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (
-            [explanation[spec, wanted.index(explained)] for spec in setup.plan.methods] if explained in wanted else []
+            [explanation[spec, places[explained.indices]] for spec in setup.plan.methods] if explained.indices in places else []
             for explained in (target, runner_up)
         )
-        gold = target if setup.plan.target == "each" else setup.gold(sample)
-        measured = Measured(
-            setup=setup, sample=sample, index=index, target=target, gold=gold, explanation=explanation, maps=maps, others=others
-        )
+        measured = Measured(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
         rows += measured.rows()
     return rows
 
 
-def _targets(setup: EvaluationSetup, sample: Sample, logits: Tensor) -> list[int]:
-    """The classes that are explained."""
-    if setup.plan.target == "predicted":
-        return [int(logits.argmax())]
-    gold = setup.gold(sample)
-    if setup.plan.target == "gold" and gold is not None:
-        return [gold]
-    labels = [*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]
-    return [index for index in dict.fromkeys(map(setup.class_of, labels)) if index is not None]
+def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
+    """The first class of an order that is not explained; the explained one where there is no other."""
+    return next((other for other in order if other not in target.indices), target.indices[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """One class of one input, explained; what metrics take is made when it is asked for.
 
-    target  the explained class; gold  the one that the data set gives, None where it gives none that the model knows
+    target  the explained class or group
     maps    of the explained class, one a method; others  of the runner-up, empty where no metric takes them
     """
 
     setup: EvaluationSetup
     sample: Sample
     index: int
-    target: int
-    gold: int | None
+    target: ExplainedClass
     explanation: Explanation
     maps: list[Attribution]
     others: list[Attribution]
@@ -190,12 +178,14 @@ class Measured:
             for i, column in enumerate(metric.columns):
                 columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, i].tolist()]
         report_curves = self._report_curves()
+        unknown = self.setup.classes.unknown(self.sample) if self.setup.plan.target == "each" else []
         return [
             {
                 "index": self.index,
                 "input": self.sample.name,
                 "target": attribution.target,
                 "method": attribution.method,
+                "unknown": unknown,
                 **{column: column_values[i] for column, column_values in columns.items()},
                 **{f"curve.{name}": curve[i].tolist() for name, curve in report_curves.items()},
                 "scores": self._shown(attribution),
@@ -214,7 +204,7 @@ class Measured:
     def _report_curves(self) -> dict[str, Tensor]:
         """Of the curves that reports draw the probability of the explained class, (M, steps)."""
         curves = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in DRAWN}
-        return {name: self._curve_answers[curve][..., self.target] for name, curve in curves.items()}
+        return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
         """What a metric takes; None where this input lacks it."""
@@ -251,10 +241,9 @@ class Measured:
             return self._probabilities(self.explanation.logits).expand(count, -1)
         if need == "logits":
             return self.explanation.logits.expand(count, -1)
-        if need == "target":
-            return torch.full((count,), self.target)
-        if need == "gold":
-            return None if self.gold is None else torch.full((count,), self.gold)
+        if need in ("target", "gold", "answer"):
+            classes = self._classes(need)
+            return class_mask(classes, self.explanation.logits.shape[-1]).expand(count, -1) if classes else None
         if need == "scores":
             return self.scores
         if need == "maps":
@@ -266,9 +255,8 @@ class Measured:
             return None if self._other_masks is None else self._other_masks.expand(count, -1, -1, -1)
         if need == "cell":
             return self._cell
-        if need in ("word_scores", "rationale"):
-            words = self._words
-            return None if words is None else words[need == "rationale"]
+        if need in ("word_scores", "rationale", "passages"):
+            return self._of_words(need)
         if need == "error":
             return torch.tensor(
                 [float("nan") if attribution.completeness_error is None else attribution.completeness_error for attribution in self.maps]
@@ -276,6 +264,21 @@ class Measured:
         if need == "other":
             return _content_scores(self.others)
         return self._maps_anew(need)
+
+    def _classes(self, need: str) -> frozenset[int]:
+        """Classes of the model: those explained (``target``), those that are right (``gold``), those that keep the ``answer``."""
+        of_data_set = need == "gold" or (need == "answer" and self.setup.plan.target == "gold")
+        return self.setup.classes.right(self.sample) if of_data_set else frozenset(self.target.indices)
+
+    def _of_words(self, need: str) -> Tensor | None:
+        """The scores of words, which are marked, or the passages of them."""
+        if self._words is None:
+            return None
+        scores, passages = self._words
+        if need == "word_scores":
+            return scores
+        marked = passages.any(0) if need == "rationale" else passages
+        return marked.expand(len(self.maps), *marked.shape)
 
     def _maps_anew(self, need: str) -> Tensor:
         """What the model must be explained anew for: with random weights, or a changed input."""
@@ -290,8 +293,8 @@ class Measured:
         return self._ask_again("randomised")
 
     def _ask_again(self, need: str) -> Tensor:
-        target = self.setup.target_of(self.target)
-        return _ASK_AGAIN[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
+        target = self.setup.classes.target_of(self.target)
+        return MAPS_ANEW[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
     @property
     def _maps(self) -> Tensor | None:
@@ -321,7 +324,8 @@ class Measured:
 
     def _objects(self) -> list[AnnotatedObject]:
         """The objects of the explained class."""
-        return [obj for obj in self.sample.objects if obj.label is None or self.setup.takes_in(obj.label, self.target)]
+        wanted = set(self.target.indices)
+        return [obj for obj in self.sample.objects if obj.label is None or wanted & self.setup.classes.takes_in(obj.label)]
 
     @property
     def _cell(self) -> Tensor | None:
@@ -330,14 +334,7 @@ class Measured:
 
     @cached_property
     def _words(self) -> tuple[Tensor, Tensor] | None:
-        """Scores of the words and which of them people marked; None where none that the model read is marked."""
-        if self.sample.rationale is None:
-            return None
-        words = [attribution.words() for attribution in self.maps]
-        marked = [any(word.start < end and start < word.end for start, end in self.sample.rationale) for word in words[0]]
-        if not any(marked):
-            return None
-        return torch.tensor([[word.score for word in row] for row in words]), torch.tensor([marked] * len(words))
+        return marked_words(self.setup.model, self.sample, self.maps)
 
 
 def _as_seen(mask: Mask, record: ImageInput) -> Mask:

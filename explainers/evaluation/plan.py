@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.rows import RUN, half_of
+from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
@@ -22,7 +24,15 @@ __all__ = ["Plan", "make_plan"]
 
 Explained = Literal["predicted", "gold", "each"]
 #: What a data set has to give for a metric that takes this.
-_GIVEN_BY = {"gold": "class", "mask": "mask", "labelled": "mask", "others": "others", "cell": "cell", "rationale": "rationale"}
+_GIVEN_BY = {
+    "gold": "class",
+    "mask": "mask",
+    "labelled": "mask",
+    "others": "others",
+    "cell": "cell",
+    "rationale": "rationale",
+    "passages": "rationale",
+}
 _WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
@@ -74,10 +84,11 @@ def make_plan(
     target: Explained = "predicted",
     how: str | None = None,
     seed: int = 0,
-    long_texts: LongTexts = "windows",
+    long_texts: LongTexts | None = None,
 ) -> Plan:
     """The plan of a run. ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run);
-    ``metrics`` are names, or ``all``: those that the data set allows.
+    ``metrics`` are names, or ``all``: those that the data set allows. ``long_texts`` None: ``cut`` where a metric asks the model anew,
+    which windows do not allow, else ``windows``.
 
     Raises ExplainerError for what cannot be measured: an unknown name, a model of another kind than the data set, a metric that needs what
     the data set does not give.
@@ -93,26 +104,32 @@ def make_plan(
         raise ExplainerError("The limit must be at least 1 input.")
     if how is not None and how not in _WAYS[kind]:
         raise ExplainerError(f"how={how!r} is no way to take tokens from {kind}s: choose {', '.join(_WAYS[kind])}.")
-    if long_texts not in LONG_TEXTS:
+    if long_texts is not None and long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if target != "predicted" and "class" not in data.gives:
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
-    if model.kind == "clip" and not data.classes:
-        raise ExplainerError(f"{model.name} compares pictures with names, and {data.name} has no list of classes.")
+    if model.kind == "clip":
+        prompts_of(data)  # which refuses what has no names
     chosen = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
     if not chosen:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
+    chosen_metrics = _metrics(metrics, data, len(chosen))
     return Plan(
         model=model.name,
         dataset=data.name,
         methods=chosen,
-        metrics=tuple(metric.name for metric in _metrics(metrics, data, len(chosen))),
+        metrics=tuple(metric.name for metric in chosen_metrics),
         limit=limit,
         target=target,
         how=how,
         seed=seed,
-        long_texts=long_texts,
+        long_texts=long_texts or ("cut" if kind == "text" and asks_anew(chosen_metrics) else "windows"),
     )
+
+
+def asks_anew(metrics: Sequence[Metric]) -> bool:
+    """Whether one of the metrics asks the model anew, with a part of its input, other weights or a changed input."""
+    return any(metric.curves or metric.needs & MAPS_ANEW.keys() for metric in metrics)
 
 
 def _specs(name: str, model: Model) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def report_of(run: Run, setup: EvaluationSetup, *, command: str | None = None, s
     """The report as plain data.
 
     inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
+    unknown  where each class is explained: label -> of how many measured inputs it was left out, since the model knows nothing of its name
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it cannot
              be told from the best
     apart    metric -> p of every pair of methods, in the order of ``methods``
@@ -61,17 +63,26 @@ def report_of(run: Run, setup: EvaluationSetup, *, command: str | None = None, s
     results, apart = {}, {}
     for metric in setup.metrics:
         results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
-    measured = len({row["index"] for row in run.rows})
+    unknown_of = {row["index"]: row.get("unknown") or [] for row in run.rows}
+    unknown = Counter(label for labels in unknown_of.values() for label in labels)
     named = [(request.spec, request) for request in setup.plan.requests]
     return {
         **run.about,
         "format": FORMAT,
-        "inputs": measured,
-        "left_out": run.about["inputs"] - measured,
+        "inputs": len(unknown_of),
+        "left_out": run.about["inputs"] - len(unknown_of),
+        "unknown": dict(unknown.most_common()),
         "command": command,
         "seconds": None if seconds is None else round(seconds, 1),
         "kind": setup.data.kind,
-        "dataset": {"name": entry.name, "title": entry.title, "description": entry.description, "source": _plain(entry.source)},
+        "dataset": {
+            "name": entry.name,
+            "title": entry.title if setup.data.split is None else f"{entry.title}, {setup.data.split}",
+            "description": entry.description,
+            "source": _plain(entry.source),
+            "split": setup.data.split,
+            "unread": len(setup.data.unread),
+        },
         "methods": [
             {
                 "spec": spec,

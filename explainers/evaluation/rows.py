@@ -27,6 +27,7 @@ def schema_of(metrics: Sequence[Metric], drawn: Sequence[str]) -> Any:
     """The columns of the rows: which input and method, a number for each metric or part of one, curves, scores."""
     pa = _arrow()
     fixed = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
+    fixed.append(("unknown", pa.list_(pa.string())))
     values = [(column, pa.float64()) for metric in metrics for column in metric.columns]
     curves = [(f"curve.{name}", pa.list_(pa.float64())) for name in drawn]
     return pa.schema([*fixed, *values, *curves, ("scores", pa.list_(pa.float32()))])

@@ -10,7 +10,9 @@ from explainers.methods.registry import METHODS, Variant
 
 @dataclass(frozen=True)
 class Preset:
-    """A set of methods. ``has`` says whether a variant that can run belongs to it."""
+    """A set of methods, by a name that no method has, for ``--methods`` takes both. ``has`` says whether a variant that can run belongs
+    to it.
+    """
 
     name: str
     title: str
@@ -36,7 +38,7 @@ PRESETS = (
     Preset(
         "libragrad", "LibraGrad", "Every quick method under the rule Libra.", lambda variant: variant.rule == "libra" and not variant.slow
     ),
-    Preset("lrp", "LRP", "Layer-wise relevance propagation, from the baseline to AttnLRP.", lambda variant: variant.spec in _LRP),
+    Preset("lrp-family", "LRP", "Layer-wise relevance propagation, from the baseline to AttnLRP.", lambda variant: variant.spec in _LRP),
     Preset(
         "perturbation", "Perturbation", "Hide parts and ask again. Slow.", lambda variant: METHODS[variant.readout].family == "perturbation"
     ),

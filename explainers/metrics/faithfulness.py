@@ -24,15 +24,15 @@ LEFT = Curve(fractions=TENTHS, keeps_first=True)
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
-def of_class(answers: Tensor, index: Tensor) -> Tensor:
-    """The answers for one class of each map: (B, ..., C) and (B,) -> (B, ...)."""
-    at_class = index.view(-1, *[1] * (answers.dim() - 1)).expand(*answers.shape[:-1], 1)
-    return answers.double().gather(-1, at_class).squeeze(-1)
+def of_class(answers: Tensor, classes: Tensor) -> Tensor:
+    """The answers for the classes of each map together: (B, ..., C) and bool (B, C) -> (B, ...), of probabilities their sum."""
+    spread = classes.view(len(classes), *[1] * (answers.dim() - 2), classes.shape[-1])
+    return torch.where(spread, answers.double(), 0.0).sum(-1)
 
 
-def _is_top(answers: Tensor, index: Tensor) -> Tensor:
-    """Whether the class is the top one, as 0 or 1: (B, steps)."""
-    return (answers.argmax(-1) == index[:, None]).double()
+def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
+    """Whether the top class is one of the classes of each map, as 0 or 1: (B, steps, C) and bool (B, C) -> (B, steps)."""
+    return classes.gather(1, answers.argmax(-1)).double()
 
 
 def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
@@ -50,10 +50,19 @@ _MIF: Takes = {"most": MOST, "target": "target"}
 _LIF: Takes = {"left": LEFT, "target": "target"}
 
 
-@metric("mif", title="MIF accuracy", family="faithfulness", takes=_MIF, direction="higher", source=LIBRAGRAD)
-def mif(most: Tensor, target: Tensor) -> Tensor:
-    """Most important first: how often the class is lost when 10 to 90 % of the tokens are gone, those with the largest scores."""
-    return 1 - _is_top(most, target).mean(1)
+@metric(
+    "mif",
+    title="MIF accuracy",
+    family="faithfulness",
+    takes={"most": MOST, "answer": "answer"},
+    direction="higher",
+    source=LIBRAGRAD,
+)
+def mif(most: Tensor, answer: Tensor) -> Tensor:
+    """Most important first: how often the class is lost when 10 to 90 % of the tokens are gone, those with the largest scores. Where the
+    data set's class is explained and it gives several, any of them keeps the answer.
+    """
+    return 1 - _is_top(most, answer).mean(1)
 
 
 @metric(
@@ -80,12 +89,19 @@ def mif_log_odds(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     return _log_odds(most, whole, target)
 
 
-@metric("lif", title="LIF accuracy", family="faithfulness", takes=_LIF, direction="higher", source=LIBRAGRAD)
-def lif(left: Tensor, target: Tensor) -> Tensor:
+@metric(
+    "lif",
+    title="LIF accuracy",
+    family="faithfulness",
+    takes={"left": LEFT, "answer": "answer"},
+    direction="higher",
+    source=LIBRAGRAD,
+)
+def lif(left: Tensor, answer: Tensor) -> Tensor:
     """Least important first: how often the class stays on top when only 10 to 90 % of the tokens are left, those with the largest
-    scores.
+    scores. Where the data set's class is explained and it gives several, any of them keeps the answer.
     """
-    return _is_top(left, target).mean(1)
+    return _is_top(left, answer).mean(1)
 
 
 @metric(
@@ -129,11 +145,20 @@ def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
 
 
 @metric(
-    "srg_accuracy", title="SRG of accuracy", family="faithfulness", takes=_BOTH, direction="higher", source=SRG, lowest=-0.9, highest=0.9
+    "srg_accuracy",
+    title="SRG of accuracy",
+    family="faithfulness",
+    takes={"most": MOST, "left": LEFT, "answer": "answer"},
+    direction="higher",
+    source=SRG,
+    lowest=-0.9,
+    highest=0.9,
 )
-def srg_accuracy(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
-    """As the symmetric relevance gain, of how often the class is on top in place of its probability."""
-    return (_is_top(left, target) - _is_top(most, target)).sum(1) / 10
+def srg_accuracy(most: Tensor, left: Tensor, answer: Tensor) -> Tensor:
+    """As the symmetric relevance gain, of how often the class is on top in place of its probability. Where the data set's class is
+    explained and it gives several, any of them keeps the answer.
+    """
+    return (_is_top(left, answer) - _is_top(most, answer)).sum(1) / 10
 
 
 def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
@@ -152,7 +177,9 @@ def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
     kinds=("image",),
 )
 def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
-    """The area under the accuracy against the data set's class while pixels turn black, the most relevant first, 0 to 90 %."""
+    """The area under the accuracy against the data set while pixels turn black, the most relevant first, 0 to 90 %. Any of the classes that
+    it gives an input is right, also where another one is explained.
+    """
     return _perturbation(black, gold)
 
 
@@ -167,7 +194,9 @@ def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
     kinds=("image",),
 )
 def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
-    """The area under the accuracy against the data set's class while pixels turn black, the least relevant first, 0 to 90 %."""
+    """The area under the accuracy against the data set while pixels turn black, the least relevant first, 0 to 90 %. Any of the classes
+    that it gives an input is right, also where another one is explained.
+    """
     return _perturbation(black, gold)
 
 
@@ -181,7 +210,8 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     kinds=("text",),
 )
 def auac(inserted: Tensor, gold: Tensor) -> Tensor:
-    """The area under the probability of the data set's class while a text of unknown words is filled in, the most relevant words first.
+    """The area under the probability of the data set's class (of several, all together) while a text of unknown words is filled in, the
+    most relevant words first.
 
     The published code also replaces special tokens; here they stay.
     """

@@ -12,7 +12,7 @@ from explainers.metrics.registry import metric
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:
-    """The share of a map's positive scores that lies on an object; 0 where no score is positive.
+    """The share of a map's positive scores that lies on an object; not a number where no score is positive.
 
     scores  (rows, columns)
     cover   (rows, columns): the share of each patch that the object covers, 0 to 1
@@ -21,7 +21,7 @@ def energy(scores: Tensor, cover: Tensor) -> float:
     """
     positive = scores.double().clamp(min=0)
     total = float(positive.sum())
-    return float((positive * cover).sum()) / total if total > 0 else 0.0
+    return float((positive * cover).sum()) / total if total > 0 else float("nan")
 
 
 def density(scores: Tensor, cover: Tensor) -> float:
@@ -33,7 +33,7 @@ def density(scores: Tensor, cover: Tensor) -> float:
 
 
 def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
-    """The share of a map's positive scores that lies in one cell of a mosaic of pictures; 0 where no score is positive.
+    """The share of a map's positive scores that lies in one cell of a mosaic of pictures; not a number where no score is positive.
 
     scores  (rows, columns), explaining what only the picture in that cell shows
     cell    its row and column
@@ -91,17 +91,20 @@ def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
 )
 def own_object(maps: Tensor, mask: Tensor, others: Tensor) -> Tensor:
     """How often the map has more positive score per covered patch on the explained object than on any other object of the picture. Where
-    each of two objects is explained in turn, a map that is the same for both does so half of the time.
+    each of two objects is explained in turn, a map that is the same for both does so half of the time. A map without a positive score has
+    no value.
     """
     size = (maps.shape[1], maps.shape[2])
     covers = F.adaptive_avg_pool2d(torch.cat([mask[:, None], others], 1).double(), size)
     densities = torch.tensor([[density(scores, cover) for cover in row] for scores, row in zip(maps, covers, strict=True)])
-    return (densities[:, 0] > densities[:, 1:].amax(1)).double()
+    return torch.where(maps.amax((1, 2)) > 0, (densities[:, 0] > densities[:, 1:].amax(1)).double(), torch.nan)
 
 
 @metric("energy", title="Energy inside", family="localisation", takes=["maps", "mask"], direction="higher", source=ENERGY, kinds=("image",))
 def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
-    """The share of the map's positive scores that lies on the object; 0 for one without a positive score, however it ranks patches."""
+    """The share of the map's positive scores that lies on the object. A map without a positive score has no value: it is left out of the
+    mean.
+    """
     covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0]
     return torch.tensor([energy(scores, cover) for scores, cover in zip(maps, covers, strict=True)], dtype=torch.float64)
 
@@ -119,7 +122,7 @@ def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
 )
 def energy_ratio(maps: Tensor, mask: Tensor) -> Tensor:
     """The share of the map's positive scores that lies on the object, over the share of the picture that the object covers; a map with the
-    same score everywhere has 1.
+    same positive score everywhere has 1, one without a positive score no value.
     """
     return energy_inside(maps, mask) / mask.double().mean((1, 2))
 
@@ -141,14 +144,16 @@ def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
         disc = (offset[:, None] ** 2 + offset**2 <= tolerance**2).double()
         near = F.conv2d(near, disc[None, None], padding=tolerance)
     hits = near.flatten(1).gather(1, highest[:, None])[:, 0] > 0.5
-    return (hits & (large.flatten(1).amax(1) > large.flatten(1).amin(1))).double()
+    return (hits & ~_constant(maps)).double()
 
 
 @metric(
     "grid_pointing", title="Grid pointing", family="localisation", takes=["maps", "cell"], direction="higher", source=GRID, kinds=("image",)
 )
 def mosaic_pointing(maps: Tensor, cell: Tensor) -> Tensor:
-    """In a mosaic of four pictures, the share of the map's positive scores that lies in the picture of the explained class."""
+    """In a mosaic of four pictures, the share of the map's positive scores that lies in the picture of the explained class. A map without a
+    positive score has no value.
+    """
     cells = [(int(row), int(column)) for row, column in cell]
     return torch.tensor([grid_pointing(scores, inside) for scores, inside in zip(maps, cells, strict=True)], dtype=torch.float64)
 
@@ -162,7 +167,12 @@ def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
     """Enlarged maps between 0 and 1; 0 throughout where there is one score throughout."""
     large = _enlarged(maps, mask)
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
-    return torch.where(high > low, (large - low) / (high - low), 0.0)
+    return torch.where(_constant(maps)[:, None, None], 0.0, (large - low) / (high - low))
+
+
+def _constant(maps: Tensor) -> Tensor:
+    """Which maps have one score throughout, bool (B,); asked of the patches, for enlarging rounds."""
+    return maps.amax((1, 2)) == maps.amin((1, 2))
 
 
 def _above_mean(maps: Tensor, mask: Tensor) -> Tensor:
@@ -213,12 +223,15 @@ def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
 
 @metric("map", title="mAP", family="localisation", takes=_SEGMENTS, direction="higher", source=CHEFER, kinds=("image",))
 def mean_ap(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
-    """Average precision of the map and of its complement together, as the scores of object and background of every pixel."""
+    """Average precision of the map and of its complement together, as the scores of object and background of every pixel. A map with one
+    score throughout gives neither a score, as in the published code, and so has 0.5.
+    """
     from sklearn.metrics import average_precision_score
 
     values = []
-    for large, object_mask, known in zip(_from_0_to_1(maps, mask), mask, labelled, strict=True):
+    for large, flat, object_mask, known in zip(_from_0_to_1(maps, mask), _constant(maps), mask, labelled, strict=True):
         scores, truth = large[known], object_mask[known]
-        both = torch.cat([truth, ~truth]).numpy(), torch.cat([scores, 1 - scores]).numpy()
+        ground = scores if flat else 1 - scores  # else an empty map would be a sure vote for background
+        both = torch.cat([truth, ~truth]).numpy(), torch.cat([scores, ground]).numpy()
         values.append(float(average_precision_score(*both)))
     return torch.tensor(values, dtype=torch.float64)

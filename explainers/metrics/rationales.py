@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.errors import ExplainerError
@@ -15,16 +18,17 @@ from explainers.metrics.registry import metric
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:
     """F1 of the k words with the largest scores against the words of a human rationale, for each k of ``counts``.
 
-    scores     (N,): one for each word, signed scores as they are; of equal ones the earlier word comes first
-    rationale  bool (N,): the words that people marked
+    scores     (N,): one for each word, signed scores as they are, of equal ones the earlier word comes first; -inf for a word that the
+               model did not read, which is never chosen
+    rationale  bool (N,): the words that people marked, read or not
 
     k counts words; a text of fewer words is taken whole. The token-level F1 of one document in ERASER (DeYoung et al., ACL 2020),
     for the top k = 10 ... 80 as Chefer et al., CVPR 2021, plot it. Raises ExplainerError where no word is marked.
     """
-    marked = _need_marks(rationale)
-    hits = rationale[scores.argsort(descending=True, stable=True)].cumsum(0)
+    marked, order = _need_marks(rationale), _best_first(scores)
+    hits = rationale[order].cumsum(0)
     # F1 = 2 * hits / (chosen + marked), from precision = hits / chosen and recall = hits / marked
-    return [2 * int(hits[k - 1]) / (k + marked) for k in (min(count, len(scores)) for count in counts)]
+    return [2 * int(hits[k - 1]) / (k + marked) if k else 0.0 for k in (min(count, len(order)) for count in counts)]
 
 
 _TAKES = ["word_scores", "rationale"]
@@ -55,7 +59,8 @@ for _count in range(10, 81, 10):
 
 @metric("auprc", title="AUPRC", family="rationales", takes=_TAKES, direction="higher", source=ERASER, kinds=("text",))
 def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
-    """The area under precision over recall of the scores against the words that people marked, by trapezoids.
+    """The area under precision over recall of the scores against the words that people marked, by trapezoids. Words that the model did not
+    read come last, all alike.
 
     Raises ExplainerError where no word is marked.
     """
@@ -64,29 +69,55 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
     values = []
     for scores, marked in zip(word_scores, rationale, strict=True):
         _need_marks(marked)
-        precision, recall, _ = precision_recall_curve(marked.numpy(), scores.double().numpy())
+        unread = scores.isneginf()
+        last = float(scores[~unread].min()) - 1 if not bool(unread.all()) else 0.0
+        ranked = torch.where(unread, last, scores.double())
+        precision, recall, _ = precision_recall_curve(marked.numpy(), ranked.numpy())
         values.append(float(auc(recall, precision)))
     return torch.tensor(values, dtype=torch.float64)
 
 
-@metric("iou_f1", title="IoU-F1", family="rationales", takes=_TAKES, direction="higher", source=ERASER, kinds=("text",))
-def iou_f1(word_scores: Tensor, rationale: Tensor) -> Tensor:
-    """F1 of passages: as many words as people marked, those with the largest scores, cut into runs of neighbours. A run counts as found
-    where it shares at least half of the words that it and a marked passage have together.
+def _f1_of_means(sums: NDArray[Any]) -> NDArray[Any]:
+    """F1 (...) of the mean precision and the mean recall from sums over documents (..., 3): precisions, recalls, documents."""
+    precision, recall, documents = sums[..., 0], sums[..., 1], sums[..., 2]
+    both = np.where(precision + recall > 0, precision + recall, 1.0)
+    return np.asarray(2 * precision * recall / both / documents)
 
-    Raises ExplainerError where no word is marked.
+
+@metric(
+    "iou_f1",
+    title="IoU-F1",
+    family="rationales",
+    takes=["word_scores", "passages"],
+    direction="higher",
+    source=ERASER,
+    parts=("precision", "recall", "documents"),
+    combine=_f1_of_means,
+    kinds=("text",),
+)
+def iou_f1(word_scores: Tensor, passages: Tensor) -> Tensor:
+    """F1 of the mean precision and the mean recall of passages, both over documents. As many words as people marked, those with the largest
+    scores, are cut into runs of neighbours; a run is right where it shares at least half of the words that it and a marked passage have
+    together. Passages that adjoin stay apart.
+
+    Precision is the share of the runs that are right, recall their number over that of the marked passages, each passage counted once, as
+    ERASER's scorer has it. Raises ExplainerError where no word is marked.
     """
     values = []
-    for scores, marked in zip(word_scores, rationale, strict=True):
+    for scores, rows in zip(word_scores, passages, strict=True):
+        marked = rows.any(0)
         chosen = torch.zeros_like(marked)
-        chosen[scores.argsort(descending=True, stable=True)[: _need_marks(marked)]] = True
-        runs, passages = _runs(chosen), _runs(marked)
-        matches = [
-            (i, j) for i, run in enumerate(runs) for j, passage in enumerate(passages) if 2 * len(run & passage) >= len(run | passage)
-        ]
-        precision, recall = len({i for i, _ in matches}) / len(runs), len({j for _, j in matches}) / len(passages)
-        values.append(2 * precision * recall / (precision + recall) if matches else 0.0)
+        chosen[_best_first(scores)[: _need_marks(marked)]] = True
+        runs = _runs(chosen)
+        truths = {frozenset(torch.nonzero(row).flatten().tolist()) for row in rows if bool(row.any())}
+        hits = sum(any(2 * len(run & truth) >= len(run | truth) for truth in truths) for run in runs)
+        values.append([hits / len(runs) if runs else 0.0, hits / len(truths), 1.0])
     return torch.tensor(values, dtype=torch.float64)
+
+
+def _best_first(scores: Tensor) -> Tensor:
+    """The indices of the words that the model read, the largest score first, of equal ones the earlier."""
+    return scores.argsort(descending=True, stable=True)[: len(scores) - int(scores.isneginf().sum())]
 
 
 def _need_marks(marked: Tensor) -> int:

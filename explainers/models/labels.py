@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,14 @@ def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
     words = [_first_word(info.label_name_to_description(synset)) for synset in synsets]
     if list(labels) != synsets and [_first_word(label) for label in labels] != words:
         return []
-    entries = read_classes(Path(str(files("embedded"))) / "labels" / "imagenet.json", IMAGENET)
+    entries = imagenet_entries()
     return entries if [entry.wnid for entry in entries] == synsets else []
+
+
+@cache
+def imagenet_entries() -> list[ClassEntry]:
+    """What people call ImageNet's 1,000 classes, in their order, each with its synset."""
+    return read_classes(Path(str(files("embedded"))) / "labels" / "imagenet.json", IMAGENET)
 
 
 def _first_word(label: str) -> str:

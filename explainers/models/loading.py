@@ -138,9 +138,14 @@ def _timm_config(name: str) -> Any:
     import timm
 
     bare = name.removeprefix("timm/")
-    config = timm.get_pretrained_cfg(bare, allow_unregistered=True) if timm.is_model(bare.split(".")[0]) else None
+    try:
+        config = timm.get_pretrained_cfg(bare, allow_unregistered=True) if timm.is_model(bare.split(".")[0]) else None
+    except RuntimeError:  # an architecture that timm has, with a tag that it has not
+        config = None
     if config is None or not config.hf_hub_id:
-        near = get_close_matches(bare, timm.list_models(pretrained=True), n=3, cutoff=0.5)
+        architecture = bare.split(".")[0]
+        tagged = timm.list_pretrained(f"{architecture}.*") or timm.list_pretrained()
+        near = get_close_matches(bare, tagged, n=3, cutoff=0.5)
         meant = f" Did you mean {' or '.join(f'timm/{n}' for n in near)}?" if near else ""
         raise ExplainerError(f"timm has no pretrained model {bare!r}.{meant} Embedded models: {', '.join(embedded_names())}.")
     if not config.num_classes:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
 
 
+NAMED = 5  # files that are not read, at most; the others are counted
+
+
 def add(commands: Commands) -> None:
     """Declare ``vitrine evaluate``."""
     parser = commands.add_parser(
@@ -31,6 +34,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--model", metavar="NAME", help="whose answers are explained: a model as `vitrine explain` takes it")
     parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
+    parser.add_argument(
+        "--split", metavar="NAME", help="the part of a data set that has several, as val2017 of coco (default: the first there)"
+    )
     parser.add_argument(
         "--methods",
         metavar="SPEC",
@@ -48,8 +54,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--long-texts",
         choices=("windows", "cut"),
-        default="windows",
-        help="texts longer than the model takes: read in windows, or cut, which metrics that take words away need (default: windows)",
+        help="texts longer than the model takes: read in windows, or cut, as metrics that take words away need (default: as they need)",
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
@@ -86,7 +91,9 @@ def run(args: argparse.Namespace) -> None:
     from explainers.evaluation.running import run as measure
 
     engine = _engine(args)
-    data = open_dataset(args.dataset, args.data)
+    data = open_dataset(args.dataset, args.data, args.split)
+    if data.unread:
+        print(unread_in_words(data.unread), file=sys.stderr)
     model = explainers.load(args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
     plan = make_plan(
         model,
@@ -128,17 +135,23 @@ def _engine(args: argparse.Namespace) -> RunEngine:
         return local
     from explainers.evaluation.distributed import Sources, ray_engine
 
-    sources = Sources.named(args.model, args.dataset, args.data)
+    sources = Sources.named(args.model, args.dataset, args.data, args.split)
     return ray_engine(sources, workers=args.workers, address=args.ray_address, device=args.device)
+
+
+def unread_in_words(paths: tuple[str, ...]) -> str:
+    """Which files in the folder of a data set are not read, the first of them by name."""
+    shown = ", ".join(paths[:NAMED]) + (", ..." if len(paths) > NAMED else "")
+    return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"
 
 
 def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
-    for name in ("model", "dataset", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
+    for name in ("model", "dataset", "split", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
         value = getattr(args, name)
         value = ",".join(value) if isinstance(value, list) else value
-        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0), ("long_texts", "windows")):
+        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
             words += [f"--{name.replace('_', '-')}", str(value)]
     data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
     return " ".join([shlex.join(words), *data, *examples, "--out DIR"])
@@ -146,7 +159,7 @@ def command(args: argparse.Namespace) -> str:
 
 def table(report: dict[str, Any]) -> str:
     """The report as a table of values with their standard errors; a star marks what cannot be told from the best."""
-    from explainers.evaluation.html import NO_VALUE, inputs_in_words, lacks_values, ranked, shown
+    from explainers.evaluation.html import FEWER, NO_VALUE, counted, has_counts, inputs_in_words, lacks_values, ranked, shown
 
     metrics = report["metrics"]
     first = ranked(report, metrics[0])
@@ -156,13 +169,14 @@ def table(report: dict[str, Any]) -> str:
         for metric in metrics:
             value = report["results"][metric["name"]][spec]
             text = shown(value["value"], metric["unit"])
-            cells.append(
-                f"{text} ±{shown(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else text
-            )
+            of = f" ({counts})" if (counts := counted(report, metric, spec)) else ""
+            error = f" ±{shown(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else ""
+            cells.append(f"{text}{error}{of}")
         rows.append((spec, *cells))
     arrows = {"higher": " up", "lower": " down", None: ""}
     heads = ("method", *(f"{m['name']}{' %' if m['unit'] == 'share' else ''}{arrows[m['direction']]}" for m in metrics))
     dashes = f"\n{NO_VALUE}" if lacks_values(report) else ""
+    dashes += f"\n{FEWER}" if has_counts(report) else ""
     return f"{text_table(heads, rows)}\n\n{inputs_in_words(report)}; * cannot be told from the best (paired bootstrap, Holm, 5 %){dashes}"
 
 

@@ -91,6 +91,7 @@ def row(figure: Figure) -> tuple[str, ...]:
 
 
 def by_method(table: Table) -> str:
-    """A table of figures with three digits."""
-    columns = list(next(iter(table.values())))
-    return text_table(("method", *columns), [(name, *(f"{values[column]:.3f}" for column in columns)) for name, values in table.items()])
+    """A table of figures with three digits; a dash where a method has no value."""
+    columns = list(dict.fromkeys(column for values in table.values() for column in values))
+    rows = [(name, *(f"{values[column]:.3f}" if column in values else "–" for column in columns)) for name, values in table.items()]
+    return text_table(("method", *columns), rows)

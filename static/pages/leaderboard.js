@@ -70,12 +70,24 @@ function endsOf(run, metric) {
   return [Math.min(...figures.map((figure) => figure.low)), Math.max(...figures.map((figure) => figure.high))];
 }
 
+/** Of how many inputs a value is, where other methods have more: "48 of 60". */
+function counted(run, metric, spec) {
+  const figures = run.results[metric.name];
+  const most = Math.max(...Object.values(figures).map((figure) => figure.inputs ?? 0));
+  return (figures[spec].inputs ?? 0) < most ? `${figures[spec].inputs} of ${most}` : "";
+}
+
 function cell(run, metric, spec, ends) {
   const figure = run.results[metric.name][spec];
   if (figure.value === null)
-    return el("td", {}, el("span", { class: "quiet", title: "This metric has no meaning for this method" }, "–"));
+    return el(
+      "td",
+      {},
+      el("span", { class: "quiet", title: "This metric has no meaning for this method or its maps" }, "–"),
+    );
+  const of = counted(run, metric, spec);
   const tied = figure.tied ? ", cannot be told from the best" : "";
-  const label = `${metric.title} of ${spec}: ${shown(figure.value, metric.unit)}${unitOf(metric)}, interval ${shown(figure.low, metric.unit)} to ${shown(figure.high, metric.unit)}${tied}`;
+  const label = `${metric.title} of ${spec}: ${shown(figure.value, metric.unit)}${unitOf(metric)}, interval ${shown(figure.low, metric.unit)} to ${shown(figure.high, metric.unit)}${tied}${of ? `, ${of} inputs have a value` : ""}`;
   const text = [
     shown(figure.value, metric.unit),
     figure.tied ? el("span", { class: "star", "aria-hidden": "true" }, "*") : null,
@@ -89,7 +101,13 @@ function cell(run, metric, spec, ends) {
     on: { click: open },
   };
   const value = run.shows_inputs ? el("button", asks, text) : el("span", { class: "figure", title: label }, text);
-  return el("td", { class: figure.tied ? "tied" : "", data: { metric: metric.name } }, value, interval(figure, ends));
+  return el(
+    "td",
+    { class: figure.tied ? "tied" : "", data: { metric: metric.name } },
+    value,
+    of ? el("span", { class: "quiet count" }, of) : null,
+    interval(figure, ends),
+  );
 }
 
 function table(run) {
@@ -339,9 +357,14 @@ function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
   const how = plan.how ? `tokens ${plan.how}` : "tokens taken away as suits the model";
   const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
+  const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
+  const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder not read.` : "";
+  const missed = unknown.length
+    ? ` Not explained, for the model knows no class of the name: ${unknown.join(", ")}.`
+    : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from embedded.evaluation import CONTROL, EVALUATIONS, JUDGED_METHOD, Figure, Report, clip, reviews, scenes
+from embedded.evaluation.maps import table_of
 from embedded.recipes.reviews.questions import questions
 from explainers.models.catalogue import embedded_names
 from server.cli import main
+from server.commands.evaluate_embedded import by_method
 
 LIMIT = 3
 
@@ -99,6 +101,16 @@ def test_a_row_says_by_how_much_it_falls_short() -> None:
     assert Figure("m", "F1", 1.5, 2, "times").verdict == "short by 0.50 x"
     assert Figure("m", "size", 71.5, 70, "megabytes", at_most=True).verdict == "over by 1.5 MB"
     assert Figure("m", "size", 60, 70, "megabytes", at_most=True).verdict == "met"
+
+
+def test_a_method_without_a_value_is_not_in_its_column() -> None:
+    """As GradCAM+ on photos-vit, whose maps have no positive score: not the first method's count, and no 0."""
+    values = {"gradcam_plus": (None, None), "random": (0.5, 1.5), "lrp": (None, 2.0)}
+    rows = [{"index": i, "energy_ratio": values[method][i], "pointing": 1.0} for i in range(2) for method in values]
+    table, counts = table_of(rows, list(values), {"energy": "energy_ratio", "pointing": "pointing"})
+    assert table == {"gradcam_plus": {"pointing": 1.0}, "random": {"energy": 1.0, "pointing": 1.0}, "lrp": {"energy": 2.0, "pointing": 1.0}}
+    assert counts == {"energy": 2, "pointing": 2}
+    assert by_method(table).splitlines()[2].split() == ["gradcam_plus", "1.000", "–"]
 
 
 def test_annotations_are_spans_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,15 @@ from explainers.models.base import Crop, ImageInput
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener()
-#: How the names of such files end, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, ...
-SUFFIXES = frozenset(suffix for suffix, name in Image.registered_extensions().items() if name in FORMATS)
+Image.init()  # all of Pillow's formats
+#: What Pillow knows by its first bytes and does not read, at least not alone.
+_NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
+#: How the names of files end that :func:`read_image` reads, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, .ppm, .jp2, ...
+SUFFIXES = frozenset(
+    suffix
+    for suffix, name in Image.registered_extensions().items()
+    if (name in Image.OPEN or name == "MPO") and name not in _NOT_READ  # MPO is read as the JPEG that it begins with
+)
 
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels

@@ -46,6 +46,16 @@ def cases(page: Page) -> Locator:
     return figures
 
 
+def test_a_value_of_fewer_inputs_says_of_how_many(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    page.locator("#figures tbody tr").first.wait_for()
+    cell = page.locator("tr[data-spec=rollout] td[data-metric=ap]")
+    expect(cell.locator(".count")).to_have_text("5 of 7")
+    expect(cell.get_by_role("button", name="5 of 7 inputs have a value")).to_be_visible()
+    expect(page.locator("#figures .count")).to_have_count(1)
+    expect(page.locator("#status")).to_contain_text("Not explained, for the model knows no class of the name: unicorn (2).")
+
+
 def test_columns_sort_best_first_and_back(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
     page.locator("#figures tbody tr").first.wait_for()

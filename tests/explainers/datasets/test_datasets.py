@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import pytest
 from explainers import ExplainerError
 from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.models.labels import ClassEntry
-from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, left, made_up, plane
+from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, left, made_up, photo, plane
 
 THIRD = HEIGHT * WIDTH // 3
 #: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled
@@ -166,6 +167,69 @@ def test_the_training_part_of_coco_is_read_where_the_validation_part_is_missing(
     (folder / "annotations/instances_train2017.json").unlink()
     with pytest.raises(ExplainerError, match=r"instances_val2017\.json nor .*instances_train2017\.json"):
         open_dataset("coco", folder)
+
+
+def test_the_split_of_coco_that_is_asked_for_is_read(tmp_path: Path) -> None:
+    """With val2017 beside train2017, train2017 was never read."""
+    folder = made_up("coco", tmp_path)
+    about = json.loads((folder / "annotations/instances_val2017.json").read_text("utf-8"))
+    photo(folder / "train2017/000000000009.jpg")
+    image = {"id": 9, "file_name": "000000000009.jpg", "height": HEIGHT, "width": WIDTH}
+    rows = [{**row, "image_id": 9} for row in about["annotations"][:2]]
+    (folder / "annotations/instances_train2017.json").write_text(json.dumps({**about, "images": [image], "annotations": rows}), "utf-8")
+    for name in ("coco", "coco-zebra-elephant"):
+        by_default, training = open_dataset(name, folder), open_dataset(name, folder, "train2017")
+        assert (by_default.split, by_default[0].name) == ("val2017", "000000000139.jpg")
+        assert (training.split, len(training), training[0].name) == ("train2017", 1, "000000000009.jpg")
+    with pytest.raises(ExplainerError, match="COCO 2017 has no split 'test': choose val2017 or train2017"):
+        open_dataset("coco", folder, "test")
+    with pytest.raises(ExplainerError, match="read whole: leave out --split"):
+        open_dataset("scenes", None, "val2017")
+    (folder / "annotations/instances_val2017.json").unlink()
+    with pytest.raises(ExplainerError, match=r"lacks .*instances_val2017\.json\. "):
+        open_dataset("coco", folder, "val2017")
+
+
+def test_every_picture_in_the_folders_of_synsets_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
+    """`*.JPEG` alone was read: six of twelve files were dropped without a word."""
+    folder = tmp_path / "imagenet" / "val"
+    endings = ["JPEG", "jpeg", "JPG", "jpg", "png", "PNG", "webp", "bmp", "tiff", "gif", "ppm", "jp2"]
+    for number, ending in enumerate(endings):
+        photo(folder / "n01440764" / f"{number}.{ending}")
+    for path in ("n01440764/notes.txt", "tench/one.jpg", "n02119789/.hidden", "n02119789/deeper/one.jpg"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("no picture", "utf-8")
+    data = open_dataset("imagenet", folder.parent)
+    assert {sample.name for sample in data} == {str(number) for number in range(12)}
+    assert data.unread == ("val/n01440764/notes.txt", "val/n02119789/deeper", "val/tench")
+    photo(folder / "n02119789" / "0.jpg")
+    assert {"n01440764/0.JPEG", "n02119789/0.jpg"} <= {sample.name for sample in open_dataset("imagenet", folder.parent)}
+
+
+def test_imagenet_s_reads_every_picture_too(tmp_path: Path) -> None:
+    folder = made_up("imagenet-s", tmp_path)
+    photos = folder / "ImageNetS919/validation/n04346328"
+    (photos / "ILSVRC2012_val_00000293.JPEG").rename(photos / "ILSVRC2012_val_00000293.jpg")
+    (sample,) = open_dataset("imagenet-s", folder)
+    assert sample.labels == ("n04346328",)
+
+
+def test_a_mask_may_be_any_picture_and_one_without_its_picture_is_named(tmp_path: Path) -> None:
+    folder = made_up("pictures", tmp_path)
+    (folder / "masks/tabby cat/one.png").rename(folder / "masks/tabby cat/one.PNG")
+    plane(folder / "masks/tabby cat/oen.bmp", left(255))
+    (folder / "list.txt").write_text("one", "utf-8")
+    data = open_dataset("pictures", folder)
+    assert [int(obj.mask.sum()) for obj in data[0].objects] == [THIRD]
+    assert data.unread == ("list.txt", "masks/tabby cat/oen.bmp")
+
+
+def test_reviews_that_are_not_read_are_named(tmp_path: Path) -> None:
+    folder = made_up("imdb", tmp_path)
+    (folder / "aclImdb/test/neg/1_3.TXT").write_text("Bad.", "utf-8")
+    (folder / "aclImdb/test/neg/2_3.doc").write_text("Bad.", "utf-8")
+    data = open_dataset("imdb", folder)
+    assert (len(data), data.unread) == (3, ("aclImdb/test/neg/2_3.doc",))
 
 
 def test_texts_keep_what_people_marked(tmp_path: Path) -> None:

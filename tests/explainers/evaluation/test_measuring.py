@@ -21,6 +21,7 @@ from explainers.evaluation.running import run
 from explainers.evaluation.sanity_maps import all_random_scores, randomised_scores
 from explainers.metrics import METRICS
 from tests.embedded_models import loaded
+from tests.explainers.datasets.made_up import made_up, photo
 
 pytestmark = pytest.mark.slow
 
@@ -83,10 +84,149 @@ def test_a_long_text_is_read_in_windows_or_cut(tmp_path: Path) -> None:
     model, data = explainers.wrap(loaded("reviews-bert").module, tokenizer=tokenizer), open_dataset("texts", file)
     whole = rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["auprc"])), 0)
     with pytest.raises(ExplainerError, match="--long-texts cut"):
-        rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif"])), 0)
+        rows_of(EvaluationSetup(model, data, make_plan(model, data, METHODS, ["mif"], long_texts="windows")), 0)
     cut = rows_of(EvaluationSetup(model, data, make_plan(model, data, ["random"], ["mif", "auprc"], long_texts="cut")), 0)
     assert 100 < len(cut[0]["scores"]) < len(whole[0]["scores"])
     assert all(0 <= row["mif"] <= 1 for row in cut)
+    by_default = make_plan(model, data, ["random"], ["mif", "auprc"])
+    assert by_default.long_texts == "cut"  # without a word: the metrics need it
+    assert rows_of(EvaluationSetup(model, data, by_default), 0) == cut
+
+
+def test_marks_that_a_cut_text_lacks_are_missed(tmp_path: Path) -> None:
+    """As in ERASER's scorer, which knows the document and not what of it was read."""
+    scenes = " ".join(f"And then scene {number} with the old man, which was dull." for number in range(14))
+    text = f"I saw this film. {scenes} What an awful mess."
+    middle = text.index("scene 7 with the old man")
+    file = tmp_path / "long.jsonl"
+    rows = [{"text": text, "rationale": marks} for marks in ([[0, 15], [middle, middle + 24]], [[middle, middle + 24]])]
+    file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "reviews-bert", model_max_length=64)
+    model, data = explainers.wrap(loaded("reviews-bert").module, tokenizer=tokenizer), open_dataset("texts", file)
+    names = ["token_f1_10", "auprc", "iou_f1"]
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["input_x_gradient"], names, long_texts="cut"))
+    (row,), (missed,) = rows_of(setup, 0), rows_of(setup, 1)
+    explained = explainers.explain(model, text, methods=["input_x_gradient"], long_texts="cut")["input_x_gradient"]
+    best = sorted(explained.words(), key=lambda word: -word.score)[:10]
+    hits = sum(word.start < 15 for word in best)  # I, saw, this, film
+    assert all(not middle <= word.start < middle + 24 for word in explained.words())
+    assert row["token_f1_10"] == pytest.approx(2 * hits / (10 + 4 + 6))  # and scene, 7, with, the, old, man
+    assert row["iou_f1.documents"] == 1
+    assert missed["token_f1_10"] == missed["iou_f1.recall"] == 0  # ERASER counts such a document; it was left out
+    assert 0 < missed["auprc"] < 0.2
+
+
+def test_a_text_in_windows_is_explained_for_the_class_that_they_say_together(tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    file.write_text(
+        json.dumps({"text": " ".join(["A wonderful, moving film."] * 30 + ["Dull and bad."] * 12), "rationale": [[0, 3]]}), "utf-8"
+    )
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "reviews-bert", model_max_length=64)
+    model, data = explainers.wrap(loaded("reviews-bert").module, tokenizer=tokenizer), open_dataset("texts", file)
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["auprc"]))
+    whole = explainers.explain(model, data[0].text, methods=["random"])
+    assert setup.plan.long_texts == "windows"
+    torch.testing.assert_close(setup.answers(data[0].text), whole.logits, rtol=1e-4, atol=1e-4)
+    assert rows_of(setup, 0)[0]["target"] == whole.maps[0].target
+
+
+def test_any_thing_of_a_scene_is_a_right_answer() -> None:
+    """Of the 60 scenes that a run of the documents draws, the model names another thing than the largest in 16."""
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["positive_auc"], limit=60))
+    drawn = data.chosen(60)
+    answers = {index: int(setup.answers(data[index].image).argmax()) for index in drawn}
+    second = [index for index in drawn if model.labels[answers[index]] != data[index].labels[0]]
+    assert len(second) == 16
+    assert all(answers[index] in setup.classes.right(data[index]) for index in drawn)
+    # 0.05 is the half of the first trapezoid, of the whole picture alone
+    assert all(rows_of(setup, index)[0]["positive_auc"] >= 0.05 - 1e-9 for index in second[:4])
+
+
+def test_every_label_of_a_photo_is_right(tmp_path: Path) -> None:
+    data, model = open_dataset("imagenet-hard", made_up("imagenet-hard", tmp_path)), loaded("photos-vit")
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["mif", "positive_auc"], target="gold"))
+    assert setup.classes.right(data[0]) == {7, 3}
+    assert rows_of(setup, 0)[0]["target"] == model.labels[7]  # the first is explained
+
+
+def test_a_group_of_classes_is_explained_as_one(tmp_path: Path) -> None:
+    """ "elephant" is three of ImageNet's classes: only the zebra was explained, without a word."""
+    folder, model = made_up("coco", tmp_path), loaded("photos-vit")
+    listing = folder / "annotations/instances_val2017.json"
+    about = json.loads(listing.read_text("utf-8"))
+    about["categories"].append({"id": 1, "name": "unicorn"})
+    about["annotations"].append({**about["annotations"][1], "id": 9, "category_id": 1})
+    listing.write_text(json.dumps(about), "utf-8")
+    data, methods = open_dataset("coco", folder), ["random", "input_x_gradient:libra"]
+    metrics = ["mif", "mif_aopc", "srg", "positive_auc", "ap", "own_object", "class_correlation", "randomisation_end", "sensitivity"]
+    plan = make_plan(model, data, methods, [*metrics, "completeness"], target="each")
+    setup = EvaluationSetup(model, data, plan)
+    rows = rows_of(setup, 0)
+    assert [row["target"] for row in rows] == ["zebra"] * 2 + ["any elephant"] * 2
+    assert all(row["unknown"] == ["unicorn"] for row in rows)
+    alone = explainers.explain(model, data[0].image, explainers.AnyOf("elephant"), methods=methods, seed=0)
+    assert rows[3]["scores"] == pytest.approx(alone[methods[1]].scores[alone[methods[1]].content].tolist(), rel=1e-3, abs=1e-6)
+    assert rows[3]["ap"] is not None
+    probabilities = alone.probabilities[list(model.groups["elephant"])].sum()
+    assert rows[3]["mif_aopc"] == pytest.approx(float(probabilities) - sum(rows[3]["curve.most"]) / 9, abs=1e-6)
+    finished = run(model, data, plan, tmp_path / "run")
+    assert finished is not None
+    report = write_reports(finished, setup)
+    assert (report["inputs"], report["left_out"], report["unknown"]) == (2, 0, {"unicorn": 1})
+    assert "neither a class nor a group of the name: unicorn (in 1)" in (tmp_path / "run/report.html").read_text("utf-8")
+    gold = EvaluationSetup(model, data, make_plan(model, data, methods, ["mif"], target="gold"))
+    assert {row["target"] for row in rows_of(gold, 1)} == {"any elephant"}
+    assert gold.classes.right(data[0]) == {model.labels.index("zebra"), *model.groups["elephant"]}
+
+
+def test_a_kite_of_coco_is_no_bird(tmp_path: Path) -> None:
+    folder, model = made_up("coco", tmp_path), loaded("photos-vit")
+    listing = folder / "annotations/instances_val2017.json"
+    listing.write_text(listing.read_text("utf-8").replace('"zebra"', '"kite"'), "utf-8")
+    data = open_dataset("coco", folder)
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["ap"], target="each"))
+    assert setup.classes.unknown(data[0]) == ["kite (toy)"]
+    assert [row["target"] for row in rows_of(setup, 0)] == ["any elephant"]
+
+
+def test_pictures_are_compared_with_names_and_not_with_numbers(tmp_path: Path) -> None:
+    clip = loaded("clip")
+    hard = open_dataset("imagenet-hard", made_up("imagenet-hard", tmp_path))
+    prompts = EvaluationSetup(clip, hard, make_plan(clip, hard, ["random"], ["mif"])).prompts
+    assert prompts is not None
+    assert (len(prompts), prompts[0], prompts[502]) == (1000, "a photo of a tench", "a photo of a clog (shoe)")
+    for name in ("n13040303", "tabby cat"):
+        photo(tmp_path / "named" / name / "one.jpg")
+    named = open_dataset("pictures", tmp_path / "named")
+    assert EvaluationSetup(clip, named, make_plan(clip, named, ["random"], ["mif"])).prompts == [
+        "a photo of a stinkhorn",
+        "a photo of a tabby cat",
+    ]
+    for name, first in (("502", "502"), ("n99999999", "n99999999")):
+        photo(tmp_path / f"folder of {name}" / name / "one.jpg")
+        numbered = open_dataset("pictures", tmp_path / f"folder of {name}")
+        with pytest.raises(ExplainerError, match=rf"1 classes of pictures have none \(the first: {first}\): name the folders"):
+            make_plan(clip, numbered, ["random"], ["mif"])
+    birds = open_dataset("funnybirds", made_up("funnybirds", tmp_path))
+    with pytest.raises(ExplainerError, match="50 classes of funnybirds have none"):
+        make_plan(clip, birds, ["random"], ["mif"])
+
+
+def test_a_map_without_a_positive_score_has_no_energy_and_is_not_in_the_mean(tmp_path: Path) -> None:
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
+    plan = make_plan(model, data, ["random", "rollout"], ["energy", "ap"], limit=3)
+    finished = run(model, data, plan, tmp_path / "run")
+    assert finished is not None
+    values = [row["energy"] for row in finished.rows if row["method"] == "random"]
+    finished.rows[0]["energy"] = None
+    report = write_reports(finished, EvaluationSetup(model, data, plan))
+    found = report["results"]["energy"]
+    assert (found["random"]["inputs"], found["rollout"]["inputs"]) == (2, 3)
+    assert found["random"]["value"] == pytest.approx(sum(values[1:]) / 2, rel=1e-5)
+    page = (tmp_path / "run/report.html").read_text("utf-8")
+    assert "<small>2 of 3</small>" in page
+    assert "the others are left out of the mean" in page
 
 
 def test_a_mosaic_is_pointed_at() -> None:

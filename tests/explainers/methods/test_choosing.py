@@ -24,6 +24,12 @@ def test_a_family_that_does_not_exist_is_refused() -> None:
         method("new", title="", family="nothing", rule=None, signed=False)(lambda trace: trace)
 
 
+def test_no_set_has_the_name_of_a_method() -> None:
+    """``--methods lrp`` meant five methods."""
+    assert not {preset.name for preset in PRESETS} & {variant.spec for variant in explainers.variants()}
+    assert not {preset.name for preset in PRESETS} & set(METHODS)
+
+
 def test_sets_hold_methods_that_run() -> None:
     listed = explainers.variants()
     for one in PRESETS:

@@ -20,7 +20,7 @@ def answers(*probability: float) -> Tensor:
     return torch.tensor([[[p, 1 - p] for p in probability]], dtype=torch.float64)
 
 
-TARGET, WHOLE = torch.tensor([0]), answers(0.8)[:, 0]
+TARGET, WHOLE = torch.tensor([[True, False]]), answers(0.8)[:, 0]
 FALLING = answers(0.8, 0.7, 0.4, 0.4, 0.2, 0.2, 0.1, 0.1, 0.1)  # on top at two of nine steps
 STAYING = answers(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.4, 0.3)  # at seven
 
@@ -39,7 +39,7 @@ def test_mif_and_lif_by_hand() -> None:
 
 def test_a_map_that_orders_nothing_gains_nothing() -> None:
     same = torch.rand(5, 9, 3, generator=GENERATOR).softmax(-1)
-    assert faithfulness.srg(same, same, torch.zeros(5, dtype=torch.int64)).abs().max() == 0
+    assert faithfulness.srg(same, same, torch.tensor([[True, False, False]]).expand(5, -1)).abs().max() == 0
 
 
 def test_srg_is_the_area_between_the_curves() -> None:
@@ -49,7 +49,7 @@ def test_srg_is_the_area_between_the_curves() -> None:
         # removed 10 ... 90 % most important first; least important first, what is left shrinks from 90 to 10 %
         first = np.concatenate([[0.7], most[row, :, 1], [0.2]])
         last = np.concatenate([[0.7], left[row, :, 1].flip(0), [0.2]])
-        found = faithfulness.srg(most[row : row + 1], left[row : row + 1], torch.tensor([1])).item()
+        found = faithfulness.srg(most[row : row + 1], left[row : row + 1], torch.tensor([[False, True, False]])).item()
         assert found == pytest.approx(auc(x, last) - auc(x, first))
 
 
@@ -60,7 +60,29 @@ def test_perturbation_of_pixels_is_counted_as_published() -> None:
     assert faithfulness.negative_auc(answers(*right, *right), TARGET).item() == pytest.approx(0.9)
     curve = torch.rand(1, 10, 3, generator=GENERATOR)
     hits = (curve.argmax(-1) == 2).double()[0]
-    assert faithfulness.negative_auc(curve, torch.tensor([2])).item() == pytest.approx(auc(np.arange(10) / 10, hits))
+    assert faithfulness.negative_auc(curve, torch.tensor([[False, False, True]])).item() == pytest.approx(auc(np.arange(10) / 10, hits))
+
+
+def test_any_class_of_the_data_set_is_right() -> None:
+    """As of a photo that is both a tick and a scorpion: the model says either, and then a third thing."""
+    probability = torch.zeros(1, 10, 3)
+    probability[:, :4, 1], probability[:, 4:7, 0], probability[:, 7:, 2] = 1, 1, 1
+    first, both = torch.tensor([[True, False, False]]), torch.tensor([[True, True, False]])
+    hits = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
+    for metric in (faithfulness.positive_auc, faithfulness.negative_auc):
+        assert metric(probability, both).item() == pytest.approx(auc(np.arange(10) / 10, hits))
+        assert metric(probability, first).item() == pytest.approx(auc(np.arange(10) / 10, [0] * 4 + [1] * 3 + [0] * 3))
+    steps = probability[:, 1:]
+    assert faithfulness.mif(steps, both).item() == pytest.approx(3 / 9)
+    assert faithfulness.lif(steps, both).item() == pytest.approx(6 / 9)
+    assert faithfulness.srg_accuracy(steps[:, :1].expand(-1, 9, -1), steps, both).item() == pytest.approx((6 - 9) / 10)
+
+
+def test_a_group_has_the_probability_of_its_classes_together() -> None:
+    steps = torch.tensor([[0.5, 0.2, 0.3]], dtype=torch.float64).expand(1, 9, 3)
+    group, whole = torch.tensor([[True, False, True]]), torch.tensor([[0.7, 0.1, 0.2]], dtype=torch.float64)
+    assert faithfulness.mif_aopc(steps, whole, group).item() == pytest.approx(0.9 - 0.8)
+    assert faithfulness.mif_log_odds(steps, whole, group).item() == pytest.approx(math.log(0.8 / 0.9))
 
 
 def test_areas_of_texts() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, jaccard_score
@@ -16,7 +18,18 @@ COVER = torch.tensor([[0.5, 1.0], [1.0, 0.0]])
 
 def test_energy_is_the_share_of_positive_scores_on_the_object() -> None:
     assert energy(MAP, COVER) == pytest.approx((0.5 * 3 + 1) / 4)
-    assert energy(-MAP.abs(), COVER) == 0
+
+
+def test_a_map_without_a_positive_score_has_no_value() -> None:
+    """0 would say that its evidence lies elsewhere."""
+    maps, mask, _ = halves()
+    assert math.isnan(energy(-MAP.abs(), COVER))
+    for empty in (torch.zeros(2, 2), -torch.rand(2, 2)):
+        both = torch.stack([empty, maps[1]])
+        assert localisation.energy_inside(both, mask).isnan().tolist() == [True, False]
+        assert localisation.energy_ratio(both, mask).isnan().tolist() == [True, False]
+        assert localisation.mosaic_pointing(both, torch.tensor([[0, 1], [0, 1]])).isnan().tolist() == [True, False]
+        assert localisation.own_object(both, mask, ~mask[:, None]).isnan().tolist() == [True, False]
 
 
 def test_density_is_per_covered_patch() -> None:
@@ -47,7 +60,7 @@ def test_grid_pointing_is_the_share_in_the_right_cell() -> None:
     assert grid_pointing(scores, (1, 1)) == pytest.approx(4 / 8)
     assert grid_pointing(scores, (0, 1)) == 0
     assert sum(grid_pointing(scores, (row, column)) for row in (0, 1) for column in (0, 1)) == pytest.approx(1)
-    assert grid_pointing(-scores.abs(), (0, 0)) == 0
+    assert math.isnan(grid_pointing(-scores.abs(), (0, 0)))
 
 
 def test_grid_pointing_needs_whole_patches_and_a_cell() -> None:
@@ -122,6 +135,17 @@ def test_map_is_scikit_learns_over_both_channels() -> None:
         truth = mask[row][labelled[row]].double()
         wanted = average_precision_score(torch.stack([1 - truth, truth], 1), torch.stack([1 - scores, scores], 1), average="micro")
         assert value == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, -1 / 3])
+def test_a_map_with_one_score_throughout_gives_neither_object_nor_ground_a_score(score: float) -> None:
+    """Whatever the object covers, it was called background with certainty: 0.86 of an object on a seventh of the picture."""
+    mask = torch.zeros(1, 56, 56, dtype=torch.bool)
+    mask[:, 8:29, 8:29] = True
+    maps, labelled = torch.full((1, 7, 7), score), torch.ones_like(mask)
+    assert localisation.mean_ap(maps, mask, labelled).item() == pytest.approx(0.5)
+    assert localisation.pixel_accuracy(maps, mask, labelled).tolist() == [[56 * 56 - 21 * 21, 56 * 56]]
+    assert localisation.pointing(maps, mask).item() == 0
 
 
 def test_pointing_hits_the_object_or_lies_near_it() -> None:

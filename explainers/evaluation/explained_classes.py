@@ -1,0 +1,111 @@
+"""Which classes of a model a run explains, and which count as right: from the labels of a data set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explainers.datasets import Dataset, Sample
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.labels import imagenet_entries
+from explainers.targets import AnyOf
+
+PROMPT = "a photo of a {}"
+_NUMBER = re.compile(r"\d+")
+_SYNSET = re.compile(r"n\d{8}")
+
+
+@dataclass(frozen=True)
+class ExplainedClass:
+    """A class of the model, or a group of its classes that the data set has one name for.
+
+    indices  of its classes; group  its name, None of a single class
+    """
+
+    indices: tuple[int, ...]
+    group: str | None = None
+
+    def among(self, classes: int) -> Tensor:
+        """Which of the model's classes it holds, bool (C,)."""
+        return class_mask(self.indices, classes)
+
+
+@dataclass(frozen=True)
+class ClassLookup:
+    """The classes of a model by the labels of a data set; of a CLIP model the prompts, one for each class of the data set."""
+
+    model: Model
+    data: Dataset
+    prompts: list[str] | None
+
+    def explained(self, label: str | int) -> ExplainedClass | None:
+        """What a label asks for: the class of that name, else the group of that name; None where the model has neither."""
+        if self.prompts is not None:
+            index = self._prompt(label)
+        else:
+            index = self.data.class_of(label, self.model)
+            if index is None and isinstance(label, str) and self.model.output == "softmax" and label.casefold() in self.model.groups:
+                return ExplainedClass(self.model.groups[label.casefold()], label.casefold())
+        return None if index is None else ExplainedClass((index,))
+
+    def takes_in(self, label: str | int) -> frozenset[int]:
+        """All classes of the model that a label takes in: its own, and those of the group of that name."""
+        if self.prompts is not None:
+            index = self._prompt(label)
+            return frozenset(() if index is None else (index,))
+        return self.data.classes_of(label, self.model)
+
+    def right(self, sample: Sample) -> frozenset[int]:
+        """The classes of which any is a right answer: those of every label of an input and of every object that it shows."""
+        return frozenset(index for label in labels_of(sample) for index in self.takes_in(label))
+
+    def unknown(self, sample: Sample) -> list[str]:
+        """The labels of an input for which the model has neither a class nor a group."""
+        return [str(label) for label in labels_of(sample) if self.explained(label) is None]
+
+    def target_of(self, explained: ExplainedClass) -> int | str | AnyOf:
+        """A class as ``explain`` takes it."""
+        if explained.group is not None:
+            return AnyOf(explained.group)
+        return explained.indices[0] if self.prompts is None else self.prompts[explained.indices[0]]
+
+    def _prompt(self, label: str | int) -> int | None:
+        if isinstance(label, int):
+            return label
+        return list(self.data.classes).index(label) if label in self.data.classes else None
+
+
+def labels_of(sample: Sample) -> list[str | int]:
+    """All that a data set says of what an input is or shows, each once: its labels, then those of its objects."""
+    return list(dict.fromkeys([*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]))
+
+
+def class_mask(indices: Iterable[int], classes: int) -> Tensor:
+    """bool (C,), true at the ``indices``."""
+    mask = torch.zeros(classes, dtype=torch.bool)
+    mask[list(indices)] = True
+    return mask
+
+
+def prompts_of(data: Dataset) -> list[str]:
+    """What a CLIP model compares pictures with: one prompt for each class of a data set, by its name; of an ImageNet synset by what people
+    call it.
+
+    Raises ExplainerError, saying what to send, where the data set has no list of classes or one without a name.
+    """
+    if not data.classes:
+        raise ExplainerError(f"CLIP compares pictures with names, and {data.name} has no list of classes: choose another data set.")
+    names = {entry.wnid: entry.label for entry in imagenet_entries()} if any(map(_SYNSET.fullmatch, data.classes)) else {}
+    prompts = [PROMPT.format(names.get(name, name)) for name in data.classes]
+    nameless = [name for name in data.classes if _NUMBER.fullmatch(name) or (_SYNSET.fullmatch(name) and name not in names)]
+    if nameless:
+        raise ExplainerError(
+            f"CLIP compares pictures with names, and {len(nameless)} classes of {data.name} have none (the first: {nameless[0]}): name the "
+            "folders of your own pictures as the classes are called, such as 'tabby cat', or choose a data set whose classes have names."
+        )
+    return prompts

@@ -1,0 +1,75 @@
+"""Metrics against what their authors' code gives for made-up maps and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from explainers.evaluation.statistics import estimate, weights_of
+from explainers.metrics import METRICS
+from tests.explainers.support.golden import GOLDEN
+
+CLOSE = {"rtol": 0, "atol": 1e-9}
+
+
+def arrays(name: str, file: str) -> dict[str, Any]:
+    with np.load(GOLDEN / name / f"{file}.npz") as stored:
+        return dict(stored)
+
+
+def test_every_folder_has_a_source() -> None:
+    folders = [path for path in GOLDEN.iterdir() if path.name.startswith("metrics-")]
+    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser"}
+    assert all("Source: " in (path / "README.md").read_text("utf-8") for path in folders)
+
+
+def over_all(name: str, values: Tensor) -> float:
+    """A metric of a data set from the columns (B, P) of each input, as a report has it."""
+    return float(estimate(METRICS[name], values.reshape(len(values), 1, -1).numpy(), weights_of(len(values))).values[0])
+
+
+def test_segmentation_of_chefer_et_al_and_of_libragrad() -> None:
+    inputs, theirs = arrays("metrics-segmentation", "inputs"), arrays("metrics-segmentation", "outputs")
+    labels = torch.from_numpy(inputs["labels"])
+    given = {"maps": torch.from_numpy(inputs["maps"]), "mask": labels == 1, "labelled": labels >= 0}
+    accuracy, iou, both = (METRICS[name](**given) for name in ("pixel_accuracy", "miou", "map"))
+    np.testing.assert_array_equal(accuracy, np.stack([theirs["correct"], theirs["labelled"]], 1))
+    wanted = [theirs[part][:, place] for place in (1, 0) for part in ("inter", "union")]
+    np.testing.assert_array_equal(iou, np.stack(wanted, 1))
+    np.testing.assert_allclose(both, theirs["ap_both"], **CLOSE)
+    assert both[3] == 0.5  # the constant one
+    assert over_all("pixel_accuracy", accuracy) == pytest.approx(float(theirs["pixel_accuracy"]))
+    assert over_all("miou", iou) == pytest.approx(float(theirs["miou"]))
+    assert over_all("map", both) == pytest.approx(float(theirs["map"]))
+    # their enlarged map is float32
+    np.testing.assert_allclose(METRICS["ap"](maps=given["maps"], mask=given["mask"]), theirs["auprc"], rtol=0, atol=1e-5)
+
+
+def eraser(inputs: Mapping[str, Any], document: int) -> dict[str, Tensor]:
+    """One document as metrics take it."""
+    row = torch.from_numpy(inputs["scores"][document])
+    scores = row[~row.isnan()]
+    spans = [(first, last) for number, first, last in inputs["spans"].tolist() if number == document]
+    passages = torch.tensor([[first <= word < last for word in range(len(scores))] for first, last in spans])
+    return {"word_scores": scores[None], "rationale": passages.any(0)[None], "passages": passages[None]}
+
+
+def test_rationales_of_eraser() -> None:
+    inputs, theirs = arrays("metrics-eraser", "inputs"), arrays("metrics-eraser", "outputs")
+    documents = [eraser(inputs, number) for number in range(len(inputs["scores"]))]
+
+    def ours(name: str) -> Tensor:
+        metric = METRICS[name]
+        return torch.cat([metric(**{need: document[need] for need in metric.takes}) for document in documents])
+
+    for name in ("auprc", "token_f1_10", "token_f1_20"):
+        np.testing.assert_allclose(ours(name), theirs[name], **CLOSE)
+    found = ours("iou_f1")
+    np.testing.assert_allclose(found[:, :2], np.stack([theirs["iou_p"], theirs["iou_r"]], 1), **CLOSE)
+    assert over_all("iou_f1", found) == pytest.approx(float(theirs["iou_f1_macro"]))
+    assert over_all("iou_f1", found) != pytest.approx(float(theirs["iou_f1_document"].mean()), abs=0.01)
