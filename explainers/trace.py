@@ -39,6 +39,8 @@ class Reading:
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
+    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a read-out that
+            draws at random: see :mod:`explainers.methods.readouts.seeds`
     notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
     """
 
@@ -49,6 +51,7 @@ class Reading:
     rest: Tensor | None = None
     sizes: Tensor | None = None
     notes: tuple[tuple[str, ...], ...] = ()
+    seed_correlations: tuple[float | None, ...] = ()
 
     def on_grid(self, layout: Layout) -> Reading:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""

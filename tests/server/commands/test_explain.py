@@ -157,6 +157,23 @@ def test_a_tokenizer_that_calls_the_text_one_word_names_its_words(tmp_path: Path
     assert len([part for part in row.split() if part.lstrip("+-") in words]) == 5
 
 
+def test_maps_drawn_at_random_say_how_much_two_seeds_correlate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_timm(tmp_path)
+    picture = tmp_path / "picture.png"
+    Image.linear_gradient("L").convert("RGB").save(picture)
+    command = ["explain", str(picture), "--model", str(tmp_path), "--methods", "rise?samples=12", "input_x_gradient"]
+    assert main([*command, "--json"]) == 0
+    drawn, exact = json.loads(capsys.readouterr().out)["maps"]
+    assert "seed_correlation" not in exact
+    assert main(command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    row = next(line for line in printed if "rise?samples=12" in line)
+    assert any("two seeds" in line for line in printed)
+    assert f" {drawn['seed_correlation']:.2f} " in row
+    if drawn["seed_correlation"] < 0.5:
+        assert "This map is mostly noise" in row
+
+
 def test_half_a_character_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--text", "a film \udcff", "--methods", "random"]) != 0
     assert "surrogate without its partner" in capsys.readouterr().err
