@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,11 +18,15 @@ from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Trace
 
+T = TypeVar("T")
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
 
 
-def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterator[tuple[Propagation, int]]:
-    """Forward passes over all source tokens, some at a time, and how many sources each holds. No more than two are in memory."""
+def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int], T], behind: bool = False) -> list[T]:
+    """What is ``read`` of forward passes over all source tokens, some at a time, and of how many sources each holds. Only one of them is in
+    memory at a time.
+    """
+    parts = []
     rule = trace.rule or RULES["libra"]
     tokens = trace.recording.block_inputs[0].shape[1] + behind
     inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
@@ -29,7 +34,9 @@ def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterato
         sources = torch.arange(first, min(first + inner, tokens))
         propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
         assert isinstance(propagation, Propagation)
-        yield propagation, len(sources)
+        parts.append(read(propagation, len(sources)))
+        del propagation
+    return parts
 
 
 def _moving(rule: Rule) -> str | None:
@@ -59,12 +66,13 @@ def decompx(trace: Trace) -> Tensor:
     """
     rule = trace.rule
     assert rule is not None
-    columns = []
-    for propagation, count in _propagate(trace, None):
+    seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
+
+    def read(propagation: Propagation, count: int) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
-        seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
-        columns.append((contributions * seed[:, None]).sum(-1))
-    return torch.cat(columns, 1)
+        return (contributions * seed[:, None]).sum(-1)
+
+    return torch.cat(_propagate(trace, None, read), 1)
 
 
 @dataclass(frozen=True)
@@ -83,9 +91,9 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     """The contributions after attention and its residual; in a post-norm block the first ``norms`` of its two LayerNorms act on
     them, the feed-forward layer between the two left out.
     """
-    parts = []
     place = _last_mixing_sum(trace, block)
-    for propagation, count in _propagate(trace, block):
+
+    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
@@ -96,9 +104,14 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
                 factor = next(factor for _, normed, factor in propagation.norms if normed is output)
                 vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
         groups = vectors.detach().unflatten(0, (-1, 1 + count))
-        whole = groups[:, 0].clone()  # a view would keep all copies
-        parts.append(groups[:, 1:])
-    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+        return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
+
+    return _shares(_propagate(trace, block, read))
+
+
+def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
+    """Of the contributions of some sources each, and the whole, which each of the passes had."""
+    return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
@@ -123,14 +136,14 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     """The same in a block of class attention, where S counts the classification token too; or of that token alone (B, 1, S from, D),
     where the block gives nothing but it.
     """
-    parts = []
-    for propagation, count in _propagate(trace, block, behind=True):
+
+    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.behind.blocks[block].mid_residual
         assert middle is not None
         groups = middle.detach().unflatten(0, (-1, 1 + count))
-        whole = groups[:, 0].clone()
-        parts.append(groups[:, 1:])
-    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+        return groups[:, 1:], groups[:, 0].clone()
+
+    return _shares(_propagate(trace, block, read, behind=True))
 
 
 def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
