@@ -144,7 +144,7 @@ class Propagation(Recording):
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
-        path: Tensor = _OnPath.apply(alone, torch.zeros((), requires_grad=True))
+        path: Tensor = _OnPath.apply(alone, torch.zeros((), requires_grad=True))  # type: ignore[no-untyped-call]
         return path
 
 

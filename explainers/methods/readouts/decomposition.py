@@ -27,9 +27,11 @@ def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int
     memory at a time.
     """
     parts = []
-    rule = trace.rule or RULES["libra"]
-    tokens = trace.recording.block_inputs[0].shape[1] + behind
-    inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
+    rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
+    tokens = x.shape[1] + behind
+    # of one block every contribution is kept, joined to one tensor and measured
+    apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
+    inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
         propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
@@ -70,7 +72,8 @@ def decompx(trace: Trace) -> Tensor:
 
     def read(propagation: Propagation, count: int) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
-        return (contributions * seed[:, None]).sum(-1)
+        shares: Tensor = (contributions * seed[:, None]).sum(-1)
+        return shares
 
     return torch.cat(_propagate(trace, None, read), 1)
 

@@ -27,7 +27,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
     """Signals at ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a list of (B, number, ...)."""
     assert trace.rule is not None
     batch = len(trace.block_inputs[0])
-    inner = max(1, INNER_BATCH // batch)
+    inner = trace.repeats_at_once(INNER_BATCH)
     parts = []
     for first in range(0, count, inner):
         number = min(inner, count - first)
