@@ -13,7 +13,7 @@ from torch import Tensor
 
 from explainers.autograd.integration import Rerun
 from explainers.autograd.recording import Recording
-from explainers.autograd.room import check_room, rows_at_once
+from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput, wrapped
@@ -117,7 +117,7 @@ class Session:
         if self.recording.logits.dtype == torch.float64:
             return self.recording
         self._check()
-        check_room(self.model, self.tensors, torch.float64.itemsize / self.recording.logits.dtype.itemsize)
+        check_room(self.model, self.tensors, IN_DOUBLE * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
         return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
 
     def forget_signals(self) -> None:

@@ -43,6 +43,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
         assert signal is not None
         parts.append(signal.unflatten(0, (batch, number)))
+        del recording, signals  # before the next is made: two would need twice the memory
     return parts
 
 
