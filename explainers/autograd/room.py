@@ -39,9 +39,9 @@ def reckoned(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 def kept_by_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """Bytes that a recording of one of the samples keeps, measured once for each shape of input. Other memory is let go of."""
-    one = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
-    key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in one.items())))
-    return model.cached(key, lambda: _measured(model, one))
+    first = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
+    key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in first.items())))
+    return model.cached(key, lambda: _measured(model, first))
 
 
 def _measured(model: Model, tensors: Mapping[str, Tensor]) -> int:
@@ -81,15 +81,15 @@ def rows_at_once(
     if free is None or (most * most_of_one + apart) * AMPLE <= free:
         return most
     too_large = most_of_one > AMPLE * AMPLE * free  # not even measuring fits
-    one = most_of_one if too_large else times * _of_a_row(model, tensors, propagated)
-    fit = max(0, int((SHARE * free - apart) / one))
+    of_a_row = most_of_one if too_large else times * _of_a_row(model, tensors, propagated)
+    fit = max(0, int((SHARE * free - apart) / of_a_row))
     if fit >= least:
         return min(fit, most)
     samples = rows_of(model, tensors)
     fewer = fit * samples // least  # of the inputs
     remedy = f"send at most {fewer} at once" if fewer else "choose a smaller model, a smaller input or another method, or free memory"
     raise ExplainerError(
-        f"This needs about {(least * one + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
+        f"This needs about {(least * of_a_row + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
         f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}."
     )
 
