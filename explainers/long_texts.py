@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from explainers.methods.readouts.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
@@ -198,6 +199,9 @@ class _Joining:
         ]
 
     def _averaged_map(self, parts: list[Attribution]) -> Attribution:
+        drawn = [part for part in parts if part.seed_correlation is not None]
+        noisiest = min(drawn, key=lambda part: part.seed_correlation or 0.0, default=None)
+        parts = [part if part is noisiest else _without_noise(part) for part in parts]
         whole = replace(
             parts[0],
             scores=self.windows.joined([part.scores for part in parts]),
@@ -206,9 +210,16 @@ class _Joining:
             seconds=sum(part.seconds for part in parts[:: _at_once(self.windows)]),  # each says what its batch took
             adds_up_to=None,
             completeness_error=None,
+            # each window draws its own samples: the map is no noisier than the noisiest of them
+            seed_correlation=None if noisiest is None else noisiest.seed_correlation,
         )
         return joined(parts, whole, self.windows.joined)
 
     def _largest_error(self, rule: str, target: int) -> float:
         """Of the windows' completeness errors."""
         return max(of(rule, target) for of in self._completeness)
+
+
+def _without_noise(part: Attribution) -> Attribution:
+    """The map of a window without its note on noise: the noisiest window's is given for the whole."""
+    return replace(part, notes=tuple(note for note in part.notes if not note.startswith(MOSTLY_NOISE)))

@@ -113,6 +113,7 @@ class Attribution:
     pixels   float32 (height, width) where the method goes back to the pixels the model saw
     image    the picture that the map lies on; None for a text
     precision  of a map of relevance, in which precision it was computed and why; None for others, which need no more than the model's
+    seed_correlation  of a map that was drawn at random, how much it would correlate with that of another seed, estimated from its samples
     numerics   what its notes on rounding are made of
     """
 
@@ -135,6 +136,7 @@ class Attribution:
     pixels: Tensor | None = None
     image: ImageInput | None = field(default=None, repr=False)
     precision: MapPrecision | None = None
+    seed_correlation: float | None = None
     numerics: Numerics = field(default=Numerics(), repr=False)
 
     def __repr__(self) -> str:
@@ -189,6 +191,7 @@ class Attribution:
             "class_specific": self.class_specific,
             "adds_up_to": self.adds_up_to,
             **({"completeness_error": self.completeness_error} if self.completeness_error is not None else {}),
+            **({"seed_correlation": self.seed_correlation} if self.seed_correlation is not None else {}),
             **({"precision": self.precision.to_json()} if self.precision is not None else {}),
             "seconds": self.seconds,
             "notes": list(self.notes),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from explainers.autograd.integration import Rerun
 from explainers.autograd.recording import Recording
+from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput, wrapped
@@ -95,6 +96,7 @@ class Session:
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
         self._check()
+        check_room(model, self.tensors)
         with naming_size(model, self.tensors):
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
@@ -115,6 +117,7 @@ class Session:
         if self.recording.logits.dtype == torch.float64:
             return self.recording
         self._check()
+        check_room(self.model, self.tensors, IN_DOUBLE * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
         return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
 
     def forget_signals(self) -> None:
@@ -150,6 +153,7 @@ class Session:
             rerun=self._rerun,
             answer=self._answer,
             content=self._content,
+            rows=self._rows,
         )
 
     @cached_property
@@ -159,6 +163,9 @@ class Session:
         for row, mask, sample in zip(content, self.recording.mask, self.samples, strict=True):
             row[mask] = content_of(sample, self.recording.layout, int(mask.sum())).to(row.device)
         return content
+
+    def _rows(self, most: int, least: int, propagated: bool, apart: int) -> int:
+        return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, apart=apart)
 
     @property
     def _rerun(self) -> Rerun:
@@ -187,6 +194,8 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
         repeated = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
+        if kind is Recording:
+            check_room(model, repeated)
         return kind(model, repeated, **how)
 
     return rerun

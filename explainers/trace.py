@@ -40,6 +40,8 @@ class Reading:
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
+    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a read-out that
+            draws at random: see :mod:`explainers.methods.readouts.seeds`
     notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
     """
 
@@ -50,6 +52,7 @@ class Reading:
     rest: Tensor | None = None
     sizes: Tensor | None = None
     notes: tuple[tuple[str, ...], ...] = ()
+    seed_correlations: tuple[float | None, ...] = ()
 
     def on_grid(self, layout: Layout) -> Reading:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
@@ -79,6 +82,7 @@ class Trace:
         rerun: Rerun | None = None,
         answer: Answer | None = None,
         content: Tensor | None = None,
+        rows: Callable[[int, int, bool, int], int] | None = None,
     ) -> None:
         self.recording = recording
         self.chosen = chosen
@@ -87,6 +91,7 @@ class Trace:
         self._rerun = rerun
         self._answer = answer
         self._content = content
+        self._rows = rows
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
@@ -246,7 +251,14 @@ class Trace:
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
         other = Trace(
-            self.recording, self.chosen, RULES[rule], seeds=self.seeds, rerun=self._rerun, answer=self._answer, content=self._content
+            self.recording,
+            self.chosen,
+            RULES[rule],
+            seeds=self.seeds,
+            rerun=self._rerun,
+            answer=self._answer,
+            content=self._content,
+            rows=self._rows,
         )
         other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
         other.notes_of_samples = self.notes_of_samples
@@ -299,6 +311,15 @@ class Trace:
         """
         assert self._rerun is not None
         return self._rerun(repeats, **how)
+
+    def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
+        """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
+        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.room.rows_at_once`, which may raise.
+        """
+        batch = len(self.recording.block_inputs[0])
+        most = max(most, least * batch)
+        rows = most if self._rows is None else self._rows(most, least * batch, propagated, apart)
+        return rows // batch
 
     def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""

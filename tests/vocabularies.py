@@ -67,6 +67,34 @@ def sentencepiece(max_tokens: int | None = 20) -> Any:
     return _wrapped(tokenizer, max_tokens, ("[CLS]", "[SEP]"), pad_token="<pad>", unk_token="<unk>")
 
 
+def whole_text(max_tokens: int | None = 20) -> Any:
+    """Llama's kind: byte pairs over the whole text, spaces written as bars and a bar set before it, bytes for what it does not know.
+
+    Its word numbers are all 0.
+    """
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)  # type: ignore[assignment]
+    tokenizer.decoder = decoders.Sequence(  # type: ignore[assignment]
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    special = ["<unk>", "<pad>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    words = [word for sentence in SENTENCES for word in sentence.split()]  # apart, so that no piece holds several
+    tokenizer.train_from_iterator(words * 3, trainers.BpeTrainer(vocab_size=400, special_tokens=special, show_progress=False))
+    return _wrapped(tokenizer, max_tokens, ("<s>", "</s>"), pad_token="<pad>", unk_token="<unk>")
+
+
+def whole_text_unigram(max_tokens: int | None = 20) -> Any:
+    """The same with pieces of a unigram model, as converted SentencePiece tokenizers have it."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)  # type: ignore[assignment]
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="first", split=False)  # type: ignore[assignment]
+    special = ["<unk>", "<pad>", "<s>", "</s>"]
+    words = [word for sentence in SENTENCES for word in sentence.split()]
+    trainer = trainers.UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator([*words, "好", "看", "的", "电", "影"] * 3, trainer)
+    return _wrapped(tokenizer, max_tokens, ("<s>", "</s>"), pad_token="<pad>", unk_token="<unk>")
+
+
 def _wrapped(tokenizer: Tokenizer, max_tokens: int | None, ends: tuple[str, str], pad_token: str = "[PAD]", **special: str) -> Any:
     first, last = ends
     assert (tokenizer.token_to_id(first), tokenizer.token_to_id(last), tokenizer.token_to_id(pad_token)) == (CLASS, SEPARATOR, PADDING)

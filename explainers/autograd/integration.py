@@ -58,6 +58,7 @@ def mean_signals(rerun: Rerun, chosen: Seeded, rule: Rule, batch: int, steps: in
         recording = rerun(len(alphas), entry=_scaled(alphas.repeat(batch)))
         signals = recording.signals(rule, chosen.repeat(len(alphas)).seed(recording.logits, rule))
         parts.append(_weighted(signals, shares, batch))
+        del recording, signals  # before the next is made: two would need twice the memory
     return _total(parts)
 
 

@@ -118,7 +118,7 @@ def _known(rec: Recorder, value: Tensor) -> Tensor:
             inside.exact = _is_exact(rec, value, inside)
         if inside.exact:
             return inside.recorded
-    if not depends_on(value, rec.starts):
+    if value.grad_fn is None or (rec.is_differentiated and not depends_on(value, rec.starts)):
         return value.detach()  # a weight
     rec.watch(value, title_of(value))
     mark_seen(value)

@@ -85,6 +85,10 @@ class Propagation(Recording):
         replaced = super()._after_block(module, args, kwargs, output)
         if self._block is not None and len(self.block_outputs) - 1 == self._block:
             raise _ReachedError
+        # of the blocks before the one of interest nothing is read again, and there is a copy for each source
+        self.attentions[-1] = self.parts[-1] = self.mid_residuals[-1] = self.projections[-1] = None
+        self.sums[-1] = []
+        self.norms = []
         return replaced
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -100,6 +104,10 @@ class Propagation(Recording):
         super()._after_class_block(module, args, kwargs, output)
         if self._of_classes is not None and self.behind.count - 1 == self._of_classes:
             raise _ReachedError
+
+    def _class_tokens(self) -> Tensor | None:
+        """Not looked for: that takes a way back."""
+        return None
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
@@ -151,9 +159,24 @@ class Propagation(Recording):
             self.unruled.add(name)
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
-        """Apply the linear form of an operator."""
+        """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
-        return out
+        alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
+        path: Tensor = _OnPath.apply(alone, torch.zeros((), requires_grad=True))  # type: ignore[no-untyped-call]
+        return path
+
+
+class _OnPath(torch.autograd.Function):
+    """Marks a tensor as one on the path, as ``requires_grad`` does; but it is no leaf, so that a model may write into it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mark: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise AssertionError("nothing goes back through a propagation")
 
 
 class _ReachedError(Exception):

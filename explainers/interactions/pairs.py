@@ -4,17 +4,22 @@ Moeller, Tilli, Vu and Padó, Explaining Caption-Image Interactions in CLIP Mode
 arXiv 2408.14153): a similarity of embeddings f(a) . g(b) has no interactions in its gradient with respect to one side, but in that with
 respect to both. With the Jacobians J_a and J_b, token i of a and token j of b interact by
 
-    A_ij = (x_i J_a,i) . (x_j J_b,j) / (|f(a)| |g(b)|)
+    A_ij = ((x_i - r_i) J_a,i) . ((x_j - r_j) J_b,j) / (|f(a)| |g(b)|)
 
-each product summed over the width of the token, with the tokens x as they enter the first block. Under the rule ``gradient`` with
-``steps`` the Jacobians are averaged along the straight path from zero, as there; other rules put their own backward pass in the index of
-the Jacobian. The norms are constants, as there. Without steps the rule ``gradient`` says little: a LayerNorm at the entry has a Jacobian
-that is nearly orthogonal to its token.
+each product summed over the width of the token, with the tokens x as they enter the first block, behind a norm that stands before the
+blocks, and r the baseline, zero or the tokens of an empty input. Under the rule ``gradient`` with ``steps`` the Jacobians are averaged
+along the straight path from r to x, as there; other rules put their own backward pass in the index of the Jacobian. The norms are
+constants, as there. What the published code does are the options rule="gradient", steps=50, baseline="empty", block="last",
+quadrature="riemann".
+
+The pairs of all tokens add up to P_a . P_b / (|f(a)| |g(b)|), where P is the sum of a side's products: what of its embedding is brought
+back to its tokens. The cosine is more: the embeddings hold what the baseline gives as well. See :attr:`Interaction.other_tokens` and
+:attr:`Interaction.baseline_terms`.
 
 Neither Jacobian is made whole where that can be spared. A backward pass gives one dimension of the embedding, a pass forward over the same
 recording (:class:`explainers.autograd.linearised.Linearised`) all of them for one word or patch, so the side with fewer units takes
-whichever are fewer. Of the other only the directions of those units are needed: a prompt of five words costs five passes over the text, and
-six over the image.
+whichever are fewer. Of the other only the directions of those units are needed: a prompt of five words costs six passes over the text, one
+of them for all tokens together, and seven over the image.
 """
 
 from __future__ import annotations
@@ -23,30 +28,31 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from explainers.autograd.integration import quadrature
+from explainers.autograd.integration import quadrature as points_and_weights
 from explainers.autograd.linearised import Linearised
-from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.interactions.encoders import encoder
-from explainers.models.base import ImageInput, Model, Prepared, TextInput, wrapped
+from explainers.interactions.inputs import Baseline, Block, Encoded, encoded
+from explainers.models.base import ImageInput, Model, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
-from explainers.models.inputs.sizes import naming_size
 from explainers.result import input_json
-from explainers.session import Check, checker, content_of, rerunner
+from explainers.session import Check, checker, rerunner
 
 SOURCE = Citation(
     authors="Moeller et al.",
     year=2025,
     title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP), TMLR 2025, arXiv 2408.14153",
 )
+Quadrature = Literal["gauss_legendre", "riemann"]
+MOST_MISSED = 0.02  # of the cosine or the sum of the pairs: what they may differ by before a note says so
 AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
 
 
@@ -59,7 +65,9 @@ class Interaction:
     cosine         of their embeddings
     pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
     maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
-    rule, steps    with which backward rule; over how many steps of the path from zero it was averaged, 0 for none
+    rule, steps    with which backward rule; over how many steps of the path from the baseline it was averaged, 0 for none
+    baseline, block, quadrature  as they were asked for
+    other_tokens   what the pairs add to the cosine in which a class token or another special token takes part, which are not in ``pairs``
     """
 
     first: ImageInput | TextInput
@@ -70,8 +78,24 @@ class Interaction:
     maps: tuple[Tensor, Tensor]
     rule: str
     steps: int
+    baseline: Baseline
+    block: Block
+    quadrature: Quadrature
+    other_tokens: float
     seconds: float
     notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The sum of ``pairs``."""
+        return float(self.pairs.double().sum())
+
+    @property
+    def baseline_terms(self) -> float:
+        """What is left of the cosine: what the embeddings hold of the baseline (their biases, or an empty input), and what the rule does
+        not bring back to the tokens.
+        """
+        return self.cosine - self.total - self.other_tokens
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
         """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
@@ -86,6 +110,12 @@ class Interaction:
             "cosine": self.cosine,
             "rule": self.rule,
             "steps": self.steps,
+            "baseline": self.baseline,
+            "block": self.block,
+            "quadrature": self.quadrature,
+            "total": self.total,
+            "other_tokens": self.other_tokens,
+            "baseline_terms": self.baseline_terms,
             **{
                 name: {"input": input_json(record), **({} if grid is None else {"grid": list(grid)}), "scores": scores.tolist()}
                 for name, record, grid, scores in sides
@@ -97,20 +127,6 @@ class Interaction:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """One input of one encoder. ``units`` (units, S) sums tokens to units, ``tokens`` (S, width) are x^1."""
-
-    model: Model
-    tensors: dict[str, Tensor]
-    record: ImageInput | TextInput
-    notes: tuple[str, ...]
-    embedding: Tensor
-    tokens: Tensor
-    units: Tensor
-    grid: tuple[int, int] | None
-
-
 def interaction(
     model: Model,
     image: Any,
@@ -118,6 +134,9 @@ def interaction(
     *,
     rule: str = "libra",
     steps: int = 0,
+    baseline: Baseline = "zero",
+    block: Block = "first",
+    quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
     """For each word of a prompt the patches of an image that it goes with, and the reverse; ``first`` is the prompt, ``second`` the image.
@@ -125,18 +144,22 @@ def interaction(
     model   one that compares images with prompts (CLIP)
     image   as :func:`explainers.explain` takes one
     rule    one of those that carry gradients; ``gradient`` with ``steps`` is exCLIP (see the module)
-    steps   of the path from zero over which the way back is averaged (Gauss-Legendre); 0: at the input itself
+    steps   of the path from the baseline over which the way back is averaged; 0: at the input itself
+    baseline  where the path begins and what is taken off the tokens: "zero", or "empty", the tokens of a picture whose pixel values are 0
+            and of a prompt of one padding token
+    block   of which block the tokens enter: "first" or "last"
+    quadrature  how the average is approximated: "gauss_legendre", or "riemann" at 1/steps, 2/steps, ... 1
     cancelled  asked between passes
 
     Raises ExplainerError for what cannot be done.
     """
     if wrapped(model).kind != "clip" or model.prompt_inputs is None:
         raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
-    check = checker(cancelled)
+    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
     words, picture = encoder(model, "text"), encoder(model, "image")
     read = model.prompt_inputs([prompt])
     prepared = model.seen_from("image").prepare(image)
-    return _interaction(_encoded(words, read), _encoded(picture, prepared), rule, steps, check)
+    return _interaction(encoded(words, read, baseline, block), encoded(picture, prepared, baseline, block), way)
 
 
 def alike(
@@ -146,6 +169,9 @@ def alike(
     *,
     rule: str = "libra",
     steps: int = 0,
+    baseline: Baseline = "zero",
+    block: Block = "first",
+    quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
     """Why an encoder finds two pictures, or two texts, alike: both sides' maps of their cosine, and the pairs that make it.
@@ -155,7 +181,7 @@ def alike(
             ends in .jpg, .png, .heic, ...)
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
-    check = checker(cancelled)
+    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
     texts = [wrapped(model).kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
     if texts[0] != texts[1]:
         raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
@@ -167,72 +193,84 @@ def alike(
         else:
             prepared = model.seen_from("image").prepare(item) if model.kind == "clip" else model.prepare(item)
             sides.append((encoder(model, "image", prepared.tensors), prepared))
-    a, b = (_encoded(of, prepared) for of, prepared in sides)
-    return _interaction(a, b, rule, steps, check)
+    a, b = (encoded(of, prepared, baseline, block) for of, prepared in sides)
+    return _interaction(a, b, way)
 
 
-def _encoded(model: Model, prepared: Prepared) -> Encoded:
-    """Raises ExplainerError for several inputs at once."""
-    if len(prepared) != 1:
-        raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
-    with with_gradients(), naming_size(model, prepared.tensors):
-        recording = Recording(model, prepared.tensors)
-    (record,) = prepared.inputs
-    mask = recording.mask[0]
-    if isinstance(record, TextInput):
-        record = record.without_padding(mask.tolist())
-        members = [list(word.tokens) for word in record.words]
-    else:
-        content = content_of(record, recording.layout, int(mask.sum()))
-        members = [[i] for i in torch.nonzero(content).flatten().tolist()]
-    indices = torch.nonzero(mask).flatten().tolist()
-    units = torch.zeros(len(members), len(mask))
-    for row, tokens in zip(units, members, strict=True):
-        row[[indices[i] for i in tokens]] = 1
-    if not members:
-        raise ExplainerError("There is no word and no patch here to compare.")
-    embedding = recording.logits.detach()[0].float().cpu()
-    x = recording.block_inputs[0].detach()[0]
-    return Encoded(model, dict(prepared.tensors), record, prepared.notes[0], embedding, x, units, recording.layout.grid)
+@dataclass(frozen=True)
+class _Way:
+    """How the Jacobians are made."""
+
+    rule: Rule
+    steps: int
+    baseline: Baseline
+    block: Block
+    quadrature: Quadrature
+    check: Check
 
 
-def _interaction(a: Encoded, b: Encoded, rule: str, steps: int, check: Check) -> Interaction:
-    """Pairs, and what goes with them."""
+def _way(rule: str, steps: int, baseline: Baseline, block: Block, quadrature: Quadrature, check: Check) -> _Way:
+    """Raises ExplainerError for what cannot be meant."""
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
     if not isinstance(steps, Integral) or steps < 0:
         raise ExplainerError(f"steps={steps!r}: send a whole number of steps, or 0.")
+    if quadrature not in get_args(Quadrature):
+        raise ExplainerError(f"quadrature={quadrature!r}: choose one of {', '.join(get_args(Quadrature))}.")
+    return _Way(RULES[rule], int(steps), baseline, block, quadrature, check)
+
+
+def _interaction(a: Encoded, b: Encoded, way: _Way) -> Interaction:
+    """Pairs, and what goes with them."""
     started = time.perf_counter()
     if len(b.units) < len(a.units):
-        return _exchanged(_interaction(b, a, rule, steps, check))
+        return _exchanged(_interaction(b, a, way))
     norms = float(a.embedding.norm() * b.embedding.norm())
     with with_gradients():
-        first, second, pairs = _compared(a, b, RULES[rule], steps, check)
-    return Interaction(
+        first, second, pairs, every = _compared(a, b, way)
+    made = Interaction(
         first=a.record,
         second=b.record,
         grids=(a.grid, b.grid),
         cosine=float(a.embedding @ b.embedding) / norms,
         pairs=pairs / norms,
         maps=(first / norms, second / norms),
-        rule=rule,
-        steps=steps,
+        rule=way.rule.name,
+        steps=way.steps,
+        baseline=way.baseline,
+        block=way.block,
+        quadrature=way.quadrature,
+        other_tokens=(every - float(pairs.double().sum())) / norms,
         seconds=time.perf_counter() - started,
         notes=tuple(dict.fromkeys([*a.notes, *b.notes])),
     )
+    return replace(made, notes=(*made.notes, *_rest(made)))
 
 
-def _compared(a: Encoded, b: Encoded, rule: Rule, steps: int, check: Check) -> tuple[Tensor, Tensor, Tensor]:
-    """Both maps and the pairs, but for the norms. The products of ``a``, which has fewer units, are made whole; ``b`` goes back from the
-    directions of those units, where they are fewer than the dimensions.
+def _rest(made: Interaction) -> tuple[str, ...]:
+    """What the cosine is made of besides the pairs, where that is much."""
+    if abs(made.cosine - made.total) <= MOST_MISSED * max(abs(made.cosine), abs(made.total)):
+        return ()
+    nothing = "where their tokens are zero" if made.baseline == "zero" else "of an empty input"
+    return (
+        f"The pairs add up to {made.total:.3f} and the cosine is {made.cosine:.3f}. The rest is no pair of two parts: "
+        f"{made.other_tokens:+.3f} are pairs with special tokens, such as the class token, and {made.baseline_terms:+.3f} are baseline "
+        f"terms, what the embeddings hold {nothing} or what the rule brings back to no token.",
+    )
+
+
+def _compared(a: Encoded, b: Encoded, way: _Way) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units, are
+    made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
     """
-    products = _products(a, rule, steps, check)
+    of_a = _products(a, way)
+    products, every = of_a[:-1], of_a[-1]
     first = products @ b.embedding
-    if len(products) < len(a.embedding):
-        of_second = _along(b, torch.cat([products, a.embedding[None]]), rule, steps, check)
-        return first, of_second[-1], of_second[:-1]
-    other = _products(b, rule, steps, check)
-    return first, other @ a.embedding, products @ other.T
+    if len(of_a) < len(a.embedding):
+        of_b = _along(b, torch.cat([of_a, a.embedding[None]]), way)
+        return first, of_b[-1, :-1], of_b[:-2, :-1], float(of_b[-2, -1])
+    other = _products(b, way)
+    return first, other[:-1] @ a.embedding, products @ other[:-1].T, float(every @ other[-1])
 
 
 def _exchanged(original: Interaction) -> Interaction:
@@ -247,36 +285,41 @@ def _exchanged(original: Interaction) -> Interaction:
     )
 
 
-def _products(encoded: Encoded, rule: Rule, steps: int, check: Check) -> Tensor:
-    """(units, D): each unit's share of the embedding, its tokens times their Jacobian."""
-    units, width = len(encoded.units), len(encoded.embedding)
-    if units >= width:
-        return _along(encoded, torch.eye(width), rule, steps, check).T
-    products = torch.zeros(units, width)
-    parts = _parts(units, encoded)
-    for linear, weight in _linearised(encoded, len(parts[0]), rule, steps, check):
+def _products(side: Encoded, way: _Way) -> Tensor:
+    """(units + 1, D): each unit's share of the embedding, its tokens less the baseline times their Jacobian, and at last that of all."""
+    sums, width = _sums(side), len(side.embedding)
+    if len(sums) >= width:
+        return _along(side, torch.eye(width), way).T
+    products = torch.zeros(len(sums), width)
+    parts = _parts(len(sums), side)
+    for linear, weight in _linearised(side, len(parts[0]), way):
         for part in parts:
-            check()
-            rows = _filled(encoded.units[part], len(parts[0])).to(encoded.tokens)
-            products[part] += weight * linear.push(rows[:, :, None] * encoded.tokens)[: len(part)].float().cpu()
+            way.check()
+            rows = _filled(sums[part], len(parts[0])).to(side.tokens)
+            products[part] += weight * linear.push(rows[:, :, None] * (side.tokens - side.start))[: len(part)].float().cpu()
     return products
 
 
-def _along(encoded: Encoded, directions: Tensor, rule: Rule, steps: int, check: Check) -> Tensor:
-    """For each direction (n, D) at the embedding, the units' share (n, units) of the embedding's component in it."""
-    shares = torch.zeros(len(directions), len(encoded.tokens))
-    parts = _parts(len(directions), encoded)
-    for linear, weight in _linearised(encoded, len(parts[0]), rule, steps, check):
+def _along(side: Encoded, directions: Tensor, way: _Way) -> Tensor:
+    """For each direction (n, D) at the embedding, the share (n, units + 1) of its component that is each unit's, at last all tokens'."""
+    shares = torch.zeros(len(directions), len(side.tokens))
+    parts = _parts(len(directions), side)
+    for linear, weight in _linearised(side, len(parts[0]), way):
         for part in parts:
-            check()
-            signal = linear.pull(_filled(directions[part], len(parts[0])).to(encoded.tokens))[: len(part)]
-            shares[part] += weight * (signal * encoded.tokens).sum(-1).float().cpu()
-    return shares @ encoded.units.T
+            way.check()
+            signal = linear.pull(_filled(directions[part], len(parts[0])).to(side.tokens))[: len(part)]
+            shares[part] += weight * (signal * (side.tokens - side.start)).sum(-1).float().cpu()
+    return shares @ _sums(side).T
 
 
-def _parts(count: int, encoded: Encoded) -> list[Tensor]:
+def _sums(side: Encoded) -> Tensor:
+    """(units + 1, S): the tokens of each unit, and at last every token."""
+    return torch.cat([side.units, side.every[None]])
+
+
+def _parts(count: int, side: Encoded) -> list[Tensor]:
     """What is done at once: indices 0 to ``count`` in as few parts as there must be, all but the last of one length."""
-    most = AT_ONCE["text" if encoded.model.reads_text else "image"]
+    most = AT_ONCE["text" if side.model.reads_text else "image"]
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 
 
@@ -285,13 +328,13 @@ def _filled(rows: Tensor, count: int) -> Tensor:
     return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
 
 
-def _linearised(encoded: Encoded, copies: int, rule: Rule, steps: int, check: Check) -> Iterator[tuple[Linearised, float]]:
-    """The encoder as a linear map of so many copies of its input, at each point of the path from zero, with its weight; without steps at
-    the input alone.
+def _linearised(side: Encoded, copies: int, way: _Way) -> Iterator[tuple[Linearised, float]]:
+    """The encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight; without
+    steps at the input alone.
     """
-    tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in encoded.tensors.items()}
-    rerun = rerunner(encoded.model, tensors, check)
-    points, weights = quadrature("gauss_legendre", steps) if steps else ([1.0], [1.0])
+    tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
+    rerun = rerunner(side.model, tensors, way.check)
+    points, weights = points_and_weights(way.quadrature, way.steps) if way.steps else ([1.0], [1.0])
     for point, weight in zip(points, weights, strict=True):
-        recording = rerun(entry=lambda x, point=float(point): x * point) if steps else rerun()
-        yield Linearised(recording, rule), float(weight)
+        entry = None if point == 1 else lambda x, point=float(point): torch.lerp(side.start.to(x), x, point)
+        yield Linearised(rerun(entry=entry), way.rule), float(weight)

@@ -357,10 +357,10 @@ ABOUT: dict[str, About] = {
             r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2",
             r"\pi(m) \propto \frac{1}{\binom{n}{|m|} |m| (n - |m|)}",
         ),
-        "A weighted straight-line fit to the answers under random maskings, whose weights are Shapley values: each token's fair share. "
-        "n is the number of tokens.",
-        "For texts of some dozen words, where the samples suffice for the fit.",
-        f"With fewer maskings than tokens the fit is not determined, and the map is mostly noise. {HIDING}",
+        "A weighted straight-line fit to the answers under random maskings, whose weights are Shapley values: each part's fair share. "
+        "n is the number of parts: patches or word pieces, or where there are many, neighbours that are hidden together.",
+        "For texts of some dozen words, and for regions of a picture. The map says how much two seeds would correlate.",
+        f"With hardly more maskings than parts the fit is not determined, and the map is mostly noise. {HIDING}",
         line="Each part's fair share of the answer, from random hidings.",
     ),
     "lime": About(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,8 +23,20 @@ class _How(BaseModel):
     model_config = ConfigDict(extra="forbid")
     rule: str = Field("libra", max_length=100, description="A rule of GET /api/rules that carries gradients.")
     steps: int = Field(
-        0, ge=0, le=_MOST_STEPS, description="Steps of the path from zero over which the way back is averaged; 0: at the input itself."
+        0,
+        ge=0,
+        le=_MOST_STEPS,
+        description="Steps of the path from the baseline over which Jacobians are averaged; 0: at the input itself.",
     )
+    baseline: Literal["zero", "empty"] = Field(
+        "zero", description="Where the path begins: at zeros, or at the tokens of a picture of zeros and of a text of one padding token."
+    )
+    block: Literal["first", "last"] = Field("first", description="Of which block the tokens enter.")
+    quadrature: Literal["gauss_legendre", "riemann"] = Field("gauss_legendre", description="How the average over the path is taken.")
+
+    def options(self) -> dict[str, Any]:
+        """What the engine is asked with."""
+        return self.model_dump(include=set(_How.model_fields))
 
 
 class InteractionAsked(_How):
@@ -44,9 +56,10 @@ async def interactions(explanation_id: ExplanationId, body: InteractionAsked, re
     """Each word of a prompt with each patch of the picture: what the pair adds to their cosine, or takes from it (exCLIP).
 
     ``pairs`` has a row for each of ``first.input.words`` and a column for each patch of ``second.grid``, in raster order; ``scores`` of
-    a side are what each of its words or patches adds to the cosine with the whole of the other side.
+    a side are what each of its words or patches adds to the cosine with the whole of the other side. ``total`` is the sum of the pairs;
+    with ``other_tokens``, the pairs of special tokens, and ``baseline_terms`` it is the cosine.
     """
-    how = {"rule": body.rule, "steps": body.steps}
+    how = body.options()
     return await study(
         services, explanation_id, lambda s: studies.words_and_patches(services.engine, s, body.prompt, **how), request, is_long=True
     )
@@ -57,7 +70,7 @@ async def alike(explanation_id: ExplanationId, body: AlikeAsked, request: Reques
     """Why the model finds the inputs of two explanations alike: both sides' maps of the cosine of what the model makes of them before its
     last layer (of a CLIP model: its embeddings), and what each pair of patches or words adds to it.
     """
-    how = {"rule": body.rule, "steps": body.steps}
+    how = body.options()
     return await study(
         services, explanation_id, lambda s: studies.alike(services.engine, services, s, body.other, **how), request, is_long=True
     )

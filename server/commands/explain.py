@@ -284,8 +284,10 @@ def table(result: Explanation) -> str:
 
 
 def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Headings, and one row a map: its range, how far its sum misses the logit, its time, where its evidence lies."""
-    headings = ("method", "from", "to", "unexplained", "seconds", "where", "")
+    """Headings, and one row a map: its range, how far its sum misses the logit, how much two seeds would correlate where it was drawn at
+    random, its time, where its evidence lies.
+    """
+    headings = ("method", "from", "to", "unexplained", "two seeds", "seconds", "where", "")
     where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
     rows = [
         (
@@ -293,6 +295,7 @@ def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Seque
             f"{attribution.range[0]:.3g}",
             f"{attribution.range[1]:.3g}",
             "" if attribution.completeness_error is None else f"{attribution.completeness_error:.1g}",
+            "" if attribution.seed_correlation is None else f"{attribution.seed_correlation:.2f}",
             f"{attribution.seconds:.2f}",
             where(attribution),
             "; ".join([*([] if attribution.class_specific else ["the same for every class"]), *attribution.notes]),

@@ -32,6 +32,53 @@ export class Problem extends Error {
   }
 }
 
+// Offsets into texts: the API counts characters (code points), strings of JavaScript are indexed by UTF-16 code units,
+// of which a character beyond U+FFFF, such as most emoji, has two.
+
+const BEYOND = /[\u{10000}-\u{10FFFF}]/u;
+
+/** For each character of a text, and for its end, the index of its first code unit. */
+function indicesOf(text) {
+  const indices = [];
+  let at = 0;
+  for (const character of text) {
+    indices.push(at);
+    at += character.length;
+  }
+  return [...indices, at];
+}
+
+function move(spans, indices) {
+  for (const span of spans) Object.assign(span, { start: indices[span.start], end: indices[span.end] });
+}
+
+/** Those of one input: its tokens and words, of which some may belong to the second text of a pair. */
+function moveInput(input) {
+  for (const [part, text] of [input.text, input.text_pair].entries()) {
+    if (!text || !BEYOND.test(text)) continue;
+    const indices = indicesOf(text);
+    for (const spans of [input.tokens, input.words])
+      move(
+        (spans ?? []).filter((span) => !span.special && (span.part ?? 0) === part),
+        indices,
+      );
+  }
+}
+
+/**
+ * An answer of the API with the offsets of its texts as indices of strings. It is changed in place.
+ * @template T
+ * @param {T} answer
+ * @returns {T}
+ */
+function inCodeUnits(answer) {
+  const { input, prompts = [], first, second, windows = [] } = /** @type {any} */ (answer ?? {});
+  if (input?.text && BEYOND.test(input.text) && Array.isArray(windows)) move(windows, indicesOf(input.text));
+  const inputs = [input, first?.input, second?.input, ...(Array.isArray(prompts) ? prompts : [])];
+  for (const one of inputs) if (one?.words) moveInput(one);
+  return answer;
+}
+
 async function answer(path, options) {
   let response;
   try {
@@ -58,7 +105,7 @@ async function answer(path, options) {
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-export const getJSON = async (path, signal) => (await answer(path, { signal })).json();
+export const getJSON = async (path, signal) => inCodeUnits(await (await answer(path, { signal })).json());
 
 /**
  * The bytes of a picture that the server offers (a sample).
@@ -177,7 +224,7 @@ export async function abandon(id) {
  */
 export async function sendJSON(path, body, signal, method = "POST") {
   const options = { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
-  return (await answer(path, options)).json();
+  return inCodeUnits(await (await answer(path, options)).json());
 }
 
 /** The server-sent events of a response: {event, data} each, as they come. */
@@ -195,7 +242,7 @@ async function* eventsOf(response) {
           .split(/\r?\n/)
           .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
       );
-      if (fields.event) yield { event: fields.event, data: JSON.parse(fields.data) };
+      if (fields.event) yield { event: fields.event, data: inCodeUnits(JSON.parse(fields.data)) };
     }
   }
 }
@@ -249,7 +296,7 @@ export function follow(path, handlers, last, onLost) {
   for (const name of new Set([...Object.keys(handlers), ...last])) {
     source.addEventListener(name, (event) => {
       if (last.includes(name)) source.close();
-      handlers[name]?.(event.data ? JSON.parse(event.data) : {});
+      handlers[name]?.(event.data ? inCodeUnits(JSON.parse(event.data)) : {});
     });
   }
   source.addEventListener("error", () => {

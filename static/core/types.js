@@ -126,6 +126,7 @@
  * @property {boolean} [class_specific]
  * @property {string | null} [adds_up_to] what the scores promise to add up to
  * @property {number} [completeness_error]
+ * @property {number} [seed_correlation] of a map drawn at random
  * @property {{dtype: string, why: string, rounding: number | null}} [precision] of a map of relevance
  * @property {number} [seconds]
  * @property {string[]} notes

@@ -221,6 +221,11 @@ export class Facts {
       "unexplained remainder",
       "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
     );
+    this.seeds = line(
+      "two seeds",
+      "How much this map would correlate with that of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
+    );
+    this.seeds.parentNode.hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
     this.precision.parentNode.hidden = true; // of maps of relevance alone
     this.time = line("time", "Seconds that this map took");
@@ -240,7 +245,9 @@ export class Facts {
       this.sum.parentNode.title = total
         ? `The scores promise to add up to ${total}; they are off by this`
         : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
-    const { precision } = map ?? {};
+    const { precision, seed_correlation: seeds } = map ?? {};
+    this.seeds.parentNode.hidden = seeds === undefined;
+    this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
     this.precision.parentNode.hidden = !precision;
     this.precision.textContent = precision?.dtype ?? "–";
     this.precision.parentNode.title = precision ? `The precision in which this map was computed. ${precision.why}` : "";

@@ -5,7 +5,7 @@ import { el, number, styled } from "../core/dom.js";
 import { remembered } from "../core/historylist.js";
 import { spoken } from "../core/targets.js";
 import { seenBase } from "../inputs/specimen.js";
-import { InteractionView } from "./interactionview.js";
+import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -32,10 +32,11 @@ class Alike {
     this.tool = workbench.toolStates.of("alike");
     this.id = null;
     this.select = el("select", { id: "alike-other", on: { change: () => this.#choose(this.select.value) } });
+    const way = wayChoice("alike-way", this.tool, () => this.#ask().catch(this.tell));
     this.busy = el("p", { class: "quiet", role: "status" });
     this.result = el("div");
     root.append(
-      el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select),
+      el("div", { class: "pick" }, el("label", { for: "alike-other" }, "Compare with"), this.select, ...way),
       this.busy,
       this.result,
       el(
@@ -87,7 +88,7 @@ class Alike {
     this.busy.textContent = "Comparing …";
     try {
       this.tell(null);
-      const interaction = await sendJSON(`${explanationPath(id)}/alike`, { other }, signal);
+      const interaction = await sendJSON(`${explanationPath(id)}/alike`, { other, ...askedOf(this.tool) }, signal);
       const bases = await Promise.all([
         interaction.first.grid && seenBase(id),
         interaction.second.grid && seenBase(other),

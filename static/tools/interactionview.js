@@ -10,6 +10,7 @@ import { tint } from "../plates/words.js";
 /**
  * @import { View } from "../core/state.js"
  * @import { Grid, ModelInput } from "../core/types.js"
+ * @typedef {{value: {[name: string]: any}, set: (changes: {[name: string]: any}) => void}} Tool a tool's own state
  */
 
 /**
@@ -21,6 +22,50 @@ import { tint } from "../plates/words.js";
  * @property {number[][]} pairs a row for each part of the first
  * @property {string[]} notes
  */
+
+/** The ways in which interactions are made: their names, and what the API is asked for. */
+const WAYS = {
+  "": { name: "Libra's rule, at the input", asked: {} },
+  path: { name: "exCLIP: gradients, 20 steps from zero", asked: { rule: "gradient", steps: 20 } },
+  published: {
+    name: "exCLIP's own code: from an empty input, at the last block",
+    asked: { rule: "gradient", steps: 50, baseline: "empty", block: "last", quadrature: "riemann" },
+  },
+};
+
+/**
+ * The choice of a way, kept in the state of a tool, with its label.
+ * @param {string} id
+ * @param {Tool} tool
+ * @param {() => void} onChange
+ * @returns {[HTMLLabelElement, HTMLSelectElement]}
+ */
+export function wayChoice(id, tool, onChange) {
+  const options = Object.entries(WAYS).map(([value, { name }]) =>
+    el("option", { value, selected: value === (tool.value.way ?? "") }, name),
+  );
+  const select = el(
+    "select",
+    {
+      id,
+      on: {
+        change: () => {
+          tool.set({ way: select.value || undefined });
+          onChange();
+        },
+      },
+    },
+    options,
+  );
+  return [el("label", { for: id }, "by"), select];
+}
+
+/**
+ * What the API is asked for, besides the inputs.
+ * @param {Tool} tool
+ * @returns {{[name: string]: any}}
+ */
+export const askedOf = (tool) => (WAYS[tool.value.way] ?? WAYS[""]).asked;
 
 const NAMED = 3; // so many partners of a part are named in words
 const NOWHERE = { at: -1, locked: false };

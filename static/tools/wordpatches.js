@@ -3,7 +3,7 @@
 import { explanationPath, sendJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
-import { InteractionView } from "./interactionview.js";
+import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -28,10 +28,11 @@ class WordPatches {
     this.tool = workbench.toolStates.of("wordpatches");
     this.id = null;
     this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
+    const way = wayChoice("wordpatches-way", this.tool, () => this.#ask().catch(this.tell));
     this.busy = el("p", { class: "quiet", role: "status" });
     this.result = el("div");
     root.append(
-      el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select),
+      el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select, ...way),
       this.busy,
       this.result,
       el(
@@ -39,7 +40,7 @@ class WordPatches {
         { class: "quiet" },
         "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ",
         el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
-        ", here under Libra's rule). Red: they go together; blue: they speak against each other.",
+        "). Red: they go together; blue: they speak against each other.",
       ),
     );
   }
@@ -66,7 +67,11 @@ class WordPatches {
     this.result.inert = true;
     try {
       this.tell(null);
-      const interaction = await sendJSON(`${explanationPath(id)}/interactions`, { prompt: this.select.value }, signal);
+      const interaction = await sendJSON(
+        `${explanationPath(id)}/interactions`,
+        { prompt: this.select.value, ...askedOf(this.tool) },
+        signal,
+      );
       const crossing = new InteractionView(interaction, {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.wall.base],

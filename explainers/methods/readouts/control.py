@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
 
 from explainers.citation import Citation
 from explainers.methods.registry import method
-from explainers.trace import Trace
+from explainers.trace import Reading, Trace
 
 
 @method(
@@ -24,11 +23,11 @@ from explainers.trace import Trace
     passes="none",
     default=True,
 )
-def random(trace: Trace) -> Tensor:
+def random(trace: Trace) -> Reading:
     """Uniform random numbers, the same for the same seed: what any method must beat."""
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
     drawn = torch.stack(rows).to(trace.recording.block_inputs[0])
     if trace.layout.coarser and trace.layout.grid is not None:  # one number for a patch, not those of several sizes added up
         drawn[:, trace.layout.prefix + math.prod(trace.layout.grid) :] = 0
-    return drawn
+    return Reading(drawn, seed_correlations=(0.0,) * len(drawn))

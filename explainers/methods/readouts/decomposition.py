@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,23 +18,31 @@ from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Trace
 
+T = TypeVar("T")
 INNER_BATCH = 33  # copies in one forward pass: bounds memory
 #: What the sum of all contributions may be off by, in epsilons of the sum of their sizes.
 ROUNDING_OF_SUM = 64.0
 
 
-def _propagate(trace: Trace, block: int | None, behind: bool = False) -> Iterator[tuple[Propagation, int]]:
-    """Forward passes over all source tokens, some at a time, and how many sources each holds. No more than two are in memory."""
-    rule = trace.rule or RULES["libra"]
-    tokens = trace.recording.block_inputs[0].shape[1] + behind
-    inner = max(1, INNER_BATCH // len(trace.block_inputs[0]) - 1)
+def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int], T], behind: bool = False) -> list[T]:
+    """What is ``read`` of forward passes over all source tokens, some at a time, and of how many sources each holds. Only one of them is in
+    memory at a time.
+    """
+    parts = []
+    rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
+    tokens = x.shape[1] + behind
+    # of one block every contribution is kept, joined to one tensor and measured
+    apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
+    inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
         propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
         assert isinstance(propagation, Propagation)
         for name in sorted(propagation.unruled):
             trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
-        yield propagation, len(sources)
+        parts.append(read(propagation, len(sources)))
+        del propagation
+    return parts
 
 
 def _moving(rule: Rule) -> str | None:
@@ -63,20 +72,22 @@ def decompx(trace: Trace) -> Tensor:
     """
     rule = trace.rule
     assert rule is not None
-    columns = []
-    for propagation, count in _propagate(trace, None):
+    seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
+
+    def read(propagation: Propagation, count: int) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
-        seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
-        columns.append((contributions * seed[:, None]).sum(-1))
-    scores = torch.cat(columns, 1)
-    _hold_to_account(trace, scores)
+        shares: Tensor = (contributions * seed[:, None]).sum(-1)
+        return shares
+
+    scores = torch.cat(_propagate(trace, None, read), 1)
+    _hold_to_account(trace, scores, (seed * trace.recording.logits.detach()).sum(1))
     return scores
 
 
-def _hold_to_account(trace: Trace, scores: Tensor) -> None:
-    """Say where contributions (B, S) miss, by more than rounding, what the tokens' part of the explained number is."""
+def _hold_to_account(trace: Trace, scores: Tensor, whole: Tensor) -> None:
+    """Say where contributions (B, S) miss, by more than rounding, the part of the ``whole`` (B,) that biases do not add."""
     libra = trace.under("libra")
-    part = trace.account() - libra.bias.sum(1) - libra.unplaced
+    part = whole - libra.bias.sum(1) - libra.unplaced
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, own, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
         if abs(total - own) > bound:
@@ -102,9 +113,9 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     """The contributions after attention and its residual; in a post-norm block the first ``norms`` of its two LayerNorms act on
     them, the feed-forward layer between the two left out.
     """
-    parts = []
     place = _last_mixing_sum(trace, block)
-    for propagation, count in _propagate(trace, block):
+
+    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
@@ -115,9 +126,14 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
                 factor = next(factor for _, normed, factor in propagation.norms if normed is output)
                 vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
         groups = vectors.detach().unflatten(0, (-1, 1 + count))
-        whole = groups[:, 0].clone()  # a view would keep all copies
-        parts.append(groups[:, 1:])
-    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+        return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
+
+    return _shares(_propagate(trace, block, read))
+
+
+def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
+    """Of the contributions of some sources each, and the whole, which each of the passes had."""
+    return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
@@ -142,14 +158,14 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     """The same in a block of class attention, where S counts the classification token too; or of that token alone (B, 1, S from, D),
     where the block gives nothing but it.
     """
-    parts = []
-    for propagation, count in _propagate(trace, block, behind=True):
+
+    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.behind.blocks[block].mid_residual
         assert middle is not None
         groups = middle.detach().unflatten(0, (-1, 1 + count))
-        whole = groups[:, 0].clone()
-        parts.append(groups[:, 1:])
-    return Shares(torch.cat(parts, 1).transpose(1, 2), whole)
+        return groups[:, 1:], groups[:, 0].clone()
+
+    return _shares(_propagate(trace, block, read, behind=True))
 
 
 def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:

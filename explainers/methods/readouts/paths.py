@@ -13,11 +13,13 @@ from explainers.autograd.integration import INNER_BATCH
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.readouts.gradients import AT
+from explainers.methods.readouts.seeds import group_of, with_seeds
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
 from explainers.trace import Reading, Trace, from_pixels
 
 MOST_STEPS = 1000
+DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
 MOST_MISSED = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
 
 
@@ -25,7 +27,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
     """Signals at ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a list of (B, number, ...)."""
     assert trace.rule is not None
     batch = len(trace.block_inputs[0])
-    inner = max(1, INNER_BATCH // batch)
+    inner = trace.repeats_at_once(INNER_BATCH)
     parts = []
     for first in range(0, count, inner):
         number = min(inner, count - first)
@@ -41,6 +43,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
         assert signal is not None
         parts.append(signal.unflatten(0, (batch, number)))
+        del recording, signals  # before the next is made: two would need twice the memory
     return parts
 
 
@@ -146,11 +149,11 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
         "sigma": Option(
             float, 0.15, "standard deviation of the noise, as a share of the input's largest minus smallest value", minimum=0, maximum=10
         ),
-        "draws": Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000),
+        "draws": DRAWS,
         "at": AT,
     },
 )
-def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Tensor | Reading:
+def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Reading:
     """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
@@ -168,5 +171,12 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
     def values(repeated: Tensor, first: int, number: int) -> Tensor:
         return repeated + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
 
-    mean = torch.cat(_gradients(trace, at, values, draws), 1).mean(1)
-    return from_pixels(trace, mean.abs().sum(1)) if at == "pixels" else mean.abs().sum(-1)
+    gradients = torch.cat(_gradients(trace, at, values, draws), 1)
+
+    def read(drawn: Tensor) -> Reading:
+        size = drawn.mean(1).abs()
+        return from_pixels(trace, size.sum(1)) if at == "pixels" else Reading(size.sum(-1))
+
+    groups = group_of(draws)
+    without = [read(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
+    return with_seeds(read(gradients), trace, without, "draws", DRAWS, draws)

@@ -1,12 +1,9 @@
-"""Texts: tokens with their places in the text, and the words they belong to.
-
-A word is what a reader calls one: the tokenizer's own words, with the parts of "don't" and "well-made" put together again.
-"""
+"""Texts: tokens with their places in the text, and the words they belong to (see :mod:`explainers.models.inputs.words`)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -16,9 +13,8 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
+from explainers.models.inputs.words import words_of
 
-#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
-_JOINED = re.compile(r"\w+(?:['’ʼ‐‑-]\w+)+")
 _SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")
 _UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
 #: What a tokenizer's configuration says as ``long_texts`` if its model learned to read the two ends of what it can't take whole
@@ -132,8 +128,7 @@ class TextReader:
     def _check(self, texts: Sequence[Any]) -> None:
         """Raise ExplainerError for what is no text."""
         for text in texts:
-            if not isinstance(text, str):
-                raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
+            check_text(text)
             if not text.strip():
                 raise ExplainerError("the text is empty; send at least one word")
         if self.tokenizer is None:
@@ -243,48 +238,18 @@ def check_words(text: str, tokens: Sequence[Token]) -> None:
         raise ExplainerError(f"the tokenizer finds no words in {text[:40]!r}; send a text with at least one word")
 
 
-def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
-    """Merge ``tokens`` into words: by the tokenizer's word numbers first, then across apostrophes and hyphens inside a word.
-
-    Every token that is not special belongs to exactly one word; one without characters of its own joins its neighbour.
-    """
-    groups: list[list[int]] = []
-    last: int | None = None
-    for index, (token, number) in enumerate(zip(tokens, numbers, strict=True)):
-        if token.special:
-            continue
-        if groups and number is not None and number == last:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-        last = number
-    joined = _joined_groups(groups, tokens, [m.span() for m in _JOINED.finditer(text)])
-    words = []
-    for group in joined:
-        start, end = _extent(tokens, group)
-        words.append(Word(text[start:end], start, end, tuple(group)))
-    return tuple(words)
-
-
-def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Groups whose tokens touch inside one of ``spans`` become one; a group without characters goes to its neighbour."""
-    joined: list[list[int]] = []
-    for group in groups:
-        if joined:
-            start, stop = _extent(tokens, group)
-            before_start, before = _extent(tokens, joined[-1])
-            touch = before == start and any(begin < start < end for begin, end in spans)
-            if touch or start == stop or before_start == before:
-                joined[-1] += group
-                continue
-        joined.append(list(group))
-    return joined
-
-
-def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
-    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
-    spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
-    return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
+def check_text(text: object) -> None:
+    """Raise ExplainerError for what is no text, or none that can be encoded."""
+    if not isinstance(text, str):
+        raise ExplainerError(f"a text model takes the text itself, not a {type(text).__name__}; send a string")
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        code = f"U+{ord(text[problem.start]):04X}"
+        raise ExplainerError(
+            f"character {problem.start + 1} of the text is half of one ({code}, a surrogate without its partner); send text that is valid "
+            "Unicode, for example text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        ) from None
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -10,7 +10,8 @@ import torch
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Prepared, TextInput, Token, Windows
-from explainers.models.inputs.texts import TextReader, check_words, words_of
+from explainers.models.inputs.texts import TextReader, check_text, check_words
+from explainers.models.inputs.words import words_of
 
 OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so that every word has some context on both sides
 
@@ -23,6 +24,7 @@ def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows |
     """
     if reader.tokenizer is None or reader.max_tokens is None or not text.strip():
         return None
+    check_text(text)
     encoded = reader.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids, special = encoded["input_ids"], [bool(s) for s in encoded["special_tokens_mask"]]
     if len(ids) <= reader.max_tokens:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import FEW, Visit, view
+import explainers
+from server.engine import Engine
+from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
+from tests.browser.serving import played
+from tests.browser.tiny_models import TinyModels
+from tests.browser.typefaces import DEJAVU
+from tests.families import FAMILIES
+from tests.server.test_real_engine import make_tiny
+from tests.vocabularies import whole_text_unigram
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
@@ -194,6 +204,44 @@ def test_a_text_that_is_too_long_is_cut_and_said_so(desk: Visit) -> None:
     with view(desk.page):
         desk.page.get_by_role("radio", name="sentences").check()
     assert unread.evaluate_all("(nodes) => nodes.map((node) => node.textContent)") == [document["input"]["text"][start:stop]]
+
+
+def test_characters_beyond_two_bytes_move_no_word(desk: Visit) -> None:
+    """The API counts them as one, a string of JavaScript as two."""
+    desk.open(f"/text?{FEW}")
+    before = desk.id
+    desk.page.get_by_label("The review to explain").fill("a 😀 good 👍🏽 film. not bad 🎬🎬")
+    desk.page.keyboard.press("Control+Enter")
+    desk.next_maps(before)
+    check_words(desk, desk.document())
+
+
+@pytest.fixture(scope="module")
+def without_numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server whose text model has a tokenizer that calls every text one word."""
+
+    class Engines(TinyModels):
+        def engine(self) -> Engine:
+            def load(name: str, device: str | None = None) -> explainers.Model:
+                if name != "reviews-bert":
+                    return make_tiny(name, device)
+                labels = ["negative", "positive", "neither"]
+                tokenizer = whole_text_unigram(40)
+                return explainers.wrap(FAMILIES["bert"].build(), name=name, tokenizer=tokenizer, labels=labels, device=device)
+
+            return replace(super().engine(), load=load)
+
+    with played(tmp_path_factory.mktemp("words"), Engines(), device="cpu") as address:
+        yield address
+
+
+def test_a_tokenizer_that_calls_the_text_one_word_shows_its_words(browsers: Callable[[str], Browser], without_numbers: str) -> None:
+    for desk in visit(browsers(DEJAVU), without_numbers):
+        text = "a good film, not 好看 movie"
+        document = desk.explained(model="reviews-bert", text=text, methods=FEW.replace("methods=", "").split("&"))
+        assert [word["text"] for word in document["input"]["words"]] == ["a", "good", "film,", "not", "好", "看", "movie"]
+        desk.open(f"/text?id={document['id']}")
+        check_words(desk, document)
 
 
 def test_markup_in_a_review_stays_text(desk: Visit) -> None:

@@ -93,3 +93,16 @@ def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
     face.press("Escape")
     expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
     assert "focus" not in desk.query
+
+
+def test_a_map_drawn_at_random_says_what_two_seeds_have_in_common(desk: Visit) -> None:
+    desk.open("/image?methods=rise%3Fsamples=12&methods=input_x_gradient&methods=random")
+    document = desk.document()
+    for attribution in document["maps"]:
+        seeds, row = attribution.get("seed_correlation"), desk.plate(attribution["method"]).locator(".facts div", has_text="two seeds")
+        assert (row.inner_text().split("\n")[-1] == shown(seeds, 2)) if seeds is not None else row.is_hidden()
+    drawn = next(one for one in document["maps"] if one["readout"] == "rise")
+    assert drawn["seed_correlation"] < 0.5
+    warning = desk.plate(drawn["method"]).locator(".warning")
+    expect(warning).to_contain_text("This map is mostly noise: with another seed it would correlate with this one by about")
+    expect(warning).to_contain_text("ask for ")

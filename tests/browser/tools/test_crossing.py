@@ -81,6 +81,13 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     part.get_by_label("Words of").select_option("a dog")
     expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
     assert visit.query["wordpatches.prompt"] == ["a dog"]
+    with visit.page.expect_response("**/interactions", timeout=PATIENCE) as answer:
+        part.get_by_label("by").select_option("published")
+    published = {"rule": "gradient", "steps": 50, "baseline": "empty", "block": "last", "quadrature": "riemann"}
+    assert answer.value.request.post_data_json == {"prompt": "a dog", **published}
+    assert visit.query["wordpatches.way"] == ["published"]
+    note = next(note for note in answer.value.json()["notes"] if note.startswith("The pairs add up to"))
+    expect(part.get_by_text(note)).to_be_visible(timeout=PATIENCE)
     no_violation(visit.page)
 
 
@@ -94,6 +101,8 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
         part.get_by_label("Compare with").select_option(other)
     interaction = answer.value.json()
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
+    said = f"The pairs add up to {interaction['total']:.3f} and the cosine is {interaction['cosine']:.3f}"
+    expect(part.get_by_text(said)).to_be_visible()
     expect(part.locator(".said")).to_contain_text("Cosine")
     first, second = part.locator(".face").all()
     before = second.locator("canvas").evaluate(PIXELS)

@@ -110,6 +110,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "lig_embeddings_pad_riemann_trapezoid": Row(f"{TRAPEZOID}&baseline=pad", tokens, (2,)),
     },
     "generic-attention-clip": {},
+    "exclip-openclip": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -147,6 +148,11 @@ BESIDE: dict[str, set[str]] = {
     },
     "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"}
     | {"text_relevance", "text_relevance_all_layers"},
+    "exclip-openclip": {
+        *(f"{name}_layer{block}_N{steps}" for name in ("pairs", "terms") for block in (0, 2) for steps in (10, 50)),
+        "image_embedding",
+        "text_embedding",
+    },
     "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
     "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
 }

@@ -13,14 +13,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.autograd.rules import RULES
 from explainers.interactions.encoders import encoder
-from explainers.interactions.pairs import _along, _encoded, _products
+from explainers.interactions.inputs import encoded
+from explainers.interactions.pairs import _along, _products, _way
 from explainers.models.base import Model
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.tokens import tokens_in, with_tokens
 from tests.explainers.support.explained import clip_model
-from tests.families import FAMILIES
+from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR
 from tests.vocabularies import wordpiece
 
 PROMPT = "a good film, well-made"
@@ -38,8 +38,8 @@ def pixels() -> dict[str, Tensor]:
 
 
 def embedding_at(model: Model, side: Any, features: Callable[[], Tensor]) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """x^1 (S, D), and the embedding as a function of it, by a hook on the entry of the tower: nothing of the engine's passes."""
-    entry, seen = model.seen_from(side).entry, []
+    """x^1 (S, D), and the embedding as a function of it, by a hook on the first block of the tower: nothing of the engine's passes."""
+    entry, seen = model.seen_from(side).blocks[0], []
 
     def put(x: Tensor | None) -> Tensor:
         def hook(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def test_steps_average_both_jacobians_along_the_path_as_exclip_does(clip: Model,
 
     found = explainers.interaction(clip, pixels, PROMPT, rule="gradient", steps=8)
     pairs, _ = expected(clip, pixels, along)
-    torch.testing.assert_close(found.pairs.double(), pairs, rtol=1e-4, atol=1e-6 * float(pairs.abs().max()))
+    torch.testing.assert_close(found.pairs.double(), pairs, rtol=1e-4, atol=1e-5 * float(pairs.abs().max()))
 
 
 class Embeds(nn.Module):
@@ -137,7 +137,7 @@ def test_other_rules_take_the_place_of_the_jacobian(clip: Model, pixels: dict[st
     """Two pictures: every pair from maps of Input x Gradient, one for each dimension of the embedding, explained as if it were a class."""
     other = {"pixel_values": pixels["pixel_values"].flip(-1) * 0.7 + 0.1}
     found = explainers.alike(clip, pixels, other, rule=rule)
-    tower = explainers.wrap(Embeds(clip.module), kind="image", blocks=clip.blocks, entry=clip.entry, preprocess=SQUARE)
+    tower = explainers.wrap(Embeds(clip.module), kind="image", blocks=clip.blocks, entry=clip.blocks[0], preprocess=SQUARE)
     sides, embeddings = [], []
     for one in (pixels, other):
         logits = tower.forward(one)[0].detach()
@@ -226,6 +226,9 @@ def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor])
     for steps in (1.5, -1, "2"):
         with pytest.raises(explainers.ExplainerError, match="whole number of steps"):
             explainers.interaction(clip, pixels, "a film", steps=steps)  # type: ignore[arg-type]
+    for name in ("baseline", "block", "quadrature"):
+        with pytest.raises(explainers.ExplainerError, match=f"{name}='grey': choose one of"):
+            explainers.interaction(clip, pixels, "a film", **{name: "grey"})  # type: ignore[arg-type]
     with pytest.raises(explainers.ExplainerError, match="cannot take pixel_values of 3x9x9"):
         explainers.interaction(clip, {"pixel_values": torch.zeros(1, 3, 9, 9)}, "a film")
     with pytest.raises(explainers.ExplainerError, match="2 inputs"):
@@ -239,11 +242,76 @@ def test_units_pushed_forward_give_what_every_dimension_gives_going_back(clip: M
     """The same products, one pass a unit or one a dimension."""
     assert clip.prompt_inputs is not None
     read = clip.prompt_inputs([PROMPT])
-    side = _encoded(encoder(clip, "text"), read)
+    side = encoded(encoder(clip, "text"), read)
     units, width = len(side.units), len(side.embedding)
-    assert units < width
-    by_unit = _products(side, RULES[rule], steps, lambda: None)
+    assert units + 1 < width
+    way = _way(rule, steps, "zero", "first", "gauss_legendre", lambda: None)
+    by_unit = _products(side, way)
     with torch.enable_grad():
-        by_dimension = _along(side, torch.eye(width), RULES[rule], steps, lambda: None).T
-    assert by_unit.shape == by_dimension.shape == (units, width)
+        by_dimension = _along(side, torch.eye(width), way).T
+    assert by_unit.shape == by_dimension.shape == (units + 1, width)
     assert float((by_unit - by_dimension).abs().max() / by_dimension.abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("what", ["alike", "interaction"])
+def test_the_rest_of_the_cosine_is_accounted_for_and_said(clip: Model, pixels: dict[str, Tensor], what: str) -> None:
+    """From the Jacobians of both towers along the path, of every token: what no pair of a word or patch holds."""
+    points, weights = (torch.tensor(values) for values in np.polynomial.legendre.leggauss(8))
+
+    def along(x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
+        rows = []
+        for token in range(len(x)):
+            moved = torch.zeros_like(x)
+            moved[token] = x[token] * 1e-4
+            at = [(f(a * x + moved) - f(a * x - moved)) / 2e-4 for a in (points + 1) / 2]
+            rows.append((torch.stack(at) * weights[:, None] / 2).sum(0))
+        return torch.stack(rows)
+
+    other = {"pixel_values": pixels["pixel_values"].roll(5, -1) * 0.5}
+    way: dict[str, Any] = {"rule": "gradient", "steps": 8}
+    (x, f), (y, g), _ = towers(clip, pixels, PROMPT)
+    if what == "alike":
+        found = explainers.alike(clip, pixels, other, **way)
+        x, f = towers(clip, other, PROMPT)[1]
+        every = float((along(x, f).sum(0) @ along(y, g).sum(0)) / (f(x).norm() * g(y).norm()))
+    else:
+        found = explainers.interaction(clip, pixels, PROMPT, **way)
+        every = float((along(x, f).sum(0) @ along(y, g).sum(0)) / (f(x).norm() * g(y).norm()))
+    assert found.total == pytest.approx(float(found.pairs.sum()), rel=1e-5)
+    assert found.other_tokens == pytest.approx(every - found.total, rel=1e-3, abs=1e-5)
+    assert found.total + found.other_tokens + found.baseline_terms == pytest.approx(found.cosine, abs=1e-9)
+    (note,) = found.notes
+    assert note.startswith(f"The pairs add up to {found.total:.3f} and the cosine is {found.cosine:.3f}.")
+    assert f"{found.baseline_terms:+.3f} are baseline terms" in note
+    document = found.to_json()
+    assert (document["total"], document["other_tokens"], document["baseline_terms"]) == (
+        found.total,
+        found.other_tokens,
+        found.baseline_terms,
+    )
+
+
+def test_on_a_whole_path_the_baseline_terms_are_the_cosines_with_nothing(clip: Model, pixels: dict[str, Tensor]) -> None:
+    """Sundararajan's completeness on both sides: f(x) g(y) - f(r) g(y) - f(x) g(r) + f(r) g(r), of the norms of x and y."""
+    other = {"pixel_values": pixels["pixel_values"].roll(5, -1) * 0.5}
+    nothing = {"pixel_values": torch.zeros_like(pixels["pixel_values"])}
+    module: Any = clip.module.eval()
+    with torch.no_grad():
+        f, g, r = (_plain(module.get_image_features(**one))[0] for one in (pixels, other, nothing))
+    found = explainers.alike(clip, pixels, other, rule="gradient", steps=40, baseline="empty")
+    expected = float((r @ g + f @ r - r @ r) / (f.norm() * g.norm()))
+    assert found.baseline_terms == pytest.approx(expected, abs=2e-4)
+    assert "of an empty input" in found.notes[-1]
+
+
+def test_an_empty_text_is_its_special_tokens_around_one_of_padding() -> None:
+    model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
+    module: Any = model.module.eval()
+    prepared = model.prepare("a good film")
+    side = encoded(encoder(model, example=prepared.tensors), prepared, "empty")
+    with torch.no_grad():
+        embedded = module.bert.embeddings(torch.tensor([[CLASS, PADDING, SEPARATOR, PADDING, PADDING]]))[0]
+    torch.testing.assert_close(side.start, embedded)
+    found = explainers.alike(model, "a good film", "not a bad movie", rule="gradient", steps=4, baseline="empty", block="last")
+    assert found.pairs.shape == (3, 4)
+    assert (found.baseline, found.block, found.quadrature) == ("empty", "last", "gauss_legendre")

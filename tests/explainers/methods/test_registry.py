@@ -31,7 +31,7 @@ EXPECTED = {
     "grad_eclip": {"single_head"},
     "occlusion": {"window"},
     "rise": {"samples", "keep", "cells"},
-    "kernel_shap": {"samples"},
+    "kernel_shap": {"samples", "features"},
     "lime": {"samples", "alpha"},
 }
 

@@ -11,16 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from explainers import explain
 from explainers.errors import ExplainerError
-from explainers.models.base import TextInput
+from explainers.models.base import TextInput, TextPair
 from explainers.models.inputs.texts import BOTH_ENDS, HEAD_SHARE, TextReader
 from explainers.models.preparing import Prompts
 from explainers.models.wrapping import wrap
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR
-from tests.vocabularies import byte_level, sentencepiece, wordpiece
+from tests.vocabularies import byte_level, sentencepiece, whole_text, whole_text_unigram, wordpiece
 
 CPU = torch.device("cpu")
 MAKERS = {"wordpiece": wordpiece, "byte_level": byte_level, "sentencepiece": sentencepiece}
+MAKERS |= {"whole_text": whole_text, "whole_text_unigram": whole_text_unigram}
 TOKENIZERS: dict[str, Any] = {name: make(None) for name, make in MAKERS.items()}
 
 
@@ -60,6 +62,42 @@ def test_byte_level_pieces_join_across_apostrophes_and_lose_their_spaces() -> No
 
 def test_sentencepiece_words_are_cut_at_spaces() -> None:
     assert words("i don't like it", "sentencepiece") == ["i", "don't", "like", "it"]
+
+
+@pytest.mark.parametrize("name", ["whole_text", "whole_text_unigram"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a good film, not a bad movie", ["a", "good", "film,", "not", "a", "bad", "movie"]),
+        ("  i don't\n\nlike  it ", ["i", "don't", "like", "it"]),
+        ("a 好看的 film", ["a", "好", "看", "的", "film"]),
+        ("好看的电影", ["好", "看", "的", "电", "影"]),
+    ],
+)
+def test_a_tokenizer_that_calls_the_whole_text_one_word_gets_its_words_from_white_space_and_scripts(
+    name: str, text: str, expected: list[str]
+) -> None:
+    numbers = TOKENIZERS[name](text).word_ids()
+    assert {number for number in numbers if number is not None} == {0}
+    assert words(text, name) == expected
+
+
+@pytest.mark.parametrize("name", ["byte_level", "whole_text"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("不好看", ["不", "好", "看"]),  # its first two are three bytes each
+        ("映画はいい。", ["映", "画", "は", "い", "い", "。"]),
+        ("good电影", ["good", "电", "影"]),
+        ("中国-美国", ["中", "国", "-", "美", "国"]),
+        ("ที่ดี", ["ที่", "ดี"]),  # each with its vowel sign and tone
+        ("bad😀👍🏽", ["bad", "😀", "👍🏽"]),
+        ("👨\u200d👩\u200d👧 🇩🇪🇫🇷", ["👨\u200d👩\u200d👧", "🇩🇪", "🇫🇷"]),
+        ("영화는 좋다", ["영화는", "좋다"]),  # Korean has spaces
+    ],
+)
+def test_scripts_without_white_space_and_emoji_are_cut_by_characters(name: str, text: str, expected: list[str]) -> None:
+    assert words(text, name) == expected
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -188,6 +226,17 @@ def test_what_is_no_text_is_refused(wrong: Any) -> None:
     model = wrap(FAMILIES["bert"].build(), tokenizer=wordpiece())
     with pytest.raises(ExplainerError, match=r"takes the text itself|holds an int"):
         model.prepare(wrong)
+
+
+@pytest.mark.parametrize("lone", ["\ud800", "a good film \udcff", "\ude00\ud83d bad"])
+def test_half_a_character_is_refused(lone: str) -> None:
+    reads = wrap(FAMILIES["bert"].build(), tokenizer=wordpiece())
+    for wrong in (lone, [lone, "good"], TextPair("good", lone)):
+        with pytest.raises(ExplainerError, match="surrogate without its partner"):
+            explain(reads, wrong, methods="random")
+    compares = wrap(FAMILIES["hf-clip"].build(), tokenizer=wordpiece(16))
+    with pytest.raises(ExplainerError, match="surrogate without its partner"):
+        explain(compares, FAMILIES["hf-clip"].inputs(1), prompts=["a film"], target=lone, methods="random")
 
 
 def test_tensors_give_the_same_tokens_and_words_as_the_text() -> None:

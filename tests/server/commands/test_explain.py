@@ -14,6 +14,8 @@ import explainers
 from server.cli import main
 from server.commands import Listed
 from tests.explainers.models.saved import save_timm
+from tests.families import FAMILIES
+from tests.vocabularies import whole_text_unigram
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]
@@ -140,6 +142,41 @@ def test_a_text_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     strongest = max(expected.maps[0].words(), key=lambda word: abs(word.score))
     assert f"why {expected.target.label}?" in printed
     assert strongest.text in printed
+
+
+def test_a_tokenizer_that_calls_the_text_one_word_names_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    FAMILIES["bert"].build().save_pretrained(tmp_path)
+    whole_text_unigram().save_pretrained(tmp_path)
+    command = ["explain", "--model", str(tmp_path), "--text", "a good film, not 好看", "--methods", "input_x_gradient:libra"]
+    assert main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    words = ["a", "good", "film,", "not", "好", "看"]
+    assert [word["text"] for word in printed["input"]["words"]] == words
+    assert main(command) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "input_x_gradient:libra" in line)
+    assert len([part for part in row.split() if part.lstrip("+-") in words]) == 5
+
+
+def test_maps_drawn_at_random_say_how_much_two_seeds_correlate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_timm(tmp_path)
+    picture = tmp_path / "picture.png"
+    Image.linear_gradient("L").convert("RGB").save(picture)
+    command = ["explain", str(picture), "--model", str(tmp_path), "--methods", "rise?samples=12", "input_x_gradient"]
+    assert main([*command, "--json"]) == 0
+    drawn, exact = json.loads(capsys.readouterr().out)["maps"]
+    assert "seed_correlation" not in exact
+    assert main(command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    row = next(line for line in printed if "rise?samples=12" in line)
+    assert any("two seeds" in line for line in printed)
+    assert f" {drawn['seed_correlation']:.2f} " in row
+    if drawn["seed_correlation"] < 0.5:
+        assert "This map is mostly noise" in row
+
+
+def test_half_a_character_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", "a film \udcff", "--methods", "random"]) != 0
+    assert "surrogate without its partner" in capsys.readouterr().err
 
 
 def test_a_text_writes_pictures_too(tmp_path: Path) -> None:

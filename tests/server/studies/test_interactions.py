@@ -42,6 +42,15 @@ def test_words_and_patches(site: Site, side: str) -> None:
     assert [word["text"] for word in found["first"]["input"]["words"]] == PROMPTS[1].split()
     assert len(found["pairs"][0]) == found["second"]["grid"][0] * found["second"]["grid"][1]
     assert ask(site, f"{document['id']}/interactions")["pairs"] != found["pairs"]  # of the first prompt
+    published: Any = {"rule": "gradient", "steps": 3, "baseline": "empty", "block": "last", "quadrature": "riemann"}
+    theirs, ours = (
+        ask(site, f"{document['id']}/interactions", prompt=PROMPTS[1], **published),
+        explainers.interaction(tiny("clip"), picture(), PROMPTS[1], **published),
+    )
+    same(theirs, ours)
+    assert {name: theirs[name] for name in published} == published
+    assert theirs["total"] + theirs["other_tokens"] + theirs["baseline_terms"] == pytest.approx(theirs["cosine"])
+    assert list(ours.notes) == theirs["notes"]
     stepped = ask(site, f"{document['id']}/interactions", prompt=PROMPTS[1], rule="gradient", steps=2)
     same(stepped, explainers.interaction(tiny("clip"), picture(), PROMPTS[1], rule="gradient", steps=2))
 
@@ -66,3 +75,4 @@ def test_what_cannot_be_compared(site: Site, refused: Check) -> None:
     refused(site.client.post(f"/api/explanations/{image}/alike", json={"other": text}), 422, "other-model")
     refused(site.client.post(f"/api/explanations/{image}/alike", json={"other": "nothing"}), 404, "no-such-explanation")
     refused(site.client.post(f"/api/explanations/{image}/alike", json={"other": image, "rule": "deep_taylor"}), 422, "cannot-answer")
+    refused(site.client.post(f"/api/explanations/{image}/alike", json={"other": image, "baseline": "grey"}), 422, "invalid-request")

@@ -1,0 +1,85 @@
+"""How much of a map that was drawn at random is the draw: what every read-out that draws says of its map.
+
+Two seeds give two maps, each of which is what they have in common plus noise of its own. How much the two would correlate is estimated from
+one of them, without asking the model again: its samples are parted into groups, the map is made again without each group in turn, and the
+variance of these maps says how large the noise is (the delete-a-group jackknife, Kott 2001, after Tukey 1958). Of the variance V of the map
+over its patches or words, that of the noise N is no seed's but this one's, so that two seeds correlate by 1 - N / V.
+
+Halves of the samples with Spearman and Brown's correction would be honest for means alone: a fit to half of the samples can be far worse
+than half as good, where there are not many more samples than tokens. Nine tenths of them are nearly all. The estimate rests on ten groups,
+so it has an error itself, of about a tenth where it is near a half, and it errs on the low side where the samples hardly determine a fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from explainers.methods.specs import Option
+from explainers.trace import Reading, Trace
+
+GROUPS = 10
+NOISE = 0.5  # below this correlation of two seeds, more of the map's variance is noise than is not
+MOSTLY_NOISE = "This map is mostly noise"  # how the note of such a map begins
+WANTED = 0.8  # the correlation that a note says how to reach
+_LEAST = 0.02  # what is taken for a correlation that cannot be told from none, where samples are counted
+
+
+def group_of(samples: int, together: int = 1) -> Tensor:
+    """(samples,): the group of each sample. So many neighbours stay ``together``."""
+    return torch.arange(samples) // together % GROUPS
+
+
+def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
+    """The correlation of the map (N,) with that of another seed, estimated from the maps (groups, N) made without each group of samples.
+
+    Between 0 and 1; None where the map has no variance, or where there are not two groups.
+    """
+    groups = len(without)
+    scores, without = scores.double(), without.double()
+    variance = float(scores.var(correction=0)) if len(scores) > 1 else 0.0
+    if groups < 2 or not variance > 0:
+        return None
+    centred = without - without.mean(1, keepdim=True)  # correlation does not see what is added to all scores
+    noise = float((groups - 1) / groups * (centred - centred.mean(0)).square().sum(0).mean())
+    return min(1.0, max(0.0, 1 - noise / variance))
+
+
+def samples_for(correlation: float, samples: int) -> int:
+    """How many samples two seeds need to correlate by ``WANTED``, where they do by ``correlation`` with so many; to two digits.
+
+    The noise has a variance that falls with the number of samples.
+    """
+    share = max(correlation, _LEAST)
+    wanted = samples * (1 - share) / share * WANTED / (1 - WANTED)
+    digits = int(10 ** max(0, math.floor(math.log10(wanted)) - 1))
+    return math.ceil(round(wanted / digits, 6)) * digits
+
+
+def with_seeds(reading: Reading, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int) -> Reading:
+    """The reading with the correlation of two seeds, from the scores (B, S) ``without`` each group; and a note where it is low.
+
+    ``name`` and ``option`` are those of the number of ``samples``.
+    """
+    correlations, notes = [], []
+    for i, content in enumerate(trace.content):
+        left = [scores[i, content] for scores in without]
+        correlation = seed_correlation(reading.scores[i, content], torch.stack(left)) if left else None
+        correlations.append(correlation)
+        notes.append(() if correlation is None else _on_noise(correlation, name, option, samples))
+    before = reading.notes or ((),) * len(notes)
+    return replace(reading, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(before, notes, strict=True)))
+
+
+def _on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[str, ...]:
+    """A note where more of a map is noise than is not."""
+    if correlation >= NOISE:
+        return ()
+    wanted, most = samples_for(correlation, samples), option.maximum
+    enough = "at least " if correlation < _LEAST else ""
+    remedy = f"ask for {enough}{name}={wanted}" if most is None or wanted <= most else f"even {name}={most} are too few"
+    return (f"{MOSTLY_NOISE}: with another seed it would correlate with this one by about {correlation:.2f}; {remedy}.",)

@@ -1,0 +1,99 @@
+"""Words of a text from the tokens of its tokenizer.
+
+A word is what a reader calls one: the tokenizer's own words, cut at white space and between characters that are written without it, with
+the parts of "don't" and "well-made" put together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+import regex  # knows scripts and grapheme clusters, which re does not
+
+from explainers.models.base import Token, Word
+
+#: Scripts that put no white space between words: each of their characters is a word of its own, where the tokens allow it.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+#: Emoji, which stand beside words and beside each other without white space. The signs left out are parts of words, as in "Vitrine™".
+_EMOJI = r"\p{Regional_Indicator}|(?![©®™‼⁉])\p{Extended_Pictographic}"
+_ALONE = regex.compile(rf"[{_UNSPACED}]|{_EMOJI}")
+_CHARACTER = regex.compile(r"\X")  # with its accents, vowel signs and the rest of a joined emoji
+_LETTER = rf"[\w--[{_UNSPACED}]]"
+#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
+_JOINED = regex.compile(rf"{_LETTER}+(?:['’ʼ‐‑-]{_LETTER}+)+", regex.VERSION1)
+
+
+def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
+    """Merge ``tokens`` into words: by the tokenizer's word numbers first, cut where a reader sees an end, then across apostrophes and
+    hyphens inside a word.
+
+    A tokenizer may call a whole text one word (Llama's kind), or all that stands without white space. Every token that is not special
+    belongs to exactly one word; one without characters of its own joins its neighbour. No token is divided.
+    """
+    groups: list[list[int]] = []
+    last: int | None = None
+    for index, (token, number) in enumerate(zip(tokens, numbers, strict=True)):
+        if token.special:
+            continue
+        if groups and number is not None and number == last:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        last = number
+    edges = _edges_of_characters(text)
+    parts = (part for group in groups for part in _cut(text, tokens, group, edges))
+    inside = {at for pattern in (_JOINED, _CHARACTER) for match in pattern.finditer(text) for at in range(match.start() + 1, match.end())}
+    words = []
+    for group in _joined_groups(parts, tokens, inside):
+        start, end = _extent(tokens, group)
+        words.append(Word(text[start:end], start, end, tuple(group)))
+    return tuple(words)
+
+
+def _edges_of_characters(text: str) -> Set[int]:
+    """Where a character that is a word of its own begins or ends."""
+    return {edge for character in _CHARACTER.finditer(text) if _ALONE.match(character[0]) for edge in character.span()}
+
+
+def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[int]) -> list[list[int]]:
+    """The parts of a group between which there is white space or one of ``edges``.
+
+    A token of white space alone belongs to what follows it. Tokens may stand for bytes of one character: those stay together.
+    """
+    parts: list[list[int]] = [[]]
+    blanks: list[int] = []
+    reached: int | None = None  # where the characters of the last part end
+    for index in group:
+        start, end = tokens[index].start, tokens[index].end
+        if start == end:
+            blanks.append(index)
+            continue
+        if reached is not None and start >= reached:
+            between = text[reached:start]
+            if any(character.isspace() for character in between) or any(at in edges for at in range(reached, start + 1)):
+                parts.append([])
+        parts[-1] += [*blanks, index]
+        blanks, reached = [], max(end, reached or 0)
+    parts[-1] += blanks
+    return parts
+
+
+def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[list[int]]:
+    """Groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour."""
+    joined: list[list[int]] = []
+    for group in groups:
+        if joined:
+            start, stop = _extent(tokens, group)
+            before_start, before = _extent(tokens, joined[-1])
+            touch = before == start and start in inside
+            if touch or start == stop or before_start == before:
+                joined[-1] += group
+                continue
+        joined.append(list(group))
+    return joined
+
+
+def _extent(tokens: Sequence[Token], group: Sequence[int]) -> tuple[int, int]:
+    """Start and end of the characters of a group of tokens; (0, 0) where it has none."""
+    spans = [(tokens[i].start, tokens[i].end) for i in group if tokens[i].end > tokens[i].start]
+    return min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
