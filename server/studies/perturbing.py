@@ -45,7 +45,7 @@ def removal_of(subject: Subject, label: str) -> TokenRemoval:
 
 def _removal(subject: Subject, label: str) -> TokenRemoval:
     document = subject.document
-    tokens = _read(document, label).get("tokens")
+    tokens = read_for(document, label).get("tokens")
     if tokens is None:
         rows, columns = next(iter(document["maps"]))["grid"]
         return input_removal(subject.model, subject.tensors, grid=(rows, columns))
@@ -62,7 +62,7 @@ def _windows(subject: Subject, text: str) -> Windows:
     return windows
 
 
-def _read(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+def read_for(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
     """What the explained tower read for a target: the prompt, where the words of prompts are explained, else the input."""
     prompts: Sequence[Mapping[str, Any]] = document.get("prompts", ())
     return next((prompt for prompt in prompts if prompt["prompt"] == label), document["input"])
@@ -72,7 +72,7 @@ def _removable(document: Mapping[str, Any], label: str) -> list[int]:
     """The index of each token that can be taken away among the scores of a map for ``label``: of patches all, of texts those that are not
     special.
     """
-    tokens = _read(document, label).get("tokens")
+    tokens = read_for(document, label).get("tokens")
     if tokens is None:
         return list(range(len(document["maps"][0]["scores"])))
     return [i for i, token in enumerate(tokens) if not token["special"]]
@@ -153,7 +153,7 @@ class Edit:
 def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
     output = output_of(subject, target)
-    source = _read(subject.document, output.label)
+    source = read_for(subject.document, output.label)
     removed = _removed_indices(subject, output, edit)
     text: str | None = source.get("text")
     if edit.replace:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import explainers
-from server.method_ranking import CONTROL, RANKED_BY, MethodRanking, method_rankings, ranking_for
-from server.run_reports import RunReport
+from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for
+from server.run_reports import CONTROL, RunReport
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
 
