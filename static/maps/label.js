@@ -38,12 +38,13 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
- * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it,
- * that. The whole sentence is its tooltip, and is read out.
+ * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it
+ * (null), that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
  * @param {{standing?: Standing | null, family?: string}} options
- * @returns {HTMLParagraphElement}
+ * @returns {HTMLParagraphElement | null}
  */
 export function standingLine({ standing, family }) {
+  if (standing === undefined) return null;
   if (!standing)
     return el(
       "p",
