@@ -227,3 +227,31 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
     last.hover()
     expect(panel.locator(f'.line[data-spec="{last.get_attribute("data-spec")}"] .end')).to_be_visible()
     expect(panel.locator(".pointed")).to_have_count(1)
+
+
+@pytest.mark.trained
+def test_ranks_are_those_of_the_model_on_show(desk: Visit) -> None:
+    """Also after a sample of another model is chosen, or another model, while the same plates hang."""
+    page = desk.open("/image")
+
+    def check(model: str) -> None:
+        document = desk.document()
+        assert document["model"] == model
+        ranks = desk.get(f"/api/methods?model={model}")["standing"]["ranks"]
+        ranked = [spec for spec in document["methods"] if spec in ranks]
+        assert len(ranked) > 5
+        for spec in ranked:
+            expect(desk.plate(spec).locator(".standing")).to_contain_text(f"of {ranks[spec]['of']} with {model}, tested on")
+            expect(desk.plate(spec).locator(".standing b")).to_have_text(re.compile(rf"^{ranks[spec]['rank']}(st|nd|rd|th)$"))
+
+    before = desk.id
+    scene = next(
+        sample["id"] for sample in desk.get("/api/samples")["samples"] if sample["model"] == "scenes-vit" and sample["kind"] == "image"
+    )
+    page.locator(f'#samples [data-id="{scene}"]').click()
+    desk.next_maps(before)
+    check("scenes-vit")
+    before = desk.id
+    page.locator("#model-choice").select_option("photos-vit")
+    desk.next_maps(before)
+    check("photos-vit")
