@@ -1,5 +1,6 @@
 // The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
 
+import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
 import { Chip, placesBySize, rankName } from "./chip.js";
 import { paint } from "./heatmap.js";
@@ -14,12 +15,11 @@ const WIDTH = 448; // pixels of the canvas; it is shown smaller
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
- * The index of the largest |score|.
+ * The index of the strongest score.
  * @param {number[]} scores
  * @returns {number}
  */
-export const strongest = (scores) =>
-  scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
+export const strongest = (scores) => strengths(scores).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
 
 /**
  * A score as it is shown: with its sign where the method has one.

@@ -1,5 +1,6 @@
 // A map in one or two sentences, from its raw scores: where the evidence lies, and what is strongest.
 
+import { oneSign } from "../core/colour.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./face.js";
 
@@ -75,6 +76,8 @@ export function pictureInWords(map) {
   const weights = scores.map((score) => Math.max(0, score));
   const densest = place(weights, grid);
   const what = signed ? `evidence for ${target}` : "strength";
+  if (signed && oneSign(scores) < 0)
+    return `Every patch speaks against ${target}, so only their order is meant. The highest is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
   if (!densest) return `Nothing speaks for ${target}. ${last}`;
   const where =
     densest.share < SPREAD
