@@ -68,7 +68,7 @@ export class Classes {
       el("div", { class: "asking" }, this.read.node),
     );
     this.box = box; // room for more to ask
-    root.append(el("div", { class: "answers" }, columns, this.list), this.against, this.means, button, box);
+    root.append(el("div", { class: "answers" }, columns, this.list, this.against), this.means, button, box);
   }
 
   /**
