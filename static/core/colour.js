@@ -148,11 +148,12 @@ export function oneSign(scores) {
 
 /**
  * How strong each score is: its size; of scores that all lie far below zero, where sizes are the order turned round,
- * the score.
+ * the score, unless they are `sided`: drawn as for and against whatever their signs.
  * @param {number[]} scores
+ * @param {boolean} [sided]
  * @returns {number[]}
  */
-export const strengths = (scores) => (oneSign(scores) < 0 ? scores : scores.map(Math.abs));
+export const strengths = (scores, sided = false) => (!sided && oneSign(scores) < 0 ? scores : scores.map(Math.abs));
 
 function endsOf(scores, signed) {
   const all = signed ? scores.map(Math.abs) : scores;

@@ -6,10 +6,11 @@ import { el } from "../core/dom.js";
 /**
  * The rank of every value by strength: 1 for the strongest; equal ones share the better rank.
  * @param {number[]} values
+ * @param {boolean} [sided] see `strengths`
  * @returns {number[]}
  */
-export function placesBySize(values) {
-  const sizes = strengths(values);
+export function placesBySize(values, sided) {
+  const sizes = strengths(values, sided);
   const first = new Map();
   Float64Array.from(sizes)
     .sort()

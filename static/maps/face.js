@@ -17,9 +17,11 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 /**
  * The index of the strongest score.
  * @param {number[]} scores
+ * @param {boolean} [sided] see `strengths`
  * @returns {number}
  */
-export const strongest = (scores) => strengths(scores).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
+export const strongest = (scores, sided) =>
+  strengths(scores, sided).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
 
 /**
  * A score as it is shown: with its sign where the method has one.
@@ -136,7 +138,7 @@ export class Face {
   setMap(map) {
     if (map !== this.map) this.pixels = null;
     this.map = map;
-    this.ranks = map ? placesBySize(map.scores) : [];
+    this.ranks = map ? placesBySize(map.scores, map.sided) : [];
     this.describe();
   }
 
@@ -179,7 +181,7 @@ export class Face {
   /** Tell screen readers where the map is strongest. */
   describe() {
     const { map } = this;
-    const best = map && strongest(map.scores);
+    const best = map && strongest(map.scores, map.sided);
     const where = map
       ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
       : "not there yet";
@@ -192,7 +194,7 @@ export class Face {
     const { at } = this.focus.value;
     let next = at;
     if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
-    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores);
+    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores, this.map.sided);
     else if (event.key in STEPS) {
       const [down, right] = STEPS[event.key];
       const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));

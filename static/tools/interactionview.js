@@ -38,7 +38,7 @@ class Picture {
 
   show(scores, ends) {
     this.face.ends = ends;
-    this.face.setMap({ scores, grid: this.grid, signed: true });
+    this.face.setMap({ scores, grid: this.grid, signed: true, sided: true });
     this.face.draw();
     this.face.mark(this.focus.value);
   }
