@@ -12,6 +12,7 @@ with without_collection():  # what is imported stays
     from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
     from explainers.citation import Citation
     from explainers.comparisons.agreement import Agreement, agreement
+    from explainers.comparisons.agreement_sentence import agreement_sentence
     from explainers.comparisons.regions import Region, Regions, regions
     from explainers.errors import ExplainerError
     from explainers.explanation import explain
@@ -69,6 +70,7 @@ __all__ = [
     "WordProbe",
     "add_rule",
     "agreement",
+    "agreement_sentence",
     "alike",
     "contributions",
     "default_methods",

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from explainers.evaluation.html import ranked
-from server.run_reports import RunReport, read_run_reports
+from server.run_reports import CONTROL, RunReport, places, read_run_reports
 
 #: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
 RANKED_BY = ("srg", "own_object")
-#: The spec whose map is drawn at random: what does not beat it says nothing.
-CONTROL = "random"
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
 
@@ -28,13 +25,12 @@ class MethodRanking:
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
-        return {spec: results[spec] for spec in ranked(self.run.report, self.metric) if spec != CONTROL}
+        return {spec: results[spec] for spec in self.ranks}
 
     @cached_property
     def ranks(self) -> dict[str, int]:
         """The place of each method that has a value. Equal values share the place of the first of them; the control has none."""
-        values = [figures["value"] for figures in self._figures.values()]
-        return {spec: 1 + values.index(figures["value"]) for spec, figures in self._figures.items()}
+        return places(self.run.report, self.metric)
 
     def rank(self, spec: str) -> int | None:
         """The place of a method, 1 for the best; None where it was not measured, and for the control."""

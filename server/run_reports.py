@@ -41,7 +41,7 @@ class RunReport:
         """The best and worst cases of each method and metric. Raises Problem 404 where the run keeps none, 422 where they are broken."""
         path = self.folder / EXAMPLES
         if not self.shows_inputs:
-            detail = f"The run {self.id} keeps no examples: its inputs may not be passed on, so its reports hold figures alone."
+            detail = f"The run {self.id} keeps no examples of its inputs: its reports hold figures alone."
             raise Problem(404, "no-examples", detail, send="Measure it anew, without --no-examples, where you have the data.")
         try:
             examples: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
@@ -56,15 +56,30 @@ _METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
 
 @dataclass(frozen=True)
 class Figure:
-    """What a run found of one spec by one metric, as it is printed: ``rank`` among ``of`` methods that have a value, 1 for the best."""
+    """What a run found of one spec by one metric, as it is printed: ``rank`` among ``of`` methods that have a value, 1 for the best; None
+    for the control, which is no method.
+    """
 
     run: RunReport
     spec: str
     metric: dict[str, Any]
     value: str
     interval: str
-    rank: int
+    rank: int | None
     of: int
+
+
+#: The spec whose map is drawn at random: what does not beat it says nothing.
+CONTROL = "random"
+
+
+def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
+    """The place of each method that has a value by a metric, 1 for the best, best first. Equal values share the place of the first of them;
+    the control is no method and has none.
+    """
+    order = [spec for spec in ranked(report, metric) if spec != CONTROL]
+    values = [report["results"][metric["name"]][spec]["value"] for spec in order]
+    return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
 
 
 def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
@@ -82,14 +97,14 @@ def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) ->
             if name is None:
                 continue
             metric, values = metrics[name], report["results"][name]
-            order = ranked(report, metric)
-            for spec in order:
+            ranks = places(report, metric)
+            for spec in ranked(report, metric):
                 if spec.partition("?")[0] not in specs or (key := (*setting, name, spec)) in known:
                     continue
                 known.add(key)
                 low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
                 value = shown(values[spec]["value"], metric["unit"])
-                figures.append(Figure(run, spec, metric, value, f"{low} to {high}", order.index(spec) + 1, len(order)))
+                figures.append(Figure(run, spec, metric, value, f"{low} to {high}", ranks.get(spec), len(ranks)))
     return figures
 
 

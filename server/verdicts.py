@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explainers.evaluation.html import ranked
-from server.method_ranking import CONTROL, MethodRanking
-from server.run_reports import RunReport
+from server.method_ranking import MethodRanking
+from server.run_reports import CONTROL, RunReport
 
 #: Two methods whose paired test gives less than this are told apart.
 APART = 0.05

@@ -42,13 +42,19 @@ def agreement(result: Explanation, target: str | None = None) -> Agreement:
 
     Raises ExplainerError for a target that was not explained.
     """
+    label = explained_label(result, target)
+    return agreement_of(
+        {attribution.method: attribution.scores[attribution.content] for attribution in result.maps if attribution.target == label}, label
+    )
+
+
+def explained_label(result: Explanation, target: str | None) -> str:
+    """``target`` if it was explained, the first label where it is None. Raises ExplainerError for one that was not explained."""
     labels = [target_info.label for target_info in result.targets]
     label = labels[0] if target is None else target
     if label not in labels:
         raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(labels)}")
-    return agreement_of(
-        {attribution.method: attribution.scores[attribution.content] for attribution in result.maps if attribution.target == label}, label
-    )
+    return label
 
 
 def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:

@@ -340,17 +340,18 @@ ABOUT: dict[str, About] = {
     ),
     "occlusion": About(
         (r"s_j = f(x) - f\left(x \; \text{without} \; j\right)",),
-        "A token, or a window around it, is hidden, and the fall of the answer is its score.",
+        "A token, or a window around it, is hidden (a patch painted grey, in the mean colour; a word piece masked), and the fall of the "
+        "answer is its score.",
         "When the question is about the effect of one place, and hiding it leaves a plausible input.",
         f"Evidence that stands there twice is missed, as the other copy still serves. {HIDING}",
-        line="How far the answer falls when each part is hidden.",
+        line="How far the answer falls when each patch is painted grey, or each word masked.",
     ),
     "rise": About(
         (r"s_j = \frac{1}{p} \text{mean}_m \left(f(x \odot m) - \text{mean} \, f\right) m_j",),
         "Hundreds of random maskings: a token scores high where the answer is high while it is shown. p is the share that is kept.",
         "As a judge from outside: it needs no look inside the model.",
         f"Random: another seed, another map; more samples make it calmer (Petsiuk et al. 2018, arXiv 1806.07421). {HIDING}",
-        line="Random parts are hidden many times; what matters when shown is bright.",
+        line="Random parts are painted grey, or masked, many times; what matters when shown is bright.",
     ),
     "kernel_shap": About(
         (

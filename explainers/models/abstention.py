@@ -148,8 +148,7 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
 def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
     """One sentence for a person: what was seen, and what it means."""
     side = "below" if line.below else "above"
-    shown = f"{value:.1%}" if _is_share(line.score) else f"{value:.2f}"
-    limit = f"{line.line:.1%}" if _is_share(line.score) else f"{line.line:.2f}"
+    shown, limit = _compared(value, line.line, _is_share(line.score))
     measured = f"{SCORES[line.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
     if line.kind == "something_else":
         return f"This may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
@@ -180,3 +179,12 @@ def _text(evidence: Evidence) -> TextInput:
     if evidence.text is None:
         raise ExplainerError("this score is made from words, and the model reads none")
     return evidence.text
+
+
+def _compared(value: float, line: float, is_share: bool) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart: what is below a line is not to read the same."""
+    for digits in range(1 if is_share else 2, 15):
+        shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, line))
+        if shown != limit or value == line:
+            break
+    return shown, limit

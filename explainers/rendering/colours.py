@@ -13,6 +13,11 @@ AGAINST = ((111, 163, 221), (46, 104, 178), (28, 69, 135))
 #: one for each prompt that regions belong to: the colours of Okabe and Ito (2008), and ink for an eighth
 REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167), (28, 26, 21))
 
+#: Fewer scores than these, as of a short text, may well all lie on one side of zero and mean it.
+FEW = 10
+#: Of the largest size: where all are larger, little but their common sign would be seen.
+FLOOR = 0.25
+
 Ends = tuple[float, float]
 
 
@@ -24,10 +29,23 @@ def strength() -> NDArray[np.float64]:
     return np.round(255 * np.asarray(colormaps["magma"](np.linspace(0.04, 0.97, 17)))[:, :3])
 
 
+def one_sign(scores: ArrayLike) -> int:
+    """On which side of zero scores lie that are all far from it, 1 or -1: as for and against they would be a slab of one colour. 0 where
+    some are near zero or on the other side, and where they are few.
+    """
+    values = np.asarray(scores, np.float64)
+    if values.size < FEW or values.min() <= 0 <= values.max():
+        return 0
+    low, high = np.quantile(np.abs(values), (0.01, 0.99))
+    return int(np.sign(values.max())) if low >= FLOOR * high else 0
+
+
 def limits(scores: ArrayLike, signed: bool) -> Ends:
     """The scores at the two ends of the colours: -+ the 99th percentile of |score| of a signed map, the 1st and the 99th percentile of
-    an unsigned one. Where so few scores differ from the rest that this leaves nothing, the largest takes the place of the percentile.
+    an unsigned one, and of a signed one whose scores all lie far on one side of zero: it is drawn as strength. Where so few scores differ
+    from the rest that this leaves nothing, the largest takes the place of the percentile.
     """
+    signed = signed and not one_sign(scores)
     values = np.abs(np.asarray(scores, np.float64)) if signed else np.asarray(scores, np.float64)
     if values.size == 0:
         return 0.0, 0.0
@@ -37,12 +55,27 @@ def limits(scores: ArrayLike, signed: bool) -> Ends:
     return -high if signed else low, high
 
 
+def two_sided(ends: Ends, signed: bool) -> bool:
+    """Whether a scale has two sides, for and against: that of a map whose method has a sign, unless its scores all lie far on one
+    side of zero.
+    """
+    return signed and ends[0] == -ends[1]
+
+
+def one_sign_note(scores: ArrayLike, signed: bool) -> str:
+    """What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other."""
+    ends = limits(scores, signed)
+    if not signed or two_sided(ends, signed) or ends[0] == ends[1]:
+        return ""
+    return f"Every patch or word is {'for' if ends[1] > 0 else 'against'}, so the map is drawn as strength: only the order is meant."
+
+
 def normalised(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
-    """Where scores lie between the ends: -1 to 1 if signed, 0 to 1 if not; 0 where the ends are the same."""
+    """Where scores lie between the ends: -1 to 1 if the scale has two sides, 0 to 1 if not; 0 where the ends are the same."""
     values, (low, high) = np.asarray(scores, np.float64), ends
     if high <= low:
         return np.zeros_like(values)
-    return np.clip(values / high, -1, 1) if signed else np.clip((values - low) / (high - low), 0, 1)
+    return np.clip(values / high, -1, 1) if two_sided(ends, signed) else np.clip((values - low) / (high - low), 0, 1)
 
 
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from explainers.errors import ExplainerError
+from explainers.rendering.colours import one_sign_note
 from explainers.rendering.drawn import Drawn, DrawnMap
 from explainers.rendering.overlays import render_overlay
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INCHES = 2.4  # of a map
+WRAPPED = 44  # letters of a line of its caption
 
 
 def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4) -> Figure:
@@ -35,5 +38,12 @@ def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4) -> Fig
         axes.set_axis_off()
         if index < len(maps):
             axes.imshow(render_overlay(explanation, maps[index]))
-            axes.set_title(f"{maps[index].title}\n{maps[index].target}", fontsize=8)
+            axes.set_title(_caption(maps[index]), fontsize=8)
     return figure
+
+
+def _caption(drawn: DrawnMap) -> str:
+    """The title and the target of a map, and a line on how it is drawn where that is not what its method suggests."""
+    scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
+    note = one_sign_note(scores, drawn.signed)
+    return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, WRAPPED)])

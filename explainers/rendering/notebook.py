@@ -11,7 +11,7 @@ import numpy as np
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
-from explainers.rendering.colours import limits, normalised
+from explainers.rendering.colours import limits, normalised, one_sign_note, two_sided
 from explainers.rendering.drawn import DrawnMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
 
@@ -22,7 +22,9 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 def map_html(drawn: DrawnMap, image: ImageInput | None) -> str:
     """One map with its title, its target and its notes."""
     shown = _words(drawn) if drawn.text is not None else _picture(drawn, image)
-    notes = "".join(f"<br><small>{escape(note)}</small>" for note in drawn.notes)
+    scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
+    order_only = one_sign_note(scores, drawn.signed)
+    notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *drawn.notes) if note)
     caption = (
         f"<figcaption><b>{escape(drawn.title)}</b><br><code>{escape(drawn.method)}</code> · {escape(drawn.target)}{notes}</figcaption>"
     )
@@ -56,10 +58,12 @@ def _words(drawn: DrawnMap) -> str:
     parts: list[list[str]] = [[], []]
     ends = [0, 0]
     texts = (drawn.text.text, drawn.text.pair)
-    for word, value in zip(words, normalised(scores, limits(scores, drawn.signed), drawn.signed), strict=True):
+    colour_ends = limits(scores, drawn.signed)
+    signed = two_sided(colour_ends, drawn.signed)
+    for word, value in zip(words, normalised(scores, colour_ends, drawn.signed), strict=True):
         text = texts[word.part]
         gap = " " if text is None else text[ends[word.part] : word.start]
-        parts[word.part].append(escape(gap) + _word(word.text, word.score, float(value), drawn.signed))
+        parts[word.part].append(escape(gap) + _word(word.text, word.score, float(value), signed))
         ends[word.part] = word.end
     rest = [escape(text[end:]) if text is not None else "" for text, end in zip(texts, ends, strict=True)]
     return "".join(f'<p style="line-height:1.8">{"".join(part)}{after}</p>' for part, after in zip(parts, rest, strict=True) if part)

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
-from explainers.rendering.colours import colours, limits, normalised
+from explainers.rendering.colours import colours, limits, normalised, two_sided
 from explainers.rendering.drawn import Drawn, DrawnMap
 
 At = Literal["patches", "pixels"]
@@ -54,7 +54,8 @@ def lay_over(
     # enlarged pixels stay squares: what the model could not see is not made up
     base = _grey(picture.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
     drawn = np.asarray(Image.fromarray(scores).resize((width, height), resample))
-    rgba = colours(normalised(drawn, limits(scores, signed), signed), signed)
+    ends = limits(scores, signed)
+    rgba = colours(normalised(drawn, ends, signed), two_sided(ends, signed))
     cover = OPACITY * rgba[..., 3:]
     return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))
 
@@ -91,7 +92,8 @@ def _over_text(attribution: DrawnMap, width: int) -> Image.Image:
     words = attribution.words()
     font, margin, leading = _font(17), 16, 32
     scores = np.array([w.score for w in words], np.float32)
-    values = normalised(scores, limits(scores, attribution.signed), attribution.signed)
+    ends = limits(scores, attribution.signed)
+    values, signed = normalised(scores, ends, attribution.signed), two_sided(ends, attribution.signed)
     texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
     x, y, placed = margin, margin, []
     end, part = 0, 0
@@ -111,11 +113,11 @@ def _over_text(attribution: DrawnMap, width: int) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     for left, top, shown, value in placed:
         strength = abs(value)
-        hue = np.array(STRENGTH if not attribution.signed else FOR if value >= 0 else AGAINST)
+        hue = np.array(STRENGTH if not signed else FOR if value >= 0 else AGAINST)
         right = left + round(font.getlength(shown))
         ground = tuple(int(c) for c in np.array(PAPER) * (1 - MIX * strength) + hue * MIX * strength)
         draw.rectangle((left, top, right, top + 23), fill=ground)
-        _underline(draw, (left, right), top + 23, round(4 * strength), tuple(hue.tolist()), dotted=attribution.signed and value < 0)
+        _underline(draw, (left, right), top + 23, round(4 * strength), tuple(hue.tolist()), dotted=signed and value < 0)
         draw.text((left, top), shown, font=font, fill=INK)
     return picture
 

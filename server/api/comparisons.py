@@ -8,15 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
+from torch import Tensor
 
 from explainers.comparisons.agreement import agreement_of
+from explainers.comparisons.agreement_sentence import is_control, sentence_of, titled, words_of
 from explainers.comparisons.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
 from server.services import Services, Use
-from server.studies.perturbing import maps_of
+from server.studies.perturbing import maps_of, read_for
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
 _Method = Annotated[
@@ -30,14 +32,27 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
     """How alike the maps that are there order the patches or words: Spearman's rank correlation of every pair of methods.
 
     ``target``: a label, the first one by default. ``methods`` are in an order that puts like beside like, ``correlations`` rows and columns
-    in that order; null where a map has one score throughout.
+    in that order; null where a map has one score throughout. ``sentence``: what they have in common in words, "" where there is nothing
+    to say; the control is left out of it.
     """
     document = find_document(explanation_id, services)
     label = str(find_target(document, target)["label"])
     maps = maps_of(document, label, None) if document["maps"] else {}
     if not maps:
         raise Problem(409, "no-map", f"There is no map for {label!r} yet.", send="Ask again once the first maps are done.")
-    return JSONResponse({"id": explanation_id, **agreement_of(maps, label).to_json()})
+    return JSONResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": _sentence(document, label, maps)})
+
+
+def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> str:
+    """What the maps for a label have in common, under the names of their plates."""
+    entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
+    if not entries:
+        return ""
+    shown = [titled(entry["title"], entry["method"], maps[entry["method"]], entry["signed"]) for entry in entries]
+    if (grid := entries[0].get("grid")) is not None:
+        return sentence_of(shown, grid=(grid[0], grid[1]))
+    read = read_for(document, label)
+    return sentence_of(shown, words=words_of(read["tokens"], read["words"]))
 
 
 @router.get("/{id}/regions")

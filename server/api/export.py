@@ -43,7 +43,7 @@ def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """
     document = find_document(explanation_id, services)
     source = document.get("input", {"kind": None})
-    shown = ("id", "state", "title", "created", "model", "targets", "problem", "seconds")
+    shown = ("id", "state", "title", "created", "model", "targets", "abstention", "problem", "seconds")
     short = {name: document[name] for name in shown if name in document}
     text = source["kind"] == "text"
     prompted = any(answer.get("prompt") is not None for answer in document.get("top", ()))

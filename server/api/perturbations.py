@@ -40,11 +40,18 @@ class Perturbation(BaseModel):
     replace: dict[int, Annotated[str, Field(max_length=200)]] | None = Field(
         None, min_length=1, max_length=1000, description="One answer, texts: words in place of others, by their index in input.words."
     )
+    how: Literal["removed", "painted"] | None = Field(
+        None,
+        description="One answer, images: patches are taken out (removed) or painted in the mean colour (painted); none: taken out where "
+        "the model allows it.",
+    )
 
 
 def _edit(body: Perturbation) -> Edit | None:
     """The one answer that is asked for, or None where it is curves; raises Problem 422 for fields that do not go together."""
     which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
+    if body.how is not None and (not which or body.replace is not None):
+        raise Problem(422, "unclear", "how is for one answer about an image.", send="Send it with remove, keep or fraction.")
     if not which and body.replace is None:
         if body.method is not None:
             raise Problem(422, "no-fraction", "There is method without fraction.", send="Send fraction too, or methods for curves.")
@@ -56,7 +63,7 @@ def _edit(body: Perturbation) -> Edit | None:
         raise Problem(422, "unclear", f"{names} do not go together.", send=send)
     if (body.fraction is None) != (body.method is None):
         raise Problem(422, "unclear", "method and fraction belong together.", send="Send both, or remove or keep in their place.")
-    return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace)
+    return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace, body.how)
 
 
 @router.post("/{id}/perturbations")
@@ -74,7 +81,7 @@ async def perturb(explanation_id: ExplanationId, body: Perturbation, services: U
     ``Accept: text/event-stream`` the progress is told on the way: events ``progress`` (``asked`` of ``total``), then ``done`` with the
     answer, or ``failed`` with the problem.
 
-    **One answer**: the target's numbers and the ``top`` classes with exactly the tokens ``removed``.
+    **One answer**: the target's numbers and the ``top`` classes with exactly the tokens ``removed``; of an image in the way ``how``.
     """
     edit = _edit(body)
 

@@ -268,7 +268,9 @@ def as_json(result: Explanation, files: dict[tuple[str, str], list[str]]) -> dic
 
 
 def table(result: Explanation) -> str:
-    """What the model says, and one line a map, for people."""
+    """What the model says, one line a map, and what the maps have in common, for people."""
+    from explainers import agreement_sentence
+
     top, is_value = result.top(5), result.output == "regression"
     numbers = ("value",) if is_value else ("probability", "logit")
     says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
@@ -278,6 +280,8 @@ def table(result: Explanation) -> str:
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}
         parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values())))]
+        if sentence := agreement_sentence(result, label):
+            parts.append(sentence)
     if result.notes:
         parts += ["", *(f"note: {note}" for note in result.notes)]
     return "\n".join(parts)

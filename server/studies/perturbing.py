@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explainers.errors import ExplainerError
 from explainers.faithfulness.deletion import DeletionTest, notes_on, run_deletion
 from explainers.faithfulness.target_output import TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.base import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
-from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.token_removal import How, TokenRemoval
 from server.http.problems import Problem
 from server.studies.rewriting import find_again, rewrite
 from server.studies.study import Subject
@@ -34,21 +35,29 @@ def output_of(subject: Subject, label: str | None) -> TargetOutput:
     return target_output(subject.model, subject.labels, target)
 
 
-def removal_of(subject: Subject, label: str) -> TokenRemoval:
-    """The input whose tokens can be taken away: the patches of an image, the pieces of a text, or those of the prompt ``label``.
+def removal_of(subject: Subject, label: str, how: How | None = None) -> TokenRemoval:
+    """The input whose tokens can be taken away: the patches of an image, the pieces of a text, or those of the prompt ``label``; patches
+    in the way ``how``, None: as the model allows. Raises Problem 422 for a way that is not for this input or this model.
 
     It takes several forward passes to find out how, so it is made once for the explanations that were asked last.
     """
-    removal: TokenRemoval = subject.model.cached((subject.document["id"], label), lambda: _removal(subject, label))
+    removal: TokenRemoval = subject.model.cached((subject.document["id"], label, how), lambda: _removal(subject, label, how))
     return removal
 
 
-def _removal(subject: Subject, label: str) -> TokenRemoval:
+def _removal(subject: Subject, label: str, how: How | None) -> TokenRemoval:
     document = subject.document
-    tokens = _read(document, label).get("tokens")
+    tokens = read_for(document, label).get("tokens")
     if tokens is None:
         rows, columns = next(iter(document["maps"]))["grid"]
-        return input_removal(subject.model, subject.tensors, grid=(rows, columns))
+        try:
+            return input_removal(subject.model, subject.tensors, grid=(rows, columns), how=how)
+        except ExplainerError as error:
+            if how is None:
+                raise
+            raise Problem(422, "wrong-way", str(error), send="Send how: painted, or leave it out.") from None
+    if how is not None:
+        raise Problem(422, "wrong-way", "Patches are painted or taken out; this is a text.", send="Leave how out.")
     if "windows" in document:
         return input_removal(subject.model, subject.tensors, windows=_windows(subject, document["input"]["text"]))
     prompt = subject.labels.index(label) if "prompts" in document else None
@@ -62,7 +71,7 @@ def _windows(subject: Subject, text: str) -> Windows:
     return windows
 
 
-def _read(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+def read_for(document: Mapping[str, Any], label: str) -> Mapping[str, Any]:
     """What the explained tower read for a target: the prompt, where the words of prompts are explained, else the input."""
     prompts: Sequence[Mapping[str, Any]] = document.get("prompts", ())
     return next((prompt for prompt in prompts if prompt["prompt"] == label), document["input"])
@@ -72,7 +81,7 @@ def _removable(document: Mapping[str, Any], label: str) -> list[int]:
     """The index of each token that can be taken away among the scores of a map for ``label``: of patches all, of texts those that are not
     special.
     """
-    tokens = _read(document, label).get("tokens")
+    tokens = read_for(document, label).get("tokens")
     if tokens is None:
         return list(range(len(document["maps"][0]["scores"])))
     return [i for i, token in enumerate(tokens) if not token["special"]]
@@ -140,7 +149,9 @@ def _removal_info(subject: Subject, removal: TokenRemoval) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Edit:
-    """Which tokens to take away: these, all but these, or the first of a map's order; and words to write in another way."""
+    """Which tokens to take away: these, all but these, or the first of a map's order; and words to write in another way. ``how`` patches
+    are taken away; None: as the model allows.
+    """
 
     remove: Sequence[int] | None = None
     keep: Sequence[int] | None = None
@@ -148,18 +159,19 @@ class Edit:
     order: Order = "most"
     fraction: float | None = None
     replace: Mapping[int, str] | None = None
+    how: How | None = None
 
 
 def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str, Any]:
     """What the model says with exactly these tokens gone: the target's probability and logit, and the top classes."""
     output = output_of(subject, target)
-    source = _read(subject.document, output.label)
+    source = read_for(subject.document, output.label)
     removed = _removed_indices(subject, output, edit)
     text: str | None = source.get("text")
     if edit.replace:
         removal, keep, text = _rewritten(subject, edit.replace, removed)
     else:
-        removal, keep = removal_of(subject, output.label), _without(removed, _removable(subject.document, output.label))
+        removal, keep = removal_of(subject, output.label, edit.how), _without(removed, _removable(subject.document, output.label))
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
         "target": output.label,

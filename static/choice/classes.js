@@ -46,6 +46,7 @@ export class Classes {
     this.#waitForPresses();
     this.means = el("p", { class: "quiet" });
     this.means.hidden = true;
+    this.against = el("p", { class: "against", hidden: true });
     this.other = typeAhead({
       id: "other-class",
       label: "Another class",
@@ -67,7 +68,7 @@ export class Classes {
       el("div", { class: "asking" }, this.read.node),
     );
     this.box = box; // room for more to ask
-    root.append(el("div", { class: "answers" }, columns, this.list), this.means, button, box);
+    root.append(el("div", { class: "answers" }, columns, this.list, this.against), this.means, button, box);
   }
 
   /**
@@ -98,9 +99,32 @@ export class Classes {
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
     this.#lay(rows.slice(0, ROWS));
     this.whyNot.show(top, targets);
+    this.#showAgainst(targets[0]);
     this.read.select.value = targets[0]?.read ?? "logit";
     this.read.select.disabled = Boolean(targets[0]?.against);
     this.other.label.textContent = `${this.chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
+  }
+
+  /** The class that every choice is set against, with the way back to none. */
+  #showAgainst(target) {
+    const other = target?.against;
+    this.against.hidden = !other;
+    if (!other) return void this.against.replaceChildren();
+    const name = named(other);
+    this.against.replaceChildren(
+      el("span", {}, `rather than ${name}`),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "plain",
+          "aria-label": `No longer rather than ${name}`,
+          title: "Explain the class alone",
+          on: { click: () => this.explain(this.chosen, setAgainst(target, null)) },
+        },
+        "×",
+      ),
+    );
   }
 
   /** Show again what is explained, where something else was asked for in vain. */

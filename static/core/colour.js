@@ -129,23 +129,68 @@ export function quantile(values, q) {
   return i + 1 < sorted.length ? sorted[i] + (sorted[i + 1] - sorted[i]) * (place - i) : sorted[i];
 }
 
+const FEW = 10; // fewer scores, as of a short text, may well all lie on one side and mean it
+const FLOOR = 0.25; // of the largest size: where all are larger, little but their common sign would be seen
+
 /**
- * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of
- * |score|, from the 1st to the 99th percentile for an unsigned one; where so few scores differ from the rest that this
- * leaves nothing, the largest score takes the place of the percentile. `lists` holds the scores of every map that
- * shares the scale.
- * @param {number[][]} lists
- * @param {boolean} signed
- * @returns {Ends}
+ * On which side of zero scores lie that are all far from it, 1 or -1: as for and against they would be a slab of one
+ * colour. 0 where some are near zero or on the other side, and where they are few.
+ * @param {number[]} scores
+ * @returns {number}
  */
-export function limits(lists, signed) {
-  const all = signed ? lists.flat().map(Math.abs) : lists.flat();
+export function oneSign(scores) {
+  if (scores.length < FEW) return 0;
+  const sign = Math.sign(scores[0]);
+  if (!sign || scores.some((score) => score * sign <= 0)) return 0;
+  const sizes = scores.map(Math.abs);
+  return quantile(sizes, 0.01) >= FLOOR * quantile(sizes, 0.99) ? sign : 0;
+}
+
+/**
+ * How strong each score is: its size; of scores that all lie far below zero, where sizes are the order turned round,
+ * the score, unless they are `sided`: drawn as for and against whatever their signs.
+ * @param {number[]} scores
+ * @param {boolean} [sided]
+ * @returns {number[]}
+ */
+export const strengths = (scores, sided = false) => (!sided && oneSign(scores) < 0 ? scores : scores.map(Math.abs));
+
+function endsOf(scores, signed) {
+  const all = signed ? scores.map(Math.abs) : scores;
   if (all.length === 0) return [0, 0];
   const low = signed ? 0 : quantile(all, 0.01);
   const usual = quantile(all, 0.99);
   const high = usual > low ? usual : all.reduce((most, score) => Math.max(most, score));
   return [signed ? -high : low, high];
 }
+
+/**
+ * The values at the two ends of a map's colours: [-limit, limit] for a signed map with limit the 99th percentile of
+ * |score|, from the 1st to the 99th percentile for an unsigned one, and for a signed one whose scores all lie
+ * far on one side of zero: it is drawn as strength. Where so few scores differ from the rest that this leaves
+ * nothing, the largest score takes the place of the percentile. `lists` holds the scores of every map that shares the
+ * scale.
+ * @param {number[][]} lists
+ * @param {boolean} signed
+ * @returns {Ends}
+ */
+export const limits = (lists, signed) => endsOf(lists.flat(), signed && !oneSign(lists.flat()));
+
+/**
+ * The ends of the colours of scores that are drawn as for and against, whatever their signs.
+ * @param {number[][]} lists
+ * @returns {Ends}
+ */
+export const signedLimits = (lists) => endsOf(lists.flat(), true);
+
+/**
+ * Whether a scale has two sides, for and against: that of a map whose method has a sign, unless its scores
+ * all lie far on one side of zero.
+ * @param {Ends} ends
+ * @param {boolean} signed
+ * @returns {boolean}
+ */
+export const twoSided = ([low, high], signed) => signed && low === -high;
 
 /**
  * A score after the choice of evidence: unsigned maps have none against, so the choice leaves them alone.
@@ -158,7 +203,7 @@ export const chosen = (score, signed, evidence) =>
   signed && ((evidence === "for" && score < 0) || (evidence === "against" && score > 0)) ? 0 : score;
 
 /**
- * Where a score lies between the ends of the scale: -1 to 1 if signed, 0 to 1 if not.
+ * Where a score lies between the ends of the scale: -1 to 1 if that has two sides, 0 to 1 if not.
  * @param {number} score
  * @param {Ends} ends
  * @param {boolean} signed
@@ -166,8 +211,9 @@ export const chosen = (score, signed, evidence) =>
  */
 export function place(score, [low, high], signed) {
   if (high <= low) return 0;
-  const t = signed ? score / high : (score - low) / (high - low);
-  return Math.min(1, Math.max(signed ? -1 : 0, t));
+  const two = twoSided([low, high], signed);
+  const t = two ? score / high : (score - low) / (high - low);
+  return Math.min(1, Math.max(two ? -1 : 0, t));
 }
 
 /**

@@ -51,6 +51,19 @@ export function number(value, digits = 3) {
 }
 
 /**
+ * Two numbers that are compared, with as many digits as tell them apart, three at least: what is above another one is
+ * not to read the same.
+ * @param {number} a
+ * @param {number} b
+ * @returns {string[]}
+ */
+export function compared(a, b) {
+  let digits = 3;
+  while (a !== b && digits < 15 && number(a, digits) === number(b, digits)) digits++;
+  return [number(a, digits), number(b, digits)];
+}
+
+/**
  * A whole number that is not negative, with commas: "1,000". `toLocaleString` would first load tables of languages.
  * @param {number} n
  * @returns {string}

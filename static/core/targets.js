@@ -1,6 +1,9 @@
 // What a target is about, and what it is called.
 
+import { percent } from "./dom.js";
 import { named } from "./search.js";
+
+/** @import { Abstention, Target } from "./types.js" */
 
 /**
  * The class, group (`any:dog`) or prompt that a target is about, whatever is asked of it: what to send to ask for it
@@ -17,6 +20,19 @@ export const classOf = (target) => target.of ?? target.label;
  */
 export const spoken = (target) =>
   target.against ? `${named(target.of)} rather than ${named(target.against)}` : named(classOf(target));
+
+/**
+ * How sure the model is of a target, in brief: what it says where it cannot know, in place of a share, which then means
+ * nothing; null where it gives none. `abstention` is that of the whole input.
+ * @param {Target} target
+ * @param {Abstention | undefined} [abstention]
+ * @returns {string | null}
+ */
+export function sureness(target, abstention) {
+  const { says } = target.abstention ?? abstention ?? {};
+  if (says) return `“${says}”`;
+  return target.probability === undefined || target.probability === null ? null : percent(target.probability);
+}
 
 /**
  * Several targets in words, for between quotation marks; no longer than a heading may be.

@@ -2,11 +2,11 @@
 // night.
 
 import { explanationPath, getBlob } from "../core/api.js";
-import { chosen, colourAt, coloursOf, place, ramp } from "../core/colour.js";
+import { chosen, colourAt, coloursOf, place, ramp, twoSided } from "../core/colour.js";
 import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, meaningOf } from "../maps/label.js";
+import { byLine, meaningOf, oneSignNote } from "../maps/label.js";
 import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
@@ -63,13 +63,10 @@ function pictureBody(plate, width, view) {
   const under = image(canvas.toDataURL(), width, height);
   if (smooth) return { markup: under + holes(plate, width, height), height };
   const [rows, columns] = map.grid;
-  const name = coloursOf(view, map.signed);
+  const signed = twoSided(ends, map.signed);
+  const name = coloursOf(view, signed);
   const cells = map.scores.map((score, i) => {
-    const [colour, cover] = colourAt(
-      place(chosen(score, map.signed, view.evidence), ends, map.signed),
-      map.signed,
-      name,
-    );
+    const [colour, cover] = colourAt(place(chosen(score, signed, view.evidence), ends, signed), signed, name);
     const box = {
       x: round(((i % columns) * width) / columns),
       y: round((Math.floor(i / columns) * height) / rows),
@@ -98,12 +95,13 @@ function hue(t, signed, view) {
 /** A text with its words on their colours: {markup, height}. */
 function textBody({ base, values, ends, variant, cut }, width, view) {
   const font = `15px ${SERIF}`;
+  const signed = twoSided(ends, variant.signed);
   /** @type {{text: string, t: number, struck?: object | false}[]} */
   const segments = [];
   let at = 0;
   base.units.forEach(({ start, end, tokens }, i) => {
     const struck = tokens.some((token) => cut?.gone.has(token)) && { fill: SOFT, "text-decoration": "line-through" };
-    const t = struck ? 0 : place(chosen(values[i], variant.signed, view.evidence), ends, variant.signed);
+    const t = struck ? 0 : place(chosen(values[i], signed, view.evidence), ends, signed);
     segments.push({ text: base.text.slice(at, start), t: 0 }, { text: base.text.slice(start, end), t, struck });
     at = end;
   });
@@ -117,7 +115,7 @@ function textBody({ base, values, ends, variant, cut }, width, view) {
       else if (!piece.trim()) x += x ? long : 0;
       else {
         if (x && x + long > width) [x, y] = [0, y + LINE];
-        const fill = rgb(hue(t, variant.signed, view));
+        const fill = rgb(hue(t, signed, view));
         const thick = Math.round(4 * Math.abs(t));
         if (t)
           parts.push(
@@ -139,7 +137,7 @@ function textBody({ base, values, ends, variant, cut }, width, view) {
               y2: y + 5 + thick / 2,
               stroke: fill,
               "stroke-width": thick,
-              ...(t < 0 && variant.signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}),
+              ...(t < 0 && signed ? { "stroke-dasharray": `${thick} ${thick}` } : {}),
             }),
           );
         parts.push(line(x, y, piece, { size: 15, family: SERIF, ...struck }));
@@ -152,7 +150,7 @@ function textBody({ base, values, ends, variant, cut }, width, view) {
 
 /** The colours of the bar under a plate, from its low end to its high end. */
 function bar(plate, view) {
-  const { signed } = plate.variant;
+  const signed = twoSided(plate.ends, plate.variant.signed);
   const stops = ramp(signed, coloursOf(view, signed));
   if (plate.face) return stops;
   const ground = [255, 254, 251]; // the paper, on which words are coloured
@@ -163,7 +161,8 @@ function bar(plate, view) {
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
   const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
-  const ends = plate.face ? plate.face.ends : plate.ends;
+  const { ends } = plate;
+  const signed = twoSided(ends, variant.signed);
   const stops = bar(plate, view);
   const gradient = tag(
     "linearGradient",
@@ -189,12 +188,14 @@ function cell(plate, width, view, i) {
     line(0, y, number(ends[0], 2), small),
     line(width, y, number(ends[1], 2), { ...small, "text-anchor": "end" }),
   );
-  if (variant.signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
+  if (signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
   y += 13;
-  const [low, high] = meaningOf(variant);
+  const [low, high] = meaningOf({ signed });
   label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
   const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
   const facts = [[15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small]];
+  const note = oneSignNote(ends, variant.signed);
+  if (note) facts.push([15, note, small]);
   if (plate.cut?.resultLine) facts.push([15, plate.cut.resultLine, { ...small, fill: INK }]);
   const under = below(0, y, width, facts);
   return { markup: body.markup + label.join("") + under.markup, height: under.y };

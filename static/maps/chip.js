@@ -1,17 +1,22 @@
 // The value and the rank of what is in focus, in the corner of a map.
 
+import { strengths } from "../core/colour.js";
 import { el } from "../core/dom.js";
 
 /**
- * The rank of every value by size: 1 for the largest |value|; equal ones share the better rank.
+ * The rank of every value by strength: 1 for the strongest; equal ones share the better rank.
  * @param {number[]} values
+ * @param {boolean} [sided] see `strengths`
  * @returns {number[]}
  */
-export function placesBySize(values) {
-  const sizes = Float64Array.from(values, Math.abs).sort().reverse();
+export function placesBySize(values, sided) {
+  const sizes = strengths(values, sided);
   const first = new Map();
-  sizes.forEach((size, i) => first.has(size) || first.set(size, i + 1));
-  return values.map((value) => first.get(Math.abs(value)));
+  Float64Array.from(sizes)
+    .sort()
+    .reverse()
+    .forEach((size, i) => first.has(size) || first.set(size, i + 1));
+  return sizes.map((size) => first.get(size));
 }
 
 /**

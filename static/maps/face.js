@@ -1,5 +1,6 @@
 // The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
 
+import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
 import { Chip, placesBySize, rankName } from "./chip.js";
 import { paint } from "./heatmap.js";
@@ -14,12 +15,13 @@ const WIDTH = 448; // pixels of the canvas; it is shown smaller
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
- * The index of the largest |score|.
+ * The index of the strongest score.
  * @param {number[]} scores
+ * @param {boolean} [sided] see `strengths`
  * @returns {number}
  */
-export const strongest = (scores) =>
-  scores.reduce((best, score, i) => (Math.abs(score) > Math.abs(scores[best]) ? i : best), 0);
+export const strongest = (scores, sided) =>
+  strengths(scores, sided).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
 
 /**
  * A score as it is shown: with its sign where the method has one.
@@ -136,7 +138,7 @@ export class Face {
   setMap(map) {
     if (map !== this.map) this.pixels = null;
     this.map = map;
-    this.ranks = map ? placesBySize(map.scores) : [];
+    this.ranks = map ? placesBySize(map.scores, map.sided) : [];
     this.describe();
   }
 
@@ -179,7 +181,7 @@ export class Face {
   /** Tell screen readers where the map is strongest. */
   describe() {
     const { map } = this;
-    const best = map && strongest(map.scores);
+    const best = map && strongest(map.scores, map.sided);
     const where = map
       ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
       : "not there yet";
@@ -192,7 +194,7 @@ export class Face {
     const { at } = this.focus.value;
     let next = at;
     if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
-    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores);
+    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores, this.map.sided);
     else if (event.key in STEPS) {
       const [down, right] = STEPS[event.key];
       const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));

@@ -1,6 +1,6 @@
 // One map over one picture, drawn from raw floats.
 
-import { chosen, coloursOf, entry, place, table } from "../core/colour.js";
+import { chosen, coloursOf, entry, place, table, twoSided } from "../core/colour.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
@@ -125,8 +125,9 @@ export function paint(canvas, base, map, ends, view) {
   context.drawImage(base, 0, 0, canvas.width, canvas.height);
   if (!map) return;
   const [rows, columns] = map.grid;
-  const colours = table(map.signed, coloursOf(view, map.signed));
-  const chosenScores = map.scores.map((score) => chosen(score, map.signed, view.evidence));
+  const signed = twoSided(ends, map.signed);
+  const colours = table(signed, coloursOf(view, signed));
+  const chosenScores = map.scores.map((score) => chosen(score, signed, view.evidence));
   const { fine, scores } = drawnScores(chosenScores, map.grid, view.grid);
   const height = rows * fine;
   const width = columns * fine;
@@ -134,7 +135,7 @@ export function paint(canvas, base, map, ends, view) {
   const pixels = new ImageData(width, height);
   const inks = new Uint32Array(colours.buffer); // the four bytes of a colour at once
   const painted = new Uint32Array(pixels.data.buffer);
-  for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, map.signed), map.signed) / 4];
+  for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, signed), signed) / 4];
   layer.getContext("2d").putImageData(pixels, 0, 0);
   context.globalAlpha = view.opacity / 100;
   context.imageSmoothingEnabled = fine > 1;

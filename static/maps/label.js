@@ -1,6 +1,6 @@
 // The museum label of a plate: what a reader needs to judge the map above it.
 
-import { coloursOf, ramp } from "../core/colour.js";
+import { coloursOf, ramp, twoSided } from "../core/colour.js";
 import { el, number, seconds } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
@@ -38,12 +38,13 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
- * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it,
- * that. The whole sentence is its tooltip, and is read out.
+ * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it
+ * (null), that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
  * @param {{standing?: Standing | null, family?: string}} options
- * @returns {HTMLParagraphElement}
+ * @returns {HTMLParagraphElement | null}
  */
 export function standingLine({ standing, family }) {
+  if (standing === undefined) return null;
   if (!standing)
     return el(
       "p",
@@ -157,6 +158,17 @@ export const optionsButton = (variant) =>
  */
 export const meaningOf = ({ signed }) => (signed ? ["against", "for"] : ["weak", "strong"]);
 
+/**
+ * What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other.
+ * @param {Ends} ends
+ * @param {boolean} signed
+ * @returns {string}
+ */
+export const oneSignNote = (ends, signed) =>
+  !signed || twoSided(ends, signed) || ends[0] === ends[1]
+    ? ""
+    : `Every patch or word is ${ends[1] > 0 ? "for" : "against"}, so the map is drawn as strength: only the order is meant.`;
+
 /** The colour bar with the values at its two ends. */
 export class Scale {
   /** @param {boolean} signed */
@@ -164,14 +176,17 @@ export class Scale {
     this.signed = signed;
     this.low = el("span");
     this.high = el("span");
-    this.ramp = el("div", { class: `ramp ${signed ? "signed" : "unsigned"}` });
-    const meaning = meaningOf({ signed }).map((text) => el("span", {}, text));
+    this.zero = el("span", {}, "0");
+    this.ramp = el("div");
+    this.meaning = el("div", { class: "meaning", "aria-hidden": "true" });
+    this.note = el("p", { class: "order-only", hidden: true });
     this.node = el(
       "div",
       { class: "scale" },
       this.ramp,
-      el("div", { class: "meaning", "aria-hidden": "true" }, meaning),
-      el("div", { class: "ends" }, this.low, signed ? el("span", {}, "0") : null, this.high),
+      this.meaning,
+      el("div", { class: "ends" }, this.low, this.zero, this.high),
+      this.note,
     );
     this.show(null);
   }
@@ -181,8 +196,14 @@ export class Scale {
    * @param {Partial<View>} [view]
    */
   show(ends, view = {}) {
-    const stops = ramp(this.signed, coloursOf(view, this.signed)).map((colour) => `rgb(${colour.join(" ")})`);
+    const signed = ends ? twoSided(ends, this.signed) : this.signed;
+    const stops = ramp(signed, coloursOf(view, signed)).map((colour) => `rgb(${colour.join(" ")})`);
+    this.ramp.className = `ramp ${signed ? "signed" : "unsigned"}`;
     this.ramp.style.setProperty("--ramp", stops.join(", "));
+    this.meaning.replaceChildren(...meaningOf({ signed }).map((text) => el("span", {}, text)));
+    this.zero.hidden = !signed;
+    this.note.textContent = ends ? oneSignNote(ends, this.signed) : "";
+    this.note.hidden = !this.note.textContent;
     this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
     this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
   }

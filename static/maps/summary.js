@@ -1,5 +1,6 @@
 // A map in one or two sentences, from its raw scores: where the evidence lies, and what is strongest.
 
+import { oneSign } from "../core/colour.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./face.js";
 
@@ -75,6 +76,8 @@ export function pictureInWords(map) {
   const weights = scores.map((score) => Math.max(0, score));
   const densest = place(weights, grid);
   const what = signed ? `evidence for ${target}` : "strength";
+  if (signed && oneSign(scores) < 0)
+    return `Every patch speaks against ${target}, so only their order is meant. The highest is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
   if (!densest) return `Nothing speaks for ${target}. ${last}`;
   const where =
     densest.share < SPREAD
@@ -98,13 +101,14 @@ const sum = (values) => values.reduce((a, b) => a + b, 0);
  */
 export function textInWords(units, { signed, target }) {
   if (units.length && units.every(({ value }) => value === units[0].value)) return "All words have the same score.";
-  const name = ({ text, value }) => `“${text}” ${(signed ? signedNumber : number)(value)}`;
-  const side = (sign) =>
-    units
-      .filter(({ value }) => sign * value > 0)
-      .sort((a, b) => sign * (b.value - a.value))
-      .slice(0, NAMED)
-      .map(name);
+  const shown = signed ? signedNumber : number;
+  const side = (sign) => {
+    const ordered = units.filter(({ value }) => sign * value > 0).sort((a, b) => sign * (b.value - a.value));
+    const names = new Map(); // a word that stands there twice is named once, with what it has at each place
+    for (const { text, value } of ordered.slice(0, NAMED))
+      names.set(text.toLowerCase(), [...(names.get(text.toLowerCase()) ?? [`“${text}”`]), shown(value)]);
+    return [...names.values()].map(([name, ...values]) => `${name} ${values.join(" and ")}`);
+  };
   const list = (names) => (names.length ? names.join(", ") : "nothing");
   if (!signed) return `Strongest: ${list(side(1))}.`;
   return `Strongest for ${target}: ${list(side(1))}. Against: ${list(side(-1))}.`;

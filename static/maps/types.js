@@ -14,6 +14,7 @@
  * @property {number[]} scores in raster order
  * @property {Grid} grid
  * @property {boolean} signed
+ * @property {boolean} [sided] drawn as for and against whatever the signs of its scores
  */
 
 /**

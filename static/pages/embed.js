@@ -1,12 +1,13 @@
 // A finished explanation, to be looked at inside another page: nothing is asked of the model, and nothing can be
 // changed.
 
-import { explanationPath, getJSON, loadImage, Problem } from "../core/api.js";
-import { byId, percent, say } from "../core/dom.js";
+import { explanationPath, getJSON, loadImage, methodsPath, Problem } from "../core/api.js";
+import { byId, say } from "../core/dom.js";
 import { reportProblem } from "../core/problems.js";
+import { Registry } from "../core/registry.js";
 import { learnRules } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
-import { spoken, spokenAll } from "../core/targets.js";
+import { spoken, spokenAll, sureness } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
@@ -35,8 +36,34 @@ async function basesOf({ input, prompts, windows }) {
   return () => grey;
 }
 
-function plateOf(map, base, several) {
-  const variant = { ...map, spec: map.method, line: "", description: "", options: [] };
+/** What the labels say of methods on this model: where each stands. A model that is not loaded leaves that open. */
+async function standingsOf({ model, prompts }) {
+  const { models } = await getJSON("/api/models");
+  if (!models.some(({ name, state }) => name === model && state === "loaded")) return () => ({});
+  const registry = new Registry(await getJSON(methodsPath(model, prompts ? "text" : "image")));
+  return (spec) => {
+    const known = registry.plate(spec);
+    return known ? { standing: known.standing, family: known.family } : {};
+  };
+}
+
+/** The maps that the address asks for; raises a Problem where there is none of them. */
+function mapsOf({ maps }) {
+  const known = new Set(maps.map(({ method }) => method));
+  const missing = address.methods.filter((spec) => !known.has(spec));
+  if (!missing.length) return maps.filter(({ method }) => !address.methods.length || address.methods.includes(method));
+  const problem = new Problem({
+    title: "No such map",
+    detail: `This explanation has no map ${missing.join(", ")}.`,
+    send: `It has: ${[...known].join(", ")}`,
+  });
+  if (missing.length === address.methods.length) throw problem;
+  reportProblem(problem, byId("problem")); // the others are shown
+  return maps.filter(({ method }) => address.methods.includes(method));
+}
+
+function plateOf(map, base, several, standing) {
+  const variant = { ...map, spec: map.method, line: "", description: "", options: [], ...standing };
   const plate = base.units ? new WordPlate(variant, stores) : new Plate(variant, stores);
   plate.actions.node.remove();
   if (plate instanceof Plate) plate.level.node.remove();
@@ -58,12 +85,13 @@ try {
       send: "Embed it once it is done",
     });
   const baseOf = await basesOf(explanation);
-  const maps = explanation.maps.filter(({ method }) => !address.methods.length || address.methods.includes(method));
-  const plates = maps.map((map) => plateOf(map, baseOf(map.target), explanation.targets.length > 1));
+  const standingOf = await standingsOf(explanation);
+  const several = explanation.targets.length > 1;
+  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map.method)));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
   colourAll(plates, address.view.scale);
-  const sure = explanation.targets.map(
-    (target) => `${spoken(target)}${target.probability === undefined ? "" : ` ${percent(target.probability)}`}`,
+  const sure = explanation.targets.map((target) =>
+    [spoken(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
   );
   byId("about").textContent = [explanation.model, ...sure].join(" · ");
   const kind =

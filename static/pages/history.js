@@ -1,12 +1,12 @@
 // The explanations made from this browser: look again, compare two, delete.
 
 import { explanationPath, forgetExplanation, getJSON } from "../core/api.js";
-import { byId, count, el, percent, say } from "../core/dom.js";
+import { byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { loadLimits } from "../core/limits.js";
 import { sayMethods } from "../core/registry.js";
 import { drop, remembered } from "../core/historylist.js";
-import { spoken } from "../core/targets.js";
+import { spoken, sureness } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
 import { forget } from "../workbench/tabmemory.js";
 
@@ -29,9 +29,9 @@ function answer({ state, targets, problem }) {
 function record(summary) {
   const name = summary.title ?? answer(summary);
   const first = summary.targets?.[0];
-  const isAlone = summary.page === "/prompt" && summary.targets?.length === 1; // shares need two prompts
-  const sure =
-    first?.probability === undefined || isAlone ? null : el("span", { class: "num" }, percent(first.probability));
+  const isAlone = summary.page === "/prompt" && summary.targets?.length === 1;
+  const sure = first && sureness(first, summary.abstention);
+  const isShare = isAlone && !first.abstention; // shares need two prompts
   const view = summary.thumbnail
     ? el("img", { src: summary.thumbnail, alt: "", loading: "lazy" })
     : el("span", { class: "excerpt" }, summary.excerpt ?? "");
@@ -50,7 +50,7 @@ function record(summary) {
     "li",
     { class: "record", data: { id: summary.id } },
     el("a", { class: "pane", href: link(summary), "aria-label": `Open: ${name}` }, view),
-    el("h2", {}, el("a", { href: link(summary) }, name), sure),
+    el("h2", {}, el("a", { href: link(summary) }, name), sure && !isShare ? el("span", { class: "num" }, sure) : null),
     summary.title ? el("p", {}, answer(summary)) : null,
     el(
       "p",
@@ -117,20 +117,25 @@ async function remove(summary, node) {
   tell("Deleted.");
 }
 
+/** Why these cannot be set side by side; "" where they can. */
+function reasonAgainst(records) {
+  if (records.length < 2) return "Tick two to see them side by side.";
+  if (records.length > 2) return "Tick no more than two.";
+  if (records[0].page !== records[1].page || records.some(({ state }) => state !== "done"))
+    return "Tick two finished ones of the same page.";
+  if (records[0].page === "/prompt")
+    return "The Prompt page shows one explanation at a time: ask about one picture with several prompts.";
+  if (records.some(({ targets }) => targets.length > 1))
+    return "One of them has several classes side by side already: tick two with one class each.";
+  return "";
+}
+
 function tick(summary, on) {
   if (on) ticked.set(summary.id, summary);
   else ticked.delete(summary.id);
-  const two = [...ticked.values()];
-  const alike = two.length === 2 && two[0].page === two[1].page && two.every(({ state }) => state === "done");
-  byId("compare").disabled = !alike;
-  byId("chosen").textContent =
-    two.length < 2
-      ? "Tick two to see them side by side."
-      : two.length > 2
-        ? "Tick no more than two."
-        : alike
-          ? ""
-          : "Tick two finished ones of the same page.";
+  const reason = reasonAgainst([...ticked.values()]);
+  byId("compare").disabled = Boolean(reason);
+  byId("chosen").textContent = reason;
 }
 
 function tell(before = "") {

@@ -364,7 +364,7 @@ function about(run) {
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? "" : " The inputs may not be passed on, so no examples are shown."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? "" : " It keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";

@@ -56,10 +56,12 @@ export function unitAcross(at, from, to) {
   return shared[best] > 0 ? best : -1;
 }
 
-/** A wall with a row a method and a column for each of two models. */
+/** A wall with a row a method and a column for each of two models, or of two explanations. */
 export class ModelPairs extends Matrix {
   sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
   other = new Store({ at: -1, locked: false }); // the focus of the second column
+  /** @type {(label: string) => boolean} whether the second model has a class of this name */
+  knows = () => true;
   #linking = false;
 
   /**
@@ -91,7 +93,8 @@ export class ModelPairs extends Matrix {
    */
   across(at, from, to) {
     const [here, there] = [this.sides[from], this.sides[to]];
-    return here.units ? unitAcross(at, here, there) : patchAcross(at, here, there);
+    if (!here.units) return patchAcross(at, here, there);
+    return here.base.text === there.base?.text ? unitAcross(at, here, there) : -1; // two texts share no places
   }
 
   /**
@@ -249,7 +252,7 @@ export class ModelPairs extends Matrix {
     return this.sides.map(({ name, info }, i) => {
       const target = info?.targets[0];
       const wanted = this.sides[0].info?.targets[0];
-      const foreign = i === 1 && target && wanted && classOf(target).toLowerCase() !== classOf(wanted).toLowerCase();
+      const foreign = i === 1 && target && wanted && !this.knows(classOf(wanted));
       const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
       const line = (answer) =>
         el(

@@ -244,6 +244,15 @@ export function colourAll(plates, scale) {
 
 const specOf = ({ variant }) => variant.spec;
 
+/**
+ * Whether a plate says of its method what holds for the model on show: ranks, reasons and bounds are another model's
+ * otherwise.
+ * @param {MapPlate} plate
+ * @param {Variant} variant
+ * @returns {boolean}
+ */
+export const saysOf = (plate, variant) => JSON.stringify(plate.variant) === JSON.stringify(variant);
+
 /** The plates of a page, a method each. */
 export class Wall {
   /**
@@ -313,7 +322,7 @@ export class Wall {
     const before = this.plates;
     this.variants = variants;
     this.groups.isFoldable = usual;
-    this.plates = new Map(variants.map((variant) => [variant.spec, before.get(variant.spec) ?? this.#hang(variant)]));
+    this.plates = new Map(variants.map((variant) => [variant.spec, this.#keep(before.get(variant.spec), variant)]));
     for (const plate of this.all) plate.state = plate.map ? "stale" : "waiting";
     const nodes = this.groups.nodes(variants, ({ spec }) => this.plates.get(spec).node);
     const same = nodes.length === this.root.children.length && nodes.every((node, i) => node === this.root.children[i]);
@@ -380,6 +389,14 @@ export class Wall {
    */
   mark(value) {
     for (const plate of this.hung) plate.mark(value);
+  }
+
+  /** The plate that hung for a method, while what it says of the method holds; else a new one with its map. */
+  #keep(before, variant) {
+    if (before && saysOf(before, variant)) return before;
+    const plate = this.#hang(variant);
+    if (before?.map) this.take(plate, before.map, before.actions.id);
+    return plate;
   }
 
   #hang(variant) {

@@ -1,6 +1,6 @@
 // A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
 
-import { chosen, place } from "../core/colour.js";
+import { chosen, place, strengths, twoSided } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
@@ -249,7 +249,7 @@ export class WordPlate {
    * @param {Ends} ends
    */
   colour(ends) {
-    const { signed } = this.variant;
+    const signed = twoSided(ends, this.variant.signed);
     this.ends = ends;
     if (this.map) this.scale.show(ends, this.look);
     this.spans.forEach((span, i) => {
@@ -290,7 +290,8 @@ export class WordPlate {
     const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
     this.values = map && base ? base.units.map(score) : [];
     this.ranks = placesBySize(this.values);
-    this.order = this.values.map((_, i) => i).sort((a, b) => Math.abs(this.values[b]) - Math.abs(this.values[a]));
+    const sizes = strengths(this.values);
+    this.order = sizes.map((_, i) => i).sort((a, b) => sizes[b] - sizes[a]);
     this.sentence.show(
       map && base
         ? textInWords(

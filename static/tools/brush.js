@@ -11,10 +11,12 @@ import { ChangeTable } from "./answerchange.js";
 
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const WAYS = { removed: "taken out", painted: "painted grey" };
 const HOW = {
   removed: "Hidden patches are taken out: the model gets fewer tokens, and nothing in their place.",
-  painted: "This model needs all of its patches: hidden ones are painted in the mean colour.",
+  painted: "Hidden patches are painted grey, in the mean colour: the model gets as many tokens as before.",
 };
+const ONLY_PAINTED = "This model needs all of its patches: hidden ones are painted grey, in the mean colour.";
 
 /**
  * Patches hidden with a brush.
@@ -45,6 +47,14 @@ function writePatches(hidden) {
   }
   return runs.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(" ") || undefined;
 }
+
+/** How a number of this kind is shown: of what the model says of a class. */
+const shownBy = (read) => (outcome) =>
+  read === "logit"
+    ? `logit ${number(outcome.logit)}`
+    : read === "value"
+      ? number(outcome.value ?? outcome.logit)
+      : percent(outcome.probability);
 
 class Brush {
   #pendingId = null;
@@ -91,6 +101,12 @@ class Brush {
       el("legend", {}, "Painting"),
       radio("brush-mode", { hide: "hides", show: "brings back" }, "hide"),
     );
+    this.ways = el(
+      "fieldset",
+      { class: "seg", on: { change: () => this.#turn() } },
+      el("legend", {}, "Hidden patches are"),
+      radio("brush-way", WAYS, WAYS[this.tool.value.how] ? this.tool.value.how : "removed"),
+    );
     const button = (text, run) => el("button", { type: "button", class: "act plain", on: { click: run } }, text);
     this.back = button("Undo", () => this.#undo());
     this.clear = button("Bring all back", () => this.#put(new Set()));
@@ -99,6 +115,7 @@ class Brush {
     );
     this.statusLine = el("p", { class: "now", role: "status", "aria-live": "polite" });
     this.how = el("p", { class: "quiet" });
+    this.other = el("p", { class: "other-way", role: "status" }, "\u00a0");
     this.where = el("p", { class: "quiet num" }, "\u00a0");
     this.change = new ChangeTable();
     this.words = el(
@@ -115,8 +132,10 @@ class Brush {
         { class: "answer" },
         this.sizes,
         this.modes,
+        this.ways,
         el("div", { class: "row" }, this.back, this.clear, swap),
         this.statusLine,
+        this.other,
         this.change.node,
         this.how,
       ),
@@ -295,9 +314,21 @@ class Brush {
     this.#isOutdated = false;
     const hidden = [...this.hidden].sort((a, b) => a - b);
     const target = this.info.targets[0];
+    const isPainted = this.#chosen("brush-way") === "painted";
+    const ask = (way) =>
+      sendJSON(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden, ...way });
     try {
-      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden });
-      if (id === this.id) this.#tell(answer, hidden.length, target);
+      const answer = await ask(isPainted ? { how: "painted" } : {}); // taken out where the model allows it
+      if (id === this.id) {
+        this.#tell(answer, hidden.length, target);
+        if (!isPainted) this.#offer(answer.how === "removed");
+      }
+      const isTold = this.#isOutdated || !hidden.length || (!isPainted && answer.how === "painted");
+      if (isTold) this.other.textContent = "\u00a0";
+      else {
+        const other = await ask(isPainted ? {} : { how: "painted" });
+        if (id === this.id && other.how !== answer.how) this.#tellOther(answer, other, target);
+      }
     } catch (problem) {
       if (id === this.id) this.report(problem);
     }
@@ -305,23 +336,46 @@ class Brush {
     if (this.#isOutdated && id === this.id) this.#ask();
   }
 
+  /** Hide patches in the other way. */
+  #turn() {
+    this.tool.set({ how: this.#chosen("brush-way") === "painted" ? "painted" : undefined });
+    this.#ask();
+  }
+
+  /** Whether patches can be taken out of this model's input. */
+  #offer(canRemove) {
+    const [removed, painted] = this.ways.querySelectorAll("input");
+    removed.disabled = !canRemove;
+    if (!canRemove) painted.checked = true;
+    this.canRemove = canRemove;
+    if (!canRemove) this.how.textContent = ONLY_PAINTED;
+  }
+
+  /** What the model says where the same patches are hidden in the other way, and whether the two disagree. */
+  #tellOther(answer, other, target) {
+    const value = (outcome) => outcome[answer.read] ?? outcome.logit;
+    const moves = [answer, other].map((outcome) => value(outcome) - value(target));
+    const verb = (move) => (move > 0 ? "rises" : "falls");
+    const name = (outcome) => WAYS[outcome.how];
+    const shown = shownBy(answer.read);
+    const isApart = moves[0] * moves[1] < 0 && [answer, other].every((outcome) => shown(outcome) !== shown(target));
+    this.other.classList.toggle("apart", isApart);
+    this.other.textContent = isApart
+      ? `The two ways disagree: ${name(answer)}, it ${verb(moves[0])} to ${shown(answer)}; ${name(other)}, it ${verb(moves[1])} to ${shown(other)}.`
+      : `Were they ${name(other)}: ${shown(other)}.`;
+  }
+
   #tell(answer, hidden, target) {
     this.report(null);
-    const byLogit = answer.read === "logit";
-    const shown = (outcome) =>
-      byLogit
-        ? `logit ${number(outcome.logit)}`
-        : answer.read === "value"
-          ? number(outcome.value ?? outcome.logit)
-          : percent(outcome.probability);
+    const shown = shownBy(answer.read);
     this.statusLine.replaceChildren(
       el("q", {}, classOf(target)),
       ` ${shown(target)} → `,
       el("b", {}, shown(answer)),
-      el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches hidden`),
+      el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches ${WAYS[answer.how]}`),
     );
     this.statusLine.dataset.hidden = String(hidden);
-    this.how.textContent = HOW[answer.how];
+    this.how.textContent = this.canRemove === false ? ONLY_PAINTED : HOW[answer.how];
     this.change.show(this.info.top, answer.top);
   }
 }

@@ -1,7 +1,7 @@
 // Two inputs side by side, each a picture or a text: point at a part of one, and the parts of the other that go with it
 // light up.
 
-import { limits, place } from "../core/colour.js";
+import { place, signedLimits } from "../core/colour.js";
 import { el, signedNumber } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { Face, patchName } from "../maps/face.js";
@@ -83,7 +83,7 @@ class Picture {
 
   show(scores, ends) {
     this.face.ends = ends;
-    this.face.setMap({ scores, grid: this.grid, signed: true });
+    this.face.setMap({ scores, grid: this.grid, signed: true, sided: true });
     this.face.draw();
     this.face.mark(this.focus.value);
   }
@@ -181,7 +181,7 @@ export class InteractionView {
     });
     const turned = pairs[0].map((_, j) => pairs.map((row) => row[j]));
     this.rows = [pairs, turned];
-    this.ends = limits(pairs, true);
+    this.ends = signedLimits(pairs);
     this.hint = hint;
     this.statusLine = el("p", { class: "said", role: "status" });
     const panes = this.sides.map((side, i) =>
@@ -213,7 +213,7 @@ export class InteractionView {
     this.sides.forEach((side, i) => {
       const isAnswer = from === 1 - i;
       const scores = isAnswer ? this.rows[from][this.sides[from].focus.value.at] : side.ownScores;
-      const [low, high] = limits([scores], true);
+      const [low, high] = signedLimits([scores]);
       // partners of a part without any stay pale
       side.show(scores, isAnswer && high < this.ends[1] ? this.ends : [low, high]);
     });

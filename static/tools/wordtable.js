@@ -1,6 +1,6 @@
 // The words of a text as a table: a row a word, a column a method, sorted by any of them.
 
-import { limits, place } from "../core/colour.js";
+import { limits, place, twoSided } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { tint, unitScore } from "../plates/words.js";
 
@@ -96,7 +96,7 @@ class WordTable {
   #row(word, i) {
     const cells = this.columns.map(({ signed, values, ends }) => {
       const cell = el("td", {}, (signed ? signedNumber : number)(values[i]));
-      tint(cell, place(values[i], ends, signed), signed);
+      tint(cell, place(values[i], ends, signed), twoSided(ends, signed));
       return cell;
     });
     return el(

@@ -1,4 +1,5 @@
-// Compare with another model: the same input through both, each answering for itself.
+// Compare with another model: the same input through both, each answering for itself; or two stored explanations, which
+// may be of one model.
 
 import { explanationPath, getJSON, Problem } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
@@ -16,6 +17,7 @@ import { fetchModelInfo } from "./modelinfo.js";
  */
 
 const NONE = "no other model";
+const ANOTHER = "another explanation by this model";
 
 /** The choice of another model, and what it answers. */
 export class Compare {
@@ -70,16 +72,29 @@ export class Compare {
     const names = models.models
       .filter((model) => model.state === "loaded" && model.name !== models.current?.name)
       .map((model) => model.name);
-    if (this.isOn && !names.includes(this.name)) this.stop();
+    if (this.isOn && !this.#isOwn && !names.includes(this.name)) this.stop();
     this.select.replaceChildren(
       el("option", { value: "" }, NONE),
+      this.#isOwn ? el("option", { value: this.name }, ANOTHER) : "",
       ...names.map((name) => el("option", { value: name }, models.shownName(name))),
     );
     this.names = names;
     this.#enable();
     this.select.value = this.name ?? "";
-    if (this.isOn)
-      this.wall.setModels(models.shownName(models.current.name), models.shownName(this.name), this.registry);
+    if (this.isOn) this.#nameColumns(models.current.name);
+  }
+
+  /** Whether both columns are of the page's own model. */
+  get #isOwn() {
+    return this.isOn && this.name === this.workbench.models.current?.name;
+  }
+
+  /** Head the columns: the model that answers first, and the other; where they are one, by their order. */
+  #nameColumns(first) {
+    const names = [first, this.name].map((name) => this.workbench.models.shownName(name));
+    const [left, right] = first === this.name ? [`${names[0]}, first`, `${names[1]}, second`] : names;
+    this.wall.knows = (label) => this.#same(label) !== null;
+    this.wall.setModels(left, right, this.registry);
   }
 
   /** Whether there is something to choose; where there is not, why. */
@@ -113,8 +128,7 @@ export class Compare {
           send: "Compare two explanations of the same page",
         });
       await this.#use(stored.model);
-      const { models } = this.workbench;
-      this.wall.setModels(models.shownName(first), models.shownName(stored.model), this.registry);
+      this.#nameColumns(first);
       this.id = id;
       this.resumed = stored;
       this.workbench.otherIds = { compare: id };
@@ -132,7 +146,8 @@ export class Compare {
     this.info = info;
     this.#enable();
     if (!this.isOn) return;
-    if (info.targets.length > 1) return void this.stop();
+    // of the same model the same question has the same answer
+    if (info.targets.length > 1 || (this.#isOwn && !this.resumed)) return void this.stop();
     this.wall.setInfo(0, info);
     this.job.drop(); // what it says of the question before
     this.workbench.rival.set(NOTHING);
@@ -175,8 +190,7 @@ export class Compare {
     if (!name) return this.stop();
     try {
       await this.#use(name);
-      const { models } = this.workbench;
-      this.wall.setModels(models.shownName(models.current.name), models.shownName(name), this.registry);
+      this.#nameColumns(this.workbench.models.current.name);
       this.workbench.hangOn(this.wall);
       if (this.info) this.wall.setInfo(0, this.info);
       await this.#ask();

@@ -1,11 +1,12 @@
 // What stands over the plates: the question with its answer, the sentence that sums up, the person's own name for it,
 // and notes.
 
+import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { spoken, spokenAll } from "../core/targets.js";
 import { namingField } from "./naming.js";
-import { answerLine, askingLine, mainTarget, pointLine } from "./overview.js";
+import { answerLine, askingLine, mainTarget } from "./overview.js";
 
 /**
  * @import { Model, Started } from "../core/types.js"
@@ -61,24 +62,24 @@ export class Headline {
   }
 
   /**
-   * The sentence over the plates; where methods point is known once all maps are there.
+   * The sentence over the plates; what the maps have in common is known once all are there.
    * @param {boolean} isDone
+   * @returns {Promise<void>}
    */
-  sumUp(isDone) {
-    const { subject, received, registry, modelInfo } = this.workbench;
+  async sumUp(isDone) {
+    const { subject, received, registry, modelInfo, id } = this.workbench;
     const { info } = subject.value;
-    const main = mainTarget(info.targets);
-    const read = info.prompts?.find(({ prompt }) => prompt === main.label) ?? info.input;
-    const maps = received
-      .filter(({ target }) => target === main.label)
-      .map((map) => ({ map, plate: registry.plate(map.method) }))
-      .filter(({ plate }) => plate && isMethod(plate))
-      .map(({ map, plate }) => ({ map, title: plate.title }));
     const { details, calibration } = modelInfo.model;
-    const sentences = [answerLine(info, { ...details, calibration }), isDone && pointLine(maps, read)]
-      .filter(Boolean)
-      .join(" ");
-    byId("overview").replaceChildren(...unbroken(sentences));
+    const answer = answerLine(info, { ...details, calibration });
+    const say = (...sentences) => byId("overview").replaceChildren(...unbroken(sentences.filter(Boolean).join(" ")));
+    say(answer);
+    const { label } = mainTarget(info.targets);
+    const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
+    if (!isDone || maps.length < 2) return;
+    const { sentence } = await getJSON(`${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`).catch(
+      () => ({ sentence: "" }), // the maps stand there without it
+    );
+    if (subject.value.info === info) say(answer, sentence);
   }
 
   /** The explanation `id` is called so from now on; null: it has no name. */

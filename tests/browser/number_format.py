@@ -46,7 +46,11 @@ def percent(p: float) -> str:
 
 
 def colour_ends(values: ArrayLike, signed: bool) -> tuple[float, float]:
-    """The scores at the two ends of the colours: -+ the 99th percentile of |score|, or the 1st and 99th percentile of an unsigned map."""
+    """The scores at the two ends of the colours: -+ the 99th percentile of |score|, or the 1st and 99th percentile of an unsigned map, and
+    of a signed one of at least ten scores that all lie on one side of zero, none nearer to it than a quarter of the largest.
+    """
+    if signed and np.size(values) >= 10 and (np.min(values) > 0 or np.max(values) < 0):
+        signed = bool(np.quantile(np.abs(values), 0.01) < 0.25 * np.quantile(np.abs(values), 0.99))
     scores = np.abs(values) if signed else np.asarray(values)
     low = 0.0 if signed else float(np.quantile(scores, 0.01))
     usual = float(np.quantile(scores, 0.99))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import explainers
-from server.method_ranking import CONTROL, RANKED_BY, MethodRanking, method_rankings, ranking_for
-from server.run_reports import RunReport
+from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for
+from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
 
@@ -60,6 +60,20 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
         assert document["model"] == model
         assert set(document["ranks"]) <= known
         assert document["random"] < max(figures["value"] for figures in document["ranks"].values())
+
+
+def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
+    runs, _ = read_run_reports([])
+    compared = 0
+    for model, ranking in method_rankings().items():
+        for spec, rank in ranking.ranks.items():
+            readout, _, rule = spec.partition(":")
+            for figure in figures_of(readout, [rule] if rule else [], runs):
+                if (figure.run.id, figure.spec, figure.metric["name"]) == (ranking.run.id, spec, ranking.metric["name"]):
+                    assert (figure.rank, figure.of) == (rank, len(ranking.ranks)), (model, spec)
+                    compared += 1
+    assert compared > 50
+    assert {figure.rank for figure in figures_of(CONTROL, [], runs)} == {None}  # it is no method
 
 
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:

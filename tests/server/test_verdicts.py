@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import explainers
-from server.method_ranking import CONTROL, MethodRanking, method_rankings
-from server.run_reports import RunReport, read_run_reports
+from server.method_ranking import MethodRanking, method_rankings
+from server.run_reports import CONTROL, RunReport, read_run_reports
 from server.verdicts import verdicts
 
 #: spec -> value, whether tied with the best, and p against the control

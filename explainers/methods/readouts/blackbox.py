@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,13 +21,18 @@ from explainers.citation import Citation
 from explainers.methods.readouts.seeds import group_of, with_seeds
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.models.removal.patches import painted
+from explainers.metrics.rank_correlation import rank_correlations
+from explainers.models.removal.patches import painted, patch_removal
 from explainers.trace import Reading, Trace
 
 if TYPE_CHECKING:
     from captum.attr import Lime  # Captum takes seconds to import: done where it is needed
 
 INNER_BATCH = 32  # inputs in one forward pass
+#: From this rank correlation on, painting patches and taking them out give the same order.
+ALIKE_HIDING = 0.8
+#: A patch counts whose fall is at least this share of the largest, in both ways.
+COUNTS = 0.2
 SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_000)
 
 
@@ -95,13 +102,14 @@ def _each_sample(
     class_specific=True,
     needs=("mask_token",),
     slow=True,
-    passes="tokens + 1 forward",
+    passes="2 · tokens + 1 forward for patches, tokens + 1 for words",
     options={
-        "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64)
+        "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64),
+        "compare": Option(bool, True, "single patches: also take each one out, and say where that disagrees with painting it grey"),
     },
 )
-def occlusion(trace: Trace, window: int = 1) -> Reading:
-    """How much the answer falls when a token, or a window of tokens around it, is hidden (mean over the windows that cover it)."""
+def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> Reading:
+    """How much the answer falls when a patch is painted grey, or a word piece masked (of a window: the mean over those that cover it)."""
     from captum.attr import Occlusion
 
     grid = trace.layout.grid
@@ -111,7 +119,57 @@ def occlusion(trace: Trace, window: int = 1) -> Reading:
         sides = tuple(min(window, side) for side in shaped.shape[1:])
         return [Occlusion(f).attribute(shaped, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
 
-    return _each_sample(trace, attribute)
+    reading = _each_sample(trace, attribute)
+    if grid is None or window > 1 or not compare:
+        return reading
+    falls = (reading.scores[sample, trace.content[sample]].cpu() for sample in range(len(reading.scores)))
+    return replace(reading, notes=tuple(_two_ways(trace, sample, each, grid) for sample, each in enumerate(falls)))
+
+
+def _two_ways(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
+    """Where a patch that is painted grey and one that is taken out tell different things of one sample, in a sentence; nothing where they
+    agree, and where the model cannot do without a patch.
+    """
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str, tensor: Tensor) -> Tensor:
+        given[name] = tensor
+        return tensor
+
+    trace.answer(sample, 1, keep)
+    removal = patch_removal(trace.recording.model, given, grid)
+    if removal.how != "removed":
+        return ()
+    count = removal.tokens
+    kept = torch.cat([torch.ones(1, count, dtype=torch.bool), ~torch.eye(count, dtype=torch.bool)])
+    values = trace.chosen.only(sample).repeat(count + 1).value(removal.logits(kept).to(trace.recording.logits)).cpu()
+    removed_falls = values[0] - values[1:]
+    note = disagreement_of_hiding(painted_falls, removed_falls, grid)
+    return (note,) if note else ()
+
+
+def disagreement_of_hiding(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
+    """What the falls of the answer (N,) say of the same patches painted grey and taken out: "" where their order is alike
+    (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that counts has another sign.
+    """
+    rho = float(rank_correlations(np.stack([painted_falls.double().numpy(), removed_falls.double().numpy()]))[0, 1])
+    shares = [falls / falls.abs().max().clamp(min=torch.finfo(falls.dtype).tiny) for falls in (painted_falls, removed_falls)]
+    strength = torch.minimum(shares[0].abs(), shares[1].abs())
+    opposite = (shares[0] * shares[1] < 0) & (strength >= COUNTS)
+    is_alike = not rho < ALIKE_HIDING  # also where one of them orders nothing
+    if is_alike and not bool(opposite.any()):
+        return ""
+    order = "much the same order" if is_alike else "another order"
+    said = f"Here a hidden patch is painted grey. Taken out in its place, patches come in {order} (rank correlation {rho:.2f})."
+    if not bool(opposite.any()):
+        return said
+    most = int((strength * opposite).argmax())
+    row, column = divmod(most, grid[1])
+    painted_fall, removed_fall = (f"{float(-falls[most]):+.2g}" for falls in (painted_falls, removed_falls))
+    return (
+        f"{said} {int(opposite.sum())} of {len(opposite)} raise the answer in one way and lower it in the other: most of all "
+        f"row {row + 1}, column {column + 1}, where painting it changes the answer by {painted_fall} and taking it out by {removed_fall}."
+    )
 
 
 @method(

@@ -244,5 +244,15 @@ def test_a_contrast_opens_and_stays_one(stage: Stage) -> None:
     expect(page.locator("#classes [aria-pressed=true]")).to_contain_text("zebra")
     page.locator("#classes li button", has_text="dog").click()
     stage.visit.next_maps(before["id"])
-    target = stage.visit.document()["targets"][0]
+    document = stage.visit.document()
+    target = document["targets"][0]
     assert (target["of"], target["against"]) == ("dog", "elephant")
+    chip = page.locator("#classes .against")
+    expect(chip).to_contain_text("rather than elephant")
+    chip.get_by_role("button", name="No longer rather than elephant").click()
+    stage.visit.next_maps(document["id"])
+    (target,) = stage.visit.document()["targets"]
+    assert (target["label"], target.get("against")) == ("dog", None)
+    expect(chip).to_be_hidden()
+    page.locator("#classes li button", has_text="zebra").click()  # nothing sticks
+    expect(page.locator("#answer")).to_have_text("zebra")

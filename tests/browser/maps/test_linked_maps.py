@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 from safetensors.torch import load
 
-from explainers.rendering.colours import AGAINST, FOR, colours, limits, normalised, strength
+from explainers.rendering.colours import AGAINST, FOR, colours, limits, normalised, strength, two_sided
 from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.pages.test_text import word_scores
 from tests.browser.serving import HTTP
@@ -50,8 +50,15 @@ def hover(desk: Visit, row: int, column: int, grid: tuple[int, int]) -> None:
 
 
 def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """A signed map and an unsigned one."""
-    return [next(attribution for attribution in document["maps"] if attribution["signed"] == signed) for signed in (True, False)]
+    """A map that is drawn as for and against, and an unsigned one."""
+    return [
+        next(
+            attribution
+            for attribution in document["maps"]
+            if attribution["signed"] == signed and two_sided(limits(attribution["scores"], signed), signed) == signed
+        )
+        for signed in (True, False)
+    ]
 
 
 @pytest.mark.trained
@@ -167,7 +174,7 @@ def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
 
 @pytest.mark.parametrize(("choice", "twin"), [("patches", Image.Resampling.NEAREST), ("bicubic", Image.Resampling.BICUBIC)])
 def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
-    desk.open(f"/image?opacity=0&grid={choice}&{FEW}")
+    desk.open(f"/image?opacity=0&grid={choice}&{FEW}&model=scenes-vit&methods=input_x_gradient:libra&methods=attcat:libra")
     for attribution in one_of_each(desk.document()):
         base = face(desk, attribution["method"])
         with view(desk.page):
@@ -177,7 +184,8 @@ def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
             desk.page.get_by_role("slider", name="Opacity").fill("0")
         scores = np.float32(attribution["scores"]).reshape(attribution["grid"])
         fine = np.asarray(Image.fromarray(scores).resize(base.shape[1::-1], twin))
-        rgba = colours(normalised(fine, limits(scores, attribution["signed"]), attribution["signed"]), attribution["signed"])
+        ends = limits(scores, attribution["signed"])
+        rgba = colours(normalised(fine, ends, attribution["signed"]), two_sided(ends, attribution["signed"]))
         expected = base * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
         inner = (slice(40, -40), slice(40, -40))  # the outermost patches end differently in the twin
         difference = np.abs(shown - expected)[inner]
@@ -193,7 +201,7 @@ def lightness(colour: Any) -> NDArray[np.float64]:
 
 
 def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
-    desk.open(f"/image?opacity=100&grid=patches&{FEW}")
+    desk.open(f"/image?opacity=100&grid=patches&{FEW}&model=scenes-vit&methods=input_x_gradient:libra&methods=attcat:libra")
     declared = desk.page.evaluate(
         "async () => { const { SEQUENCES, DIVERGING } = await script('core/colour.js'); return { SEQUENCES, DIVERGING }; }"
     )

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
-from tests.browser.number_format import percent
+from tests.browser.number_format import percent, shown_range
 from tests.browser.questions import explained
 from tests.browser.serving import HTTP
 from tests.server.conftest import png
@@ -85,11 +85,58 @@ def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
         compare.click()
     assert going.value.url.endswith(f"/image?id={second['id']}&compare={first['id']}")
     desk.maps()
+    # both are by one model: a column each, with its own question and map
+    heads = desk.page.locator(".model-head")
+    title = titles[second["model"]]
+    expect(heads.locator(".name")).to_have_text([f"{title}, first", f"{title}, second"])
+    for side, document in enumerate((second, first)):
+        expect(heads.nth(side)).to_contain_text(f"explained: {document['targets'][0]['label']}")
+        expect(heads.nth(side)).not_to_contain_text("it has no class")
+        (attribution,) = document["maps"]
+        expect(desk.plate("random").nth(side).locator(".facts:not(.after)")).to_contain_text(shown_range(attribution))
+    # another question has one answer by this model
+    desk.page.locator("#classes li button").nth(2).click()
+    desk.next_maps(second["id"])
+    expect(heads).to_have_count(0)
+    expect(desk.plate("random")).to_have_count(1)
 
     desk.open("/history", maps=False)
-    records.nth(2).get_by_role("link", name="Open").click()
+    records.nth(3).get_by_role("link", name="Open").click()
     desk.maps()
     assert desk.id == text["id"]
+
+
+def remembering(desk: Visit, ids: list[str]) -> None:
+    """Go to the history of a browser that made these explanations."""
+    desk.open("/history", maps=False)
+    desk.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", ids)
+    desk.page.reload()
+    expect(desk.page.locator(".record")).to_have_count(len(ids))
+
+
+def test_two_that_cannot_be_set_side_by_side_say_why(desk: Visit) -> None:
+    several = desk.explained(png(1), model="scenes-vit", methods="random", target=["0", "1"])["id"]
+    remembering(desk, [several, explained(desk, "image", png(2)), explained(desk, "prompt", png(1)), explained(desk, "prompt", png(2))])
+    records, reason = desk.page.locator(".record"), desk.page.locator("#chosen")
+    compare = desk.page.get_by_role("button", name="Compare the two")
+    for two, says in (((0, 1), "several classes side by side already"), ((2, 3), "one explanation at a time")):
+        for i in two:
+            records.nth(i).get_by_label("compare").check()
+        expect(reason).to_contain_text(says)
+        expect(compare).to_be_disabled()
+        for i in two:
+            records.nth(i).get_by_label("compare").uncheck()
+
+
+@pytest.mark.trained
+def test_what_the_model_says_in_place_of_an_answer_stands_in_place_of_a_share(desk: Visit) -> None:
+    text = "when are bears bears and"
+    document = desk.explained(model="reviews-bert", text=text, methods="random")
+    assert document["abstention"]["says"] == "no opinion"
+    remembering(desk, [document["id"], explained(desk, "text")])
+    unsure, sure = desk.page.locator(".record h2 .num").all_inner_texts()
+    assert unsure == "“no opinion”"
+    assert sure.endswith("%")
 
 
 def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:

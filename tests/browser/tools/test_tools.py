@@ -156,8 +156,8 @@ def test_blinking_is_slow_and_ends_and_is_not_there_where_less_motion_is_asked_f
     assert seen.inner_text() != before
 
 
-def answer(desk: Visit, hidden: list[int]) -> Any:
-    response = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden})
+def answer(desk: Visit, hidden: list[int], **way: str) -> Any:
+    response = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden, **way})
     response.raise_for_status()
     return response.json()
 
@@ -237,10 +237,33 @@ def test_patches_are_hidden_by_keyboard_and_by_painting_and_the_answer_follows(d
     check_answer(desk, tool, set())
 
 
-def test_the_tools_fit_a_phone(phone: Visit) -> None:
-    page = phone.open(f"/image?{FEW}&open=agreement")
-    for name in ("agreement", "swipe", "brush"):
-        tool = drawer(phone, name)
-        expect(tool.locator(".body > *").last).to_be_visible()
-        phone.settled()
-        assert page.evaluate("() => document.documentElement.scrollWidth") == 390, name
+@pytest.mark.trained
+def test_patches_taken_out_or_painted_grey_and_what_the_other_way_gives(desk: Visit) -> None:
+    page = desk.open(f"/image?model=scenes-vit&{FEW}")
+    patches = len(desk.document()["maps"][0]["scores"])
+    tool = full_brush(desk)
+    tool.locator(".canvas").focus()
+    page.keyboard.press("Space")
+    tool.get_by_role("button", name="Hide the rest").click()
+    hidden = list(range(1, patches))
+    check_answer(desk, tool, set(hidden))
+    target = desk.document()["targets"][0]
+    removed, painted = answer(desk, hidden), answer(desk, hidden, how="painted")
+    assert (removed["how"], painted["how"]) == ("removed", "painted")
+    other = tool.locator(".other-way")
+    expect(other).to_contain_text(percent(painted["probability"]))
+    falls = [outcome["probability"] < target["probability"] for outcome in (removed, painted)]
+    expect(other).to_contain_text("Were they painted grey" if falls[0] == falls[1] else "The two ways disagree")
+    tool.get_by_role("radio", name="painted grey").check(force=True)
+    expect(tool.locator(".now b")).to_have_text(percent(painted["probability"]))
+    expect(tool.locator(".now")).to_contain_text(f"{len(hidden)} of {patches} patches painted grey")
+    expect(tool).to_contain_text("Hidden patches are painted grey, in the mean colour")
+    expect(other).to_contain_text(percent(removed["probability"]))
+    page.reload()
+    desk.maps()
+    expect(tool.get_by_role("radio", name="painted grey")).to_be_checked()
+    tool.get_by_role("radio", name="taken out").check(force=True)
+    check_answer(desk, tool, set(hidden))
+    tool.get_by_role("button", name="Bring all back").click()
+    check_answer(desk, tool, set())
+    expect(other).to_have_text("\u00a0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,24 +13,13 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Visit, view
 from tests.browser.questions import explained
 
-GRID = [6, 6]
-SAY = """async (given) => {
-  const { answerLine, pointLine } = await script('workbench/overview.js');
-  return [answerLine(given.info), pointLine(given.maps, given.input)];
-}"""
+SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"
 
 
-def spot(*patches: int) -> list[float]:
-    """A map of 6 x 6 patches with these strongest."""
-    return [1.0 if i in patches else i / 1000 for i in range(36)]
-
-
-def say(page: Page, info: dict[str, Any], maps: dict[str, list[float]], grid: list[int] | None, words: tuple[str, ...] = ()) -> list[str]:
-    """What the page says of made-up maps: of the answer, and of where they point."""
-    titled = [{"title": name, "map": {"scores": scores, "grid": grid, "signed": True}} for name, scores in maps.items()]
-    read = {"words": [{"text": word, "tokens": [i]} for i, word in enumerate(words)]}
-    sentences: list[str] = page.evaluate(SAY, {"info": info, "maps": titled, "input": read})
-    return sentences
+def say(page: Page, info: dict[str, Any]) -> str:
+    """What the page says of an answer."""
+    sentence: str = page.evaluate(SAY, info)
+    return sentence
 
 
 def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> dict[str, Any]:
@@ -37,52 +27,69 @@ def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> 
     return {"top": rows, "targets": [{"label": explained or top[0][0], "probability": 0.5}], **more}
 
 
-def test_the_sentence_says_where_most_methods_point_and_who_disagrees(scripts: Page) -> None:
-    upper, lower = spot(0, 1, 6, 7), spot(28, 29, 34, 35)
-    sure = info(("cat", 0.97), ("dog", 0.02))
-    said = say(scripts, sure, {"A": upper, "B": upper, "C": spot(1, 2, 7, 8), "D": lower}, GRID)
-    assert said[0].startswith("The model says “cat” and is sure of it: 97.0")
-    assert said[1] == "3 of 4 methods point to the upper left; D says otherwise."
-    assert say(scripts, sure, {"A": lower, "B": lower}, GRID)[1] == "Both methods point to the lower right."
-    assert say(scripts, sure, {"A": upper, "B": upper, "C": upper}, GRID)[1] == "All 3 methods point to the upper left."
-    assert say(scripts, sure, {"A": upper, "B": lower}, GRID)[1] == "The methods point at different places."
-    assert say(scripts, sure, {"A": upper, "B": [0.5] * 36}, GRID)[1] == ""  # a map that tells nothing apart has no say
-    assert (
-        say(scripts, sure, {"A": upper, "B": upper, "C": [0.5] * 36}, GRID)[1]
-        == "2 of 3 methods point to the upper left; C points nowhere."
-    )
-    several = {"A": upper, "B": upper, "C": upper, "D": lower, "E": [0.5] * 36, "F": [0.0] * 36}
-    assert say(scripts, sure, several, GRID)[1] == "3 of 6 methods point to the upper left; D says otherwise; E and F point nowhere."
+def test_the_sentence_says_how_sure_the_model_is(scripts: Page) -> None:
+    assert say(scripts, info(("cat", 0.97), ("dog", 0.02))).startswith("The model says “cat” and is sure of it: 97.0")
+    said = say(scripts, info(("positive", 0.7), ("negative", 0.3)))
+    assert said == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
+    # what reads the same is not said to come after
+    said = say(scripts, info(("cat", 0.33334), ("dog", 0.33331)))
+    assert said == "The model is not sure: it says “cat”, 33.3\u2009%; “dog” is as likely."
 
 
-def test_the_sentence_names_the_words_of_a_text(scripts: Page) -> None:
-    words = ["a", "truly", "superb", "and", "warm", "film"]
-    good, other = [0, 0.1, 3, 0, 2, 1], [5, 4, 0, 3, 0, 0]
-    said = say(scripts, info(("positive", 0.7), ("negative", 0.3)), {"A": good, "B": good, "C": other}, None, tuple(words))
-    assert said[0] == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
-    assert said[1] == "2 of 3 methods point at “superb” and “warm”; C says otherwise."
+def test_a_number_that_is_above_another_does_not_read_the_same(scripts: Page) -> None:
+    compared = "(numbers) => script('core/dom.js').then(({ compared }) => compared(...numbers))"
+    assert scripts.evaluate(compared, [0.11004, 0.10996]) == ["0.11004", "0.10996"]
+    assert scripts.evaluate(compared, [0.31, 0.1]) == ["0.310", "0.100"]
+    assert scripts.evaluate(compared, [0.1, 0.1]) == ["0.100", "0.100"]
+    line = {"kind": "not_in_picture", "score": "cosine", "line": 0.10996, "says": "not found"}
+    alone = {"label": "a dog", "prompt": "a dog", "cosine": 0.11004, "logit": 1, "probability": 1}
+    ask = "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)"
+    said = scripts.evaluate(ask, [alone, {"calibration": {"lines": [line]}}])
+    assert "a similarity of 0.11004 " in said
+    assert "above 0.10996," in said
+
+
+def test_the_words_of_a_plate_are_named_once_each(scripts: Page) -> None:
+    tell = "([units, map]) => script('maps/summary.js').then(({ textInWords }) => textInWords(units, map))"
+    units = [
+        {"text": text, "value": value} for text, value in (("Astonishing", 3), ("film", -1), ("astonishing", 2), ("brave", 1), ("a", 0))
+    ]
+    said = scripts.evaluate(tell, [units, {"signed": True, "target": "positive"}])
+    assert said == "Strongest for positive: “Astonishing” +3.00 and +2.00, “brave” +1.00. Against: “film” \u22121.00."
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
+def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names_of_the_plates(desk: Visit, path: str) -> None:
+    page = desk.open(path)
+    document = desk.document()
+    best = max(document["targets"], key=lambda target: target["probability"]) if path == "/prompt" else document["targets"][0]
+    sentence = desk.get(f"/api/explanations/{document['id']}/agreement?target={quote(best['label'])}")["sentence"]
+    assert sentence
+    expect(page.locator("#overview")).to_contain_text(sentence)
+    names = set(page.locator(".plate h2, .line h2").all_inner_texts())
+    assert names == {attribution["title"] for attribution in document["maps"]}
+    named = re.findall(r"(?:alike are |[.] )([A-Z][^.(]+?) (?:\(|puts|stands|is like)", sentence)
+    assert set(" and ".join(named).split(" and ")) <= names | {""}
 
 
 def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None:
     unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
-    said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
+    said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown))
     assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
     assert scripts.evaluate(asking, info(("cat", 0.9))) == "What made it say"
     for more in ({}, {"abstention": unknown}):
         assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
-    unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
+    unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"))
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
     absent = {**unknown, "kind": "not_in_picture", "says": "not found in this picture"}
     prompts = [
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
-    assert (
-        say(scripts, {"targets": prompts}, {}, GRID)[0]
-        == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
-    )
+    assert say(scripts, {"targets": prompts}) == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
 
 
 def test_the_four_best_measured_come_first_and_the_classics_last_and_numbers_fold_away_for_all_at_once(desk: Visit) -> None:
@@ -141,7 +148,6 @@ def test_methods_are_counted_alike_wherever_they_are(desk: Visit, path: str) -> 
     methods = len(specs) - 1
     expect(page.locator("#status")).to_contain_text(f"{methods} methods + random in ")
     expect(page.locator("#choose-methods")).to_have_text(f"Methods {methods} + random")
-    expect(page.locator("#overview")).to_contain_text(f"{methods} methods point")
     expect(page.locator(".unfold button")).to_have_text(f"{methods - 4} more methods + random")
     page.goto(f"{desk.address}/history")
     expect(page.locator(".record")).to_contain_text(f"{methods} methods + random")
@@ -221,3 +227,31 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
     last.hover()
     expect(panel.locator(f'.line[data-spec="{last.get_attribute("data-spec")}"] .end')).to_be_visible()
     expect(panel.locator(".pointed")).to_have_count(1)
+
+
+@pytest.mark.trained
+def test_ranks_are_those_of_the_model_on_show(desk: Visit) -> None:
+    """Also after a sample of another model is chosen, or another model, while the same plates hang."""
+    page = desk.open("/image")
+
+    def check(model: str) -> None:
+        document = desk.document()
+        assert document["model"] == model
+        ranks = desk.get(f"/api/methods?model={model}")["standing"]["ranks"]
+        ranked = [spec for spec in document["methods"] if spec in ranks]
+        assert len(ranked) > 5
+        for spec in ranked:
+            expect(desk.plate(spec).locator(".standing")).to_contain_text(f"of {ranks[spec]['of']} with {model}, tested on")
+            expect(desk.plate(spec).locator(".standing b")).to_have_text(re.compile(rf"^{ranks[spec]['rank']}(st|nd|rd|th)$"))
+
+    before = desk.id
+    scene = next(
+        sample["id"] for sample in desk.get("/api/samples")["samples"] if sample["model"] == "scenes-vit" and sample["kind"] == "image"
+    )
+    page.locator(f'#samples [data-id="{scene}"]').click()
+    desk.next_maps(before)
+    check("scenes-vit")
+    before = desk.id
+    page.locator("#model-choice").select_option("photos-vit")
+    desk.next_maps(before)
+    check("photos-vit")

@@ -89,6 +89,25 @@ def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[P
     expect(frame.get_by_role("link", name="Open it in Vitrine")).to_have_attribute("href", f"/image?id={explanation_id}")
     expect(frame.locator("button:not(.enlarge)")).to_have_count(0)  # nothing to change
     assert set(addresses) == {"GET"}
+    listed = desk.get("/api/methods?model=scenes-vit")["standing"]
+    for plate in frame.locator(".plate").all():
+        spec = plate.get_attribute("data-spec") or ""
+        rank = (listed or {"ranks": {}})["ranks"].get(spec)
+        expected = f"of {rank['of']} with {listed['model']}" if rank else "the control" if spec == "random" else "not in the test"
+        expect(plate.locator(".standing")).to_contain_text(expected)
+    # of maps that are not there the frame says so
+    page.goto(f"{desk.address}/embed/{explanation_id}?methods=nothing&methods=rollout")
+    expect(page.locator("#problem")).to_contain_text("This explanation has no map nothing. It has: ")
+    expect(page.locator(".plate")).to_have_count(1)
+    page.goto(f"{desk.address}/embed/{explanation_id}?methods=nothing")
+    expect(page.locator("#problem")).to_contain_text("This explanation has no map nothing. It has: ")
+    expect(page.locator(".plate")).to_have_count(0)
+    # of a model that is not loaded nothing is said of where its methods stand
+    page.route("**/api/models", lambda route: route.fulfill(json={"models": []}))
+    page.goto(f"{desk.address}/embed/{explanation_id}?methods=rollout")
+    expect(page.locator(".plate [data-drawn=true]")).to_have_count(1)
+    expect(page.locator(".standing")).to_have_count(0)
+    page.unroute("**/api/models")
     with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
         page.goto(site.replace("127.0.0.1", "localhost") + "/lesson.html")  # a site that was not named
     expect(page.get_by_role("heading", name="Lesson")).to_be_visible()

@@ -29,7 +29,7 @@ EXPECTED = {
     "pa_lrp": {"part"},
     "legrad": {"layers"},
     "grad_eclip": {"single_head"},
-    "occlusion": {"window"},
+    "occlusion": {"window", "compare"},
     "rise": {"samples", "keep", "cells"},
     "kernel_shap": {"samples", "features"},
     "lime": {"samples", "alpha"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 
 import explainers
 from explainers import ExplainerError, explain
+from explainers.rendering.figures import panel
 from explainers.rendering.overlays import render_overlay
 from tests.explainers.support.explained import image_model, picture, text_model
 from tests.families import FAMILIES
@@ -113,3 +115,14 @@ def test_the_figure_shows_the_maps_that_are_asked_for() -> None:
     ):
         with pytest.raises(ExplainerError, match=message):
             result.figure(*arguments)
+
+
+def test_a_map_far_on_one_side_of_zero_says_that_only_its_order_is_meant() -> None:
+    result = explain(image_model(), picture(), "dog", METHODS)
+    drawn = result[METHODS[0]]
+    shifted = replace(drawn, scores=drawn.scores - 2 * drawn.scores.abs().max())
+    note = "Every patch or word is against, so the map is drawn as strength: only the order is meant."
+    shown = [note in Tags(attribution._repr_html_()).text for attribution in (drawn, shifted)]
+    assert shown == [False, len(drawn.scores[drawn.content]) >= 10]
+    figure = panel(result, [shifted])
+    assert (note in figure.axes[0].get_title().replace("\n", " ")) == shown[1]

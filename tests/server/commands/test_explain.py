@@ -58,6 +58,8 @@ def test_explain_writes_maps_and_numbers(photo: Path, tmp_path: Path, capsys: py
         np.testing.assert_allclose(scores.reshape(-1), one["scores"], rtol=1e-4, atol=1e-6)
     for target in result["top"]:
         assert f"{target['probability']:.1%}" in printed
+    assert (sentence := explainers.agreement_sentence(expected))
+    assert sentence in printed
 
 
 def test_several_targets_get_a_folder_each(photo: Path, tmp_path: Path) -> None:

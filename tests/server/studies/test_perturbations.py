@@ -173,6 +173,33 @@ def test_both_texts_of_a_pair_can_be_edited(site: Site) -> None:
     assert found["logit"] == pytest.approx(answer_without(told, gone)[0], rel=1e-4)
 
 
+def test_patches_are_painted_or_taken_out_as_asked(site: Site) -> None:
+    document = image(site)
+    model = tiny(document["model"])
+    target = document["targets"][0]
+    tensors = model.tensors(picture())
+    hidden = [1, 5, 6]
+    rows, columns = document["maps"][0]["grid"]
+    grey = tensors["pixel_values"].clone()
+    height, width = grey.shape[-2] // rows, grey.shape[-1] // columns
+    for patch in hidden:
+        y, x = divmod(patch, columns)
+        grey[..., y * height : (y + 1) * height, x * width : (x + 1) * width] = 0  # the mean colour, once normalised
+    with torch.no_grad():
+        logit = float(model.forward({"pixel_values": grey})[0, target["index"]])
+    painted = perturb(site, document, remove=hidden, how="painted")
+    assert (painted["how"], painted["logit"]) == ("painted", pytest.approx(logit, rel=1e-4))
+    removed = [perturb(site, document, remove=hidden, **way) for way in ({"how": "removed"}, {})]
+    assert [answer["how"] for answer in removed] == ["removed"] * 2
+    assert removed[0]["logit"] == pytest.approx(removed[1]["logit"], rel=1e-4)
+    assert removed[0]["logit"] != pytest.approx(logit, rel=1e-3)
+
+
+def test_a_way_of_hiding_patches_is_none_of_a_text(site: Site, refused: Check) -> None:
+    answer = site.client.post(f"/api/explanations/{text(site)['id']}/perturbations", json={"remove": [1], "how": "painted"})
+    refused(answer, 422, "wrong-way")
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -182,6 +209,7 @@ def test_both_texts_of_a_pair_can_be_edited(site: Site) -> None:
         ({"method": "rollout"}, "no-fraction"),
         ({"fraction": 0.5}, "unclear"),
         ({"remove": [1], "keep": [2]}, "unclear"),
+        ({"how": "painted"}, "unclear"),
         ({"remove": [1], "methods": ["rollout"]}, "unclear"),
         ({"remove": [0]}, "no-such-token"),
         ({"remove": [999]}, "no-such-token"),

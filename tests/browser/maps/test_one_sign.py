@@ -1,0 +1,57 @@
+"""Maps whose scores all lie far on one side of zero: drawn as strength, in the page, in its figures and in Python alike, with a note."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from explainers.rendering.colours import limits, one_sign, one_sign_note
+from tests.browser.conftest import Visit
+from tests.browser.export.test_export import check_texts, said, take
+from tests.browser.image_plates import colours
+
+SPEC, OTHER = "gradcam_plus:libra", "fullgrad_plus:libra"
+
+
+def test_the_scripts_and_python_draw_the_same_maps_as_strength(scripts: Page) -> None:
+    drawn = np.random.default_rng(0)
+    cases = [
+        drawn.uniform(low, high, size).tolist() for low, high, size in ((2, 3, 50), (-9, -7, 50), (0.1, 3, 50), (-1, 1, 50), (5, 6, 8))
+    ]
+    ask = """(lists) => script('core/colour.js').then(({ limits, oneSign, strengths }) =>
+      lists.map((scores) => [limits([scores], true), oneSign(scores), strengths(scores).indexOf(Math.max(...strengths(scores)))]))"""
+    for scores, (ends, sign, strongest) in zip(cases, scripts.evaluate(ask, cases), strict=True):
+        assert ends == pytest.approx(limits(scores, True))
+        assert sign == one_sign(scores)
+        assert strongest == np.argmax(scores if sign < 0 else np.abs(scores))
+    assert [one_sign(scores) for scores in cases] == [1, -1, 0, 0, 0]
+
+
+@pytest.mark.trained
+def test_gradcam_plus_is_no_slab(desk: Visit, tmp_path: Path) -> None:
+    page = desk.open(f"/image?model=photos-vit&methods={SPEC}&methods={OTHER}&grid=patches&opacity=100&words=shown")
+    maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}
+    scores = np.array(maps[SPEC]["scores"])
+    assert one_sign(scores) == -1
+    plate = desk.plate(SPEC)
+    note = one_sign_note(scores, True)
+    expect(plate.locator(".order-only")).to_have_text(note)
+    expect(plate.locator(".ends span:visible")).to_have_count(2)  # no zero in the middle
+    expect(plate.locator(".ramp")).to_have_class("ramp unsigned")
+    expect(plate.locator(".told")).to_contain_text("Every patch speaks against")
+    red, _, blue = colours(desk, maps[SPEC]).T
+    assert np.corrcoef(np.argsort(np.argsort(scores)), red - blue)[0, 1] > 0.6  # the sequence grows from grey to yellow with the score
+    best = int(np.argmax(scores))
+    row, column = divmod(best, maps[SPEC]["grid"][1])
+    assert f"strongest at row {row + 1}, column {column + 1}," in (plate.locator(".face").get_attribute("aria-label") or "")
+    expect(desk.plate(OTHER).locator(".order-only")).to_be_hidden()
+    expect(desk.plate(OTHER).locator(".ramp")).to_have_class("ramp signed")
+    file = take(desk, plate.locator(".menu"), "SVG", tmp_path)
+    assert note in " ".join(said(ET.parse(file).getroot()).split())
+    check_texts(desk, file)
+    plate.locator(".enlarge").click()  # at full size it is drawn alike
+    expect(page.locator(".zoom .order-only")).to_have_text(note)
