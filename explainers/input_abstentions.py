@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
+from explainers.interactions.encoders import encoder
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.base import Prepared, TextInput
+from explainers.models.eval_mode import evaluating
+from explainers.models.prompt_words import PromptReading
 from explainers.result import Explanation
 from explainers.session import Session
 from explainers.targets import ResolvedTarget
@@ -37,10 +44,24 @@ class InputAbstentions:
         details, logits = self._session.model.details, self._explanation.logits
         scale = details.get("logit_scale")
         cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
-        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine)
+        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine, prompt=self._reading(index))
         assert self._session.prompts_read is not None
         name = f"“{self._explanation.labels[index]}”"
         return abstention(self._with_text(evidence, self._session.prompts_read, index), name)
+
+    def _reading(self, index: int) -> PromptReading | None:
+        model, prompt = self._session.model, self._explanation.labels[index]
+        if model.prompt_words is None:
+            return None
+
+        def embed(prompts: Sequence[str]) -> Tensor:
+            text = encoder(model, "text")
+            with torch.no_grad(), evaluating(model.module):
+                return text.forward(text.prepare(list(prompts)).tensors)
+
+        words = model.prompt_words
+        reading: PromptReading = model.cached(("prompt reading", prompt), lambda: words.read(prompt, embed))
+        return reading
 
     def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
         text = prepared.inputs[row]

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
-from embedded.evaluation.clip_features import image_features, text_features
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, half
@@ -25,6 +24,7 @@ from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicab
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
 from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
+from embedded.recipes.networks.clip_features import image_features, text_features
 from explainers import datasets
 from explainers.evaluation.measuring import PROMPT
 from explainers.models.base import Model

@@ -1,14 +1,12 @@
 """What a model knows that it doesn't know: how sure its probabilities may be, and lines that its scores are held against.
 
-Of a classifier on the photos of ``imagen_test`` or on rendered scenes, of a dual encoder on photos held back from training,
-where the teacher's answer stands for the truth. ``calibration.json`` lies with the weights.
+Of a classifier on the photos of ``imagen_test`` or on rendered scenes; of a dual encoder see ``clip_calibration``. ``calibration.json``
+lies with the weights.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line,
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.9  # of the known photos stay known
-PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
 BINS = 15
 TEMPERATURES = np.geomspace(0.3, 3, 150).tolist()
@@ -163,36 +160,3 @@ def letters_at_random(number: int) -> list[str]:
         "".join(consonants[rng.integers(len(consonants))] + vowels[rng.integers(len(vowels))] for _ in range(rng.integers(3, 5)))
         for _ in range(number)
     ]
-
-
-def pieces_per_word(prompts: Sequence[str], tokenizer: Any) -> Tensor:
-    """(N,): into how many pieces the words of each prompt are cut, on average."""
-    cut = [re.findall(r"[^\W\d_]+", prompt) for prompt in prompts]
-    words = sorted({word for words in cut for word in words})
-    pieces = dict(zip(words, map(len, tokenizer(words, add_special_tokens=False)["input_ids"]), strict=True))
-    return torch.tensor([sum(pieces[word] for word in words) / len(words) for words in cut])
-
-
-def calibrate_prompts(shown: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """The document of a dual encoder.
-
-    shown, absent   cosines of photos held back with what is in them, and with what is not
-    known, unknown  `pieces_per_word` of prompts in words that it was trained with, and of prompts with a word that nobody knows
-    """
-    least = float(shown.quantile(1 - PROMPTS_STAY))
-    most = float(known.quantile(PROMPTS_STAY))
-    present = (
-        f"{PROMPTS_STAY:.0%} of {len(shown)} prompts that name what the teacher sees in a photo held back stay above the line; "
-        f"{float((absent < least).float().mean()):.1%} of {len(absent)} that name something else fall below it"
-    )
-    readable = (
-        f"{PROMPTS_STAY:.0%} of {len(known)} prompts with the everyday names of ImageNet's classes stay below the line; "
-        f"{float((unknown > most).float().mean()):.0%} of {len(unknown)} with a word of random syllables lie above it"
-    )
-    return {
-        "temperature": 1.0,
-        "lines": {
-            "unreadable_words": {"score": "pieces_per_word", "line": round(most, 3), "below": False, "measured": readable},
-            "not_in_picture": {"score": "cosine", "line": round(least, 4), "below": True, "measured": present},
-        },
-    }

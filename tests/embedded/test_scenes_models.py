@@ -20,7 +20,7 @@ from safetensors import safe_open
 from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncoderModel
 
 from embedded.evaluation import MODELS, scenes
-from embedded.evaluation.clip_features import text_features
+from embedded.recipes.networks.clip_features import text_features
 from embedded.evaluation.photos import answers
 from embedded.evaluation.scenes import HALF, SHARE, TOP, SceneAnswers, dual_scores, fresh_scenes, named, vit_scores
 from embedded.recipes.assets import scene_samples

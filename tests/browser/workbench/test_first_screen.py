@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from explainers.models.calibration import KINDS
 from tests.browser.conftest import Visit, view
 from tests.browser.questions import explained
 
@@ -64,13 +65,19 @@ def test_the_sentence_names_the_words_of_a_text(scripts: Page) -> None:
 
 
 def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None:
-    unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
+    unknown = {"kind": "no_opinion", "says": "no opinion", "detail": "It is neither.", "score": 0.1, "line": 0.2}
     said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown), {}, GRID)[0]
-    assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
+    assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
+    doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt), {}, GRID)[0] == (
+        "“cat”? It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%, but it may be something that the model does not know. "
+        "The score is 40\u2009%, below 50\u2009%."
+    )
+    assert scripts.evaluate(asking, info(("cat", 0.95), abstention=doubt)) == "What made it say"  # its answer stays
     assert scripts.evaluate(asking, info(("cat", 0.9))) == "What made it say"
-    for more in ({}, {"abstention": unknown}):
+    for more in ({}, {"abstention": unknown}, {"abstention": doubt}):
         assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
     unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"), {}, GRID)[0]
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
@@ -82,6 +89,12 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     assert (
         say(scripts, {"targets": prompts}, {}, GRID)[0]
         == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
+    )
+    perhaps = {**unknown, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
+    prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
+    assert (
+        say(scripts, {"targets": prompts}, {}, GRID)[0]
+        == "None of these was found for sure. “a dog”: perhaps in this picture. “a car”: not found in this picture."
     )
 
 
