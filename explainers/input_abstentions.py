@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.interactions.encoders import encoder
+from explainers.interactions.encoders import encoder, head_features
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.base import Prepared, TextInput
 from explainers.models.eval_mode import evaluating
@@ -29,7 +29,11 @@ class InputAbstentions:
         """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
         if not self._calibration.lines or self._session.model.kind == "clip":
             return None
-        evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels)
+        model, place = self._session.model, slice(self._sample, self._sample + 1)
+        evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels, directions=model.directions)
+        if self._calibration.reads_features:
+            tensors = {name: tensor[place] for name, tensor in self._session.tensors.items()}
+            evidence = replace(evidence, features=head_features(model, tensors)[0])
         return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:

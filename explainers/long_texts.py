@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from explainers.interactions.encoders import head_features
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
@@ -99,6 +100,12 @@ def _answers(model: Model, windows: Windows, check: Callable[[], None]) -> Tenso
     return torch.cat(logits)
 
 
+def _features(model: Model, windows: Windows) -> Tensor:
+    """What the head reads of each window, (windows, D)."""
+    starts = range(0, len(windows), _at_once(windows))
+    return torch.cat([head_features(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
+
+
 def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
     return choose(
         target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output
@@ -174,7 +181,11 @@ class _Joining:
         whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
         if model.calibration.lines:
             unknown = model.details.get("unknown_token_id")
-            evidence = Evidence(logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown)
+            evidence = Evidence(
+                logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown, directions=model.directions
+            )
+            if model.calibration.reads_features:  # as the answer is: the mean of the windows
+                evidence = replace(evidence, features=_features(model, self.windows).mean(0))
             whole.abstention = abstention(evidence, "The text")
         return whole
 

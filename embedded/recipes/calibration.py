@@ -17,11 +17,13 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
-from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, read_calibration
+from embedded.recipes.data.unknowable import UNKNOWABLE
+from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, prominence_of, read_calibration
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
-STAY = 0.9  # of the known photos stay known
+STAY = 0.95  # of the photos that are named right are not doubted
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
+MADE_UP, NOTHING_KNOWN = "textures, noise and pages of text", "pictures that show nothing it knows"
 BINS = 15
 TEMPERATURES = np.geomspace(0.3, 3, 150).tolist()
 LAPSES = [step / 200 for step in range(41)]  # up to 0.2
@@ -33,6 +35,7 @@ def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
     return {
         "max_probability": largest_probability(logits, calibration),
         "max_logit": logits.amax(1),
+        "prominence": prominence_of(logits),
         "energy": calibration.temperature * (logits / calibration.temperature).logsumexp(1),
     }
 
@@ -90,17 +93,25 @@ def page(rng: np.random.Generator) -> Any:
     return np.asarray(image)
 
 
-def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """The document of a classifier: from its answers to photos (N, classes), which are right, and its answers to `made_up` pictures.
+def unknowable(number: int) -> dict[str, Tensor]:
+    """What cannot be known, by what it is: `made_up` pictures, and ``number`` each of those of `UNKNOWABLE`, uint8 (n, SIDE, SIDE, 3)."""
+    pictures = {MADE_UP: made_up(number)}
+    for place, (kind, make) in enumerate(UNKNOWABLE.items()):
+        pictures[kind] = torch.from_numpy(np.stack([make(np.random.default_rng([SEED, 2, place, i])) for i in range(number)]))
+    return pictures
 
-    A tenth of the photos that are named right lie below the line of a score; the score is taken whose line has most made-up pictures
-    below it. Where none is named right, no line can be drawn.
+
+def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
+    """The document of a classifier: from its answers to photos (N, classes), which are right, and its answers to `unknowable` pictures.
+
+    One in twenty of the photos that are named right lies below the line of a score; the score is taken whose line has most unknowable
+    pictures below it. Where none is named right, no line can be drawn.
     """
     right = truth.gather(1, logits.argmax(1, keepdim=True))[:, 0]
     if not right.any():
         return {"temperature": 1.0, "lines": {}}
     probabilities = fitted(logits, right)
-    line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right")
+    line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right", NOTHING_KNOWN)
     return {"temperature": probabilities.temperature, "lapse": probabilities.lapse, "lines": {SOMETHING_ELSE: line}}
 
 
@@ -109,17 +120,18 @@ def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
 
     The line is drawn as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
     """
-    return {"temperature": 1.0, "lines": {SOMETHING_ELSE: _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes")}}
+    line = _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes", MADE_UP)
+    return {"temperature": 1.0, "lines": {SOMETHING_ELSE: line}}
 
 
-def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str) -> dict[str, Any]:
+def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str, others: str) -> dict[str, Any]:
     """The line under the share ``stay`` of known answers in the score where most unknown ones lie below it."""
     lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, calibration).items()}
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)
     measured = (
         f"{stay:.0%} of {len(known)} {what} stay above the line; "
-        f"{below[score]:.0%} of {len(unknown)} textures, noise and pages of text fall below it"
+        f"{below[score]:.0%} of {len(unknown)} {others} fall below it"
     )
     return {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
 

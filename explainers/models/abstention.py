@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.base import TextInput
-from explainers.models.calibration import DOUBTS, KINDS, SCORES, UNCALIBRATED, Calibration, Line
+from explainers.models.calibration import DOUBTS, KINDS, SCORES, UNCALIBRATED, Calibration, Line, prominence_of
+from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
 from explainers.models.prompt_words import PromptReading
 
@@ -53,6 +54,8 @@ class Evidence:
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
     cosine       of an image and a prompt
     prompt       what is known of the prompt itself
+    features     (D,) of a classifier, what its head reads; None where no line needs them
+    directions   of `explainers.models.feature_scores`
     """
 
     logits: Tensor | None = None
@@ -63,6 +66,8 @@ class Evidence:
     unknown_id: int | None = None
     cosine: float | None = None
     prompt: PromptReading | None = None
+    features: Tensor | None = None
+    directions: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def max_probability(evidence: Evidence) -> float:
@@ -79,6 +84,18 @@ def energy(evidence: Evidence) -> float:
     """T logsumexp(logits / T): large for what the model knows."""
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
+
+
+def prominence(evidence: Evidence) -> float:
+    """How far the largest logit stands out: `explainers.models.calibration.prominence_of`."""
+    return float(prominence_of(_logits(evidence)))
+
+
+def opinion_evidence(evidence: Evidence) -> float:
+    """How far what the head reads speaks for a text with an opinion."""
+    if evidence.features is None:
+        raise ExplainerError("opinion_evidence is a score of classifiers, made from what their head reads")
+    return feature_score("opinion_evidence", evidence.directions, evidence.features)
 
 
 def neutral_probability(evidence: Evidence) -> float:
@@ -130,6 +147,8 @@ MEASURES: dict[str, Callable[[Evidence], float]] = {
         max_probability,
         max_logit,
         energy,
+        prominence,
+        opinion_evidence,
         neutral_probability,
         probability_gap,
         share_unknown,

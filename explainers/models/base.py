@@ -211,6 +211,7 @@ class Model:
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
+    directions    classifiers only: those of its features that scores of the calibration are made from
     prompt_words  CLIP only: the words that it was given; None where that is not known
     """
 
@@ -233,6 +234,7 @@ class Model:
     squashed: Squashed = field(default_factory=Squashed)
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = UNCALIBRATED
+    directions: Mapping[str, Tensor] = field(default_factory=dict)
     prompt_words: PromptWords | None = None
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last

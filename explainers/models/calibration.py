@@ -46,6 +46,8 @@ SCORES = {
     "max_logit": "the largest logit",
     "energy": "the energy of all logits together (temperature x log-sum-exp of logits / temperature: Liu et al., NeurIPS 2020, "
     "arXiv 2010.03759, there with a minus sign)",
+    "prominence": "how far the largest logit stands out (its distance from the mean of all in standard deviations, and a tenth of it)",
+    "opinion_evidence": "the evidence for an opinion in what the head reads",
     "neutral_probability": "the probability of the class called neutral",
     "probability_gap": "the largest probability minus the second largest",
     "share_unknown": "the share of the words that hold an unknown token",
@@ -53,6 +55,10 @@ SCORES = {
     "word_familiarity": "the cosine of the strangest word with the nearest of those that the model was given",
     "cosine": "the cosine of the image and the prompt",
 }
+#: of the largest logit in its prominence: the share that told best, on photos-vit, what is known from what is not
+LENGTH = 0.1
+#: the scores that are made from what the head of a classifier reads
+FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,11 @@ class Calibration:
     lines: tuple[Line, ...] = ()
     lapse: float = 0.0
 
+    @property
+    def reads_features(self) -> bool:
+        """Whether a line is drawn on a score that is made from what the head reads."""
+        return any(line.score in FEATURE_SCORES for line in self.lines)
+
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
         """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
         no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; of a regression not a number.
@@ -104,6 +115,16 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {**self.probability_settings(), "lines": [line.to_json() for line in self.lines]}
+
+
+def prominence_of(logits: Tensor) -> Tensor:
+    """(...) of logits (..., C): the largest one's distance from their mean in standard deviations, and a tenth of it.
+
+    The first does not see how long the vector is that the head reads, only which way it points: a page of text may point at a class, with a
+    short vector. The second sees its length. 0 where all logits are the same.
+    """
+    most = logits.amax(-1)
+    return (most - logits.mean(-1)) / logits.std(-1).clamp(min=1e-6) + LENGTH * most
 
 
 #: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.

@@ -17,7 +17,6 @@ from embedded.architectures import MEAN, STD
 from embedded.evaluation import CONTROL, JUDGED_METHOD, photos
 from embedded.evaluation.photos import BARS, PhotoAnswers, answers, half, worst
 from embedded.recipes import train_photos_vit
-from embedded.recipes.calibration import made_up
 from embedded.recipes.data import unseen_photos
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.prompts import classes
@@ -158,7 +157,7 @@ def test_photos_in_a_quick_look(
 
 
 def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    monkeypatch.setattr(photos, "UNKNOWABLE", 4)
     line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
     (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
     logits = torch.zeros(40, 1000)
@@ -169,11 +168,13 @@ def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.
     assert figures[photos.ERROR] == pytest.approx(0, abs=0.006)  # a lapse of a tenth says so
     assert figures[f"{photos.ERROR}, as shipped"] == pytest.approx(0.1, abs=1e-3)  # a temperature alone does not
     assert figures[photos.KEPT] == 1
+    assert figures["charts: doubted"] == 0  # the shipped line is 10
+    assert figures["charts: area under the ROC curve against photos named right"] == 1
     assert figures[photos.REFUSED] == 1  # this stand-in answers 20 to whatever it sees, and the photos have 30
 
 
 def test_too_few_right_photos_to_calibrate_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    monkeypatch.setattr(photos, "UNKNOWABLE", 4)
     line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
     (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
     wrong = PhotoAnswers(torch.rand(4, 1000), torch.zeros(4, 1000, dtype=torch.bool))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,10 @@ class PromptQuestion:
     prompt: str
     plain: NDArray[np.bool_]
     absent: NDArray[np.bool_]
+
+    def of(self, part: slice) -> PromptQuestion:
+        """The same of some of the photos."""
+        return replace(self, plain=self.plain[part], absent=self.absent[part])
 
 
 def photos_and_questions(data: Path) -> tuple[Tensor, list[PromptQuestion]]:
