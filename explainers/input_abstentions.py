@@ -59,9 +59,9 @@ class InputAbstentions:
             return None
 
         def embed(prompts: Sequence[str]) -> Tensor:
-            text = encoder(model, "text")
+            assert model.prompt_inputs is not None
             with torch.no_grad(), evaluating(model.module):
-                return text.forward(text.prepare(list(prompts)).tensors)
+                return encoder(model, "text").forward(model.prompt_inputs(prompts).tensors)
 
         words = model.prompt_words
         reading: PromptReading = model.cached(("prompt reading", prompt), lambda: words.read(prompt, embed))

@@ -124,7 +124,7 @@ def prominence_of(logits: Tensor) -> Tensor:
     short vector. The second sees its length. 0 where all logits are the same.
     """
     most = logits.amax(-1)
-    return (most - logits.mean(-1)) / logits.std(-1).clamp(min=1e-6) + LENGTH * most
+    return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
 
 
 #: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.

@@ -51,6 +51,7 @@ def test_every_score_that_a_line_may_name_is_computed() -> None:
     [
         ("max_probability", math.e**1 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("max_logit", 2.0),
+        ("prominence", (2 - 2 / 3) / math.sqrt(14 / 9) + 0.2),  # of 2, 1 and -1: the mean is 2/3, the variance 14/9
         ("energy", 2 * math.log(math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("neutral_probability", math.e**0.5 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("probability_gap", (math.e**1 - math.e**0.5) / (math.e**1 + math.e**0.5 + math.e**-0.5)),
@@ -76,6 +77,8 @@ def test_scores_of_words() -> None:
     assert MEASURES["share_unknown"](evidence(text=text(), ids=[1], unknown_id=UNKNOWN)) == 1
     assert MEASURES["word_familiarity"](evidence(prompt=PromptReading("thing", "wug", 0.2))) == 0.2
     assert MEASURES["cosine"](evidence(cosine=0.3)) == 0.3
+    directions = {"opinion_evidence": torch.tensor([2.0, -1.0, 0.5])}
+    assert MEASURES["opinion_evidence"](evidence(features=torch.tensor([3.0, 1.0]), directions=directions)) == 5.5
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,9 @@ def test_scores_of_words() -> None:
         ("neutral_probability", {"labels": ("a", "b", "c")}, "a class called neutral"),
         ("cosine", {}, "compare images with prompts"),
         ("word_familiarity", {}, "prompt_words.safetensors"),
+        ("opinion_evidence", {}, "what their head reads"),
+        ("opinion_evidence", {"features": torch.ones(2)}, "a direction of that name"),
+        ("opinion_evidence", {"features": torch.ones(2), "directions": {"opinion_evidence": torch.ones(2)}}, "send 3 numbers"),
         ("share_unknown", {}, "reads none"),
         ("max_logit", {"logits": None}, "made from logits"),
     ],
