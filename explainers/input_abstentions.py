@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.interactions.encoders import encoder, head_features
+from explainers.interactions.encoders import encoder
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.base import Prepared, TextInput
 from explainers.models.eval_mode import evaluating
+from explainers.models.feature_scores import token_means
 from explainers.models.prompt_words import PromptReading
 from explainers.result import Explanation
 from explainers.session import Session
@@ -33,7 +34,7 @@ class InputAbstentions:
         evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels, directions=model.directions)
         if self._calibration.reads_features:
             tensors = {name: tensor[place] for name, tensor in self._session.tensors.items()}
-            evidence = replace(evidence, features=head_features(model, tensors)[0])
+            evidence = replace(evidence, features=token_means(model, tensors)[0])
         return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:

@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from explainers.interactions.encoders import head_features
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
+from explainers.models.feature_scores import token_means
 from explainers.precision import joined
 from explainers.result import Attribution, Explanation, WindowInfo
 from explainers.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
@@ -101,9 +101,9 @@ def _answers(model: Model, windows: Windows, check: Callable[[], None]) -> Tenso
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
-    """What the head reads of each window, (windows, D)."""
+    """The means of each window's tokens, (windows, D)."""
     starts = range(0, len(windows), _at_once(windows))
-    return torch.cat([head_features(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
+    return torch.cat([token_means(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
 
 
 def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:

@@ -129,10 +129,7 @@ def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: f
     lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, calibration).items()}
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)
-    measured = (
-        f"{stay:.0%} of {len(known)} {what} stay above the line; "
-        f"{below[score]:.0%} of {len(unknown)} {others} fall below it"
-    )
+    measured = f"{stay:.0%} of {len(known)} {what} stay above the line; {below[score]:.0%} of {len(unknown)} {others} fall below it"
     return {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
 
 

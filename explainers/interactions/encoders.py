@@ -33,13 +33,6 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
     return replace(model, forward=_before(model, _head(model, example)))
 
 
-def head_features(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
-    """What the head of a classifier reads of some inputs, (B, D), on the CPU: one pass more. Raises ExplainerError as `encoder` does."""
-    reader: Model = model.cached("reader of features", lambda: encoder(model, example=tensors))
-    with torch.no_grad(), evaluating(model.module):
-        return reader.forward(tensors).float().cpu()
-
-
 def _plain(features: Any) -> Tensor:
     """The library gives features as a tensor, or as ``pooler_output``."""
     pooled: Tensor = getattr(features, "pooler_output", features)

@@ -54,7 +54,7 @@ class Evidence:
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
     cosine       of an image and a prompt
     prompt       what is known of the prompt itself
-    features     (D,) of a classifier, what its head reads; None where no line needs them
+    features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
     directions   of `explainers.models.feature_scores`
     """
 
@@ -92,9 +92,9 @@ def prominence(evidence: Evidence) -> float:
 
 
 def opinion_evidence(evidence: Evidence) -> float:
-    """How far what the head reads speaks for a text with an opinion."""
+    """How far the tokens that the model ends with speak for a text with an opinion."""
     if evidence.features is None:
-        raise ExplainerError("opinion_evidence is a score of classifiers, made from what their head reads")
+        raise ExplainerError("opinion_evidence is a score of text classifiers, made from the tokens that they end with")
     return feature_score("opinion_evidence", evidence.directions, evidence.features)
 
 

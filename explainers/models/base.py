@@ -211,7 +211,7 @@ class Model:
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
-    directions    classifiers only: those of its features that scores of the calibration are made from
+    directions    text classifiers only: directions of features that scores of the calibration are made from
     prompt_words  CLIP only: the words that it was given; None where that is not known
     """
 

@@ -47,7 +47,7 @@ SCORES = {
     "energy": "the energy of all logits together (temperature x log-sum-exp of logits / temperature: Liu et al., NeurIPS 2020, "
     "arXiv 2010.03759, there with a minus sign)",
     "prominence": "how far the largest logit stands out (its distance from the mean of all in standard deviations, and a tenth of it)",
-    "opinion_evidence": "the evidence for an opinion in what the head reads",
+    "opinion_evidence": "the evidence for an opinion in the tokens that the model ends with",
     "neutral_probability": "the probability of the class called neutral",
     "probability_gap": "the largest probability minus the second largest",
     "share_unknown": "the share of the words that hold an unknown token",
@@ -57,7 +57,7 @@ SCORES = {
 }
 #: of the largest logit in its prominence: the share that told best, on photos-vit, what is known from what is not
 LENGTH = 0.1
-#: the scores that are made from what the head of a classifier reads
+#: the scores that are made from the tokens that a text classifier ends with
 FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 
@@ -96,7 +96,7 @@ class Calibration:
 
     @property
     def reads_features(self) -> bool:
-        """Whether a line is drawn on a score that is made from what the head reads."""
+        """Whether a line is drawn on one of `FEATURE_SCORES`."""
         return any(line.score in FEATURE_SCORES for line in self.lines)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:

@@ -1,4 +1,4 @@
-"""Scores of what a classifier's head reads, for the lines of its calibration: directions in the space of these features.
+"""Scores of the tokens that a text classifier ends with, for the lines of its calibration: directions in the space of their means.
 
 They lie beside the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features and
 a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
@@ -6,17 +6,43 @@ a constant. Where the head has no class for what is asked, such a direction may 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.structure.blocks import first_tensor
 
 #: its name, beside the weights
 FILE = "calibration.safetensors"
+
+
+def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
+    given: list[Tensor] = []
+    thread = threading.get_ident()
+
+    def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+        tokens = first_tensor(output)
+        if threading.get_ident() == thread and tokens is not None:
+            given.append(tokens)
+
+    handle = model.blocks[-1].register_forward_hook(take)
+    try:
+        with torch.no_grad(), evaluating(model.module):
+            model.forward(tensors)
+    finally:
+        handle.remove()
+    mask = tensors["attention_mask"][..., None].to(given[-1])
+    return ((given[-1] * mask).sum(1) / mask.sum(1)).float().cpu()
 
 
 def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:

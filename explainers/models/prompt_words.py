@@ -101,7 +101,7 @@ def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
 def read_prompt_words(path: Path) -> PromptWords:
     """What a ``prompt_words.safetensors`` holds. Raises ExplainerError, naming the part, for a file of another form."""
     try:
-        with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, "pt") as file:
             embeddings, facts = file.get_tensor("embeddings"), file.metadata() or {}
         words, kinds = json.loads(facts["words"]), json.loads(facts["kinds"])
     except (SafetensorError, KeyError, ValueError) as problem:

@@ -104,7 +104,9 @@ function aloneLine(target, details) {
     cosine === null
       ? `a logit of ${number(target.logit)}`
       : `a similarity of ${number(cosine)} (cosine; 1 is the most)`;
-  const isEnough = details.calibration?.lines.some(({ kind, score }) => kind === "not_in_picture" && score === "cosine");
+  const isEnough = details.calibration?.lines.some(
+    ({ kind, score }) => kind === "not_in_picture" && score === "cosine",
+  );
   const says =
     isEnough && cosine !== null
       ? "That is enough for this model to have found it."

@@ -351,11 +351,11 @@ def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
 def test_each_kind_of_unknowable_picture_is_made_the_same_each_time_and_shows_something() -> None:
     kinds, again = calibration.unknowable(3), calibration.unknowable(3)
     assert list(kinds) == ["textures, noise and pages of text", "line drawings", "shaded shapes", "charts", "soft grey shapes"]
-    for kind, pictures in kinds.items():
-        assert pictures.shape == (3, SIDE, SIDE, 3)
-        assert torch.equal(pictures, again[kind])
-        assert not torch.equal(pictures[0], pictures[1])
-        assert pictures.float().flatten(1).std(1).min() > 2
+    for kind, made in kinds.items():
+        assert made.shape == (3, SIDE, SIDE, 3)
+        assert torch.equal(made, again[kind])
+        assert not torch.equal(made[0], made[1])
+        assert made.float().flatten(1).std(1).min() > 2
     assert float((kinds["line drawings"].float().mean(-1) > 190).float().mean()) > 0.7  # mostly paper
     grey = kinds["soft grey shapes"]
     assert torch.equal(grey[..., 0], grey[..., 1])

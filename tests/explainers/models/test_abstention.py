@@ -87,7 +87,7 @@ def test_scores_of_words() -> None:
         ("neutral_probability", {"labels": ("a", "b", "c")}, "a class called neutral"),
         ("cosine", {}, "compare images with prompts"),
         ("word_familiarity", {}, "prompt_words.safetensors"),
-        ("opinion_evidence", {}, "what their head reads"),
+        ("opinion_evidence", {}, "the tokens that they end with"),
         ("opinion_evidence", {"features": torch.ones(2)}, "a direction of that name"),
         ("opinion_evidence", {"features": torch.ones(2), "directions": {"opinion_evidence": torch.ones(2)}}, "send 3 numbers"),
         ("share_unknown", {}, "reads none"),
