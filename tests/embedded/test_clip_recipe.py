@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 
 import explainers
-from embedded.evaluation import CONTROL, JUDGED_METHOD, clip_features
+from embedded.evaluation import CONTROL, JUDGED_METHOD
 from embedded.evaluation import clip as on_clip
 from embedded.evaluation.loading import loaded
 from embedded.recipes import clip_images, clip_texts, detectors, train_clip, train_photos_vit
@@ -31,7 +31,7 @@ from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
-from embedded.recipes.networks import text_tower, vits, written_clip
+from embedded.recipes.networks import clip_features, text_tower, vits, written_clip
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
 from tests.embedded.test_photos_recipe import untrained  # noqa: F401  (a fixture)

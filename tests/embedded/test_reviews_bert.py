@@ -42,7 +42,12 @@ SENTENCES = [
     ("Dull, pretentious and far too long.", 0),
 ]
 HELD_BACK = 0.95  # of the facts that drew no line; 97 % were measured
-EMPTY = ["The film runs for 112 minutes and was shot in Lisbon.", "I bought a table.", "It was filmed in Cairo in 1987.", "The train leaves at nine."]
+EMPTY = [
+    "The film runs for 112 minutes and was released in March.",
+    "I bought a table.",
+    "It was filmed in Cairo in 1987.",
+    "The train leaves at nine.",
+]
 ODD_TEXTS = [
     "Naïve “café” scenes — €5 well spent… it’s ½ as good as the ﬁrst, I’d say (★★★½)!",
     "WORST!!! MOVIE!!! EVER!!! 0/10 :-( <b>avoid</b> http://example.org/?q=1&r=2#top",
