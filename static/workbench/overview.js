@@ -28,6 +28,10 @@ function list(names, most) {
 /** Whether it stands beside the answer, as doubt, and not in its place. */
 const isDoubt = ({ kind }) => kind === "something_else";
 
+/** An answer with the doubt beside it; `next` is what is said of the class that comes next. */
+const doubtLine = (doubt, { label, probability }, next) =>
+  `${quoted(label)}? It says so with ${percent(probability)}${next}, but ${doubt.says}. ${inWords(doubt)}`;
+
 /** The sentence of an abstention, its percentages as the page writes them. */
 const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
 
@@ -69,8 +73,7 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
   const other =
     targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
   const next = second ? `; next comes ${quoted(second.label)} with ${percent(second.probability)}` : "";
-  if (abstention && isDoubt(abstention))
-    return `${quoted(first.label)}? It says so with ${percent(first.probability)}${next}, but ${abstention.says}. ${inWords(abstention)}${other}`;
+  if (abstention && isDoubt(abstention)) return `${doubtLine(abstention, first, next)}${other}`;
   if (abstention)
     return `The model says ${quoted(abstention.says)}. ${inWords(abstention)} Its nearest guess is ${guess}.${other}`;
   if (output === "sigmoid") {
@@ -97,7 +100,7 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
 export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
   target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
 
-/** Of a single prompt that was found: how like the picture it is, and whether the model's calibration calls that enough. */
+/** Of a single prompt that was found: how like the picture it is, and whether the model calls that enough. */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
   const likeness =
