@@ -30,7 +30,7 @@ const isDoubt = ({ kind }) => kind === "something_else";
 
 /** An answer with the doubt beside it; `next` is what is said of the class that comes next. */
 const doubtLine = (doubt, { label, probability }, next) =>
-  `${quoted(label)}? It says so with ${percent(probability)}${next}, but ${doubt.says}. ${inWords(doubt)}`;
+  `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability)}${next}. ${inWords(doubt)}`;
 
 /** The sentence of an abstention, its percentages as the page writes them. */
 const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");

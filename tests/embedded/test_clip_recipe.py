@@ -134,7 +134,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
     folder = tmp_path_factory.mktemp("trained")
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
     given |= {"steps": 2, "word-steps": 2, "vocabulary": VOCABULARY, "device": "cpu"}
-    few = {train_clip: {"PARTS": 1, "FITTED": 2, "PRESENT": 0.0}, clip_images: {"PHOTOS": 4, "SCENES": 2, "MOST": 20}}
+    few = {train_clip: {"PARTS": 1, "FITTED": 2}, clip_images: {"PHOTOS": 4, "SCENES": 2, "MOST": 20}}
     compose = train_clip.compose
 
     def remembered(vit: VisionTransformer, *more: Any) -> None:
@@ -194,7 +194,6 @@ def test_the_image_side_of_another_clip_stays(
 ) -> None:
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1), ("RATE", 0.01)):
         monkeypatch.setattr(clip_texts, name, value)
-    monkeypatch.setattr(train_clip, "PRESENT", 0.0)
     monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     # as rounding may: the text side stays in the space of the image side all the same
     monkeypatch.setattr(clip_texts, "directions", lambda *given: -text_tower.directions(*given))
@@ -218,7 +217,6 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     del config["vision_config"]["model_args"]["trunk_early"]
     (start / "config.json").write_text(json.dumps(config), "utf-8")
     for module, name, value in (
-        (train_clip, "PARTS", 1), (train_clip, "FITTED", 2), (train_clip, "PRESENT", 0.0), (train_clip, "ONLY_SCENES", (2, 3)),
         (data, "PHOTOS", 4), (clip_images, "MOST", 20), (detectors, "STEPS", 3), (clip_texts, "_read_banks", lambda *_: BANKS),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -279,7 +277,6 @@ def test_a_run_whose_words_were_interrupted_does_not_tune_again(
 
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1)):
         monkeypatch.setattr(clip_texts, name, value)
-    monkeypatch.setattr(train_clip, "PRESENT", 0.0)
     monkeypatch.setattr(train_clip, "new_texts", new_texts)
     monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     monkeypatch.setattr(train_clip, "tuned_side", lambda *_: train_clip.loaded_side(trained))

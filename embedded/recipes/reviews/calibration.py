@@ -78,7 +78,7 @@ def opinion_direction(opinions: Tensor, *neutral: Tensor) -> Tensor:
 
     Each kind of neutral texts, (M, D), counts half as much as the opinions do.
     """
-    mean, spread = opinions.mean(0), opinions.std(0) + 1e-6
+    mean, spread = opinions.mean(0), opinions.std(0, correction=0) + 1e-6
     features = torch.cat([opinions, *neutral])
     labels = np.repeat([1, 0], [len(opinions), len(features) - len(opinions)])
     weights = np.concatenate([np.ones(len(opinions)), *(np.full(len(part), len(opinions) / 2 / len(part)) for part in neutral)])

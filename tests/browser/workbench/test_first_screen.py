@@ -72,7 +72,7 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
     doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
     assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt), {}, GRID)[0] == (
-        "“cat”? It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%, but it may be something that the model does not know. "
+        "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
         "The score is 40\u2009%, below 50\u2009%."
     )
     assert scripts.evaluate(asking, info(("cat", 0.95), abstention=doubt)) == "What made it say"  # its answer stays
