@@ -42,20 +42,30 @@ def everyday_words() -> dict[str, str]:
 
 
 def words_and_kinds() -> tuple[list[str], dict[str, str]]:
-    """What the model was given words for, the everyday ones first, and of some what they are."""
+    """What the model was given words for: everyday ones, ImageNet's groups, its names; and of some what they are."""
     kinds = {"scenes": "scene", "colours": "colour", **dict.fromkeys(ASIDES, ASIDE)}
-    names = [word for row in classes() for word in (row["label"], *row["groups"])]
     everyday = everyday_words()
-    return list(dict.fromkeys([*everyday, *names])), {word: kinds[field] for word, field in everyday.items() if field in kinds}
+    names = [row["label"] for row in classes()]
+    return list(dict.fromkeys([*everyday, *_groups(), *names])), {word: kinds[field] for word, field in everyday.items() if field in kinds}
+
+
+def _groups() -> list[str]:
+    return [group for row in classes() for group in row["groups"]]
 
 
 def write_prompt_words(model: Model, folder: Path) -> PromptWords:
-    """Embed the words and put them beside the weights in ``folder``, as float16."""
+    """Put the words beside the weights in ``folder``, the everyday ones and the groups with their embeddings, a byte for each number."""
     words, kinds = words_and_kinds()
-    embeddings = text_features(model, [TEMPLATE.format(word) for word in words]).half().contiguous()
+    embedded = words[: len({*everyday_words(), *_groups()})]
+    embeddings = text_features(model, [TEMPLATE.format(word) for word in embedded])
     metadata = {"words": json.dumps(words), "kinds": json.dumps(kinds)}
-    save_file({"embeddings": embeddings}, folder / FILE, metadata)
+    save_file({"embeddings": in_bytes(embeddings)}, folder / FILE, metadata)
     return read_prompt_words(folder / FILE)
+
+
+def in_bytes(embeddings: Tensor) -> Tensor:
+    """int8 (N, D): each row stretched so that its largest number is 127; its direction is what counts."""
+    return (embeddings / embeddings.abs().amax(1, keepdim=True) * 127).round().to(torch.int8).contiguous()
 
 
 def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
@@ -83,7 +93,7 @@ def word_line(words: PromptWords, made_up: Tensor) -> dict[str, Any]:
 
     ``made_up`` (N, D) are embeddings of words that are none.
     """
-    known = words.embeddings.float()
+    known = words.embeddings
     likeness = known @ known.T
     likeness.fill_diagonal_(-1)
     nearest, strange = likeness[: len(everyday_words())].amax(1), (made_up @ known.T).amax(1)

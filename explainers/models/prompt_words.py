@@ -1,7 +1,7 @@
 """The words that a dual encoder was given, with their embeddings: is a word of a prompt one that it reads, and what does a prompt ask for?
 
-They lie beside the weights, in ``prompt_words.safetensors``: ``embeddings`` (N, D), and in the metadata of the file the N ``words`` and of
-some of them what they are (``kinds``), both as JSON. A word that is none of them is embedded and held against them: into how many pieces a
+They lie beside the weights, in ``prompt_words.safetensors``: in the metadata of the file N ``words`` and of some of them what they are
+(``kinds``), both as JSON, and the ``embeddings`` (M, D) of the first M of them, of any length, so that whole numbers of a byte will do. A word that is none of them is embedded and held against them: into how many pieces a
 tokenizer cuts it says nothing of whether the encoder knows it.
 """
 
@@ -43,7 +43,7 @@ class PromptReading:
 
     kind         what it asks for
     strangest    its word that is least like those that the model was given; empty where all are among them
-    familiarity  the largest cosine of that word's embedding with theirs; 1 where all are among them
+    familiarity  the largest cosine of that word's embedding with one of theirs; 1 where all are among them
     """
 
     kind: PromptKind
@@ -53,7 +53,7 @@ class PromptReading:
 
 @dataclass(frozen=True)
 class PromptWords:
-    """``words``, their ``embeddings`` (N, D) of length 1, and the ``kinds`` of some: a kind of prompt or `ASIDE`."""
+    """``words``, ``embeddings`` (M, D) of length 1 of the first M, and the ``kinds`` of some: a kind of prompt or `ASIDE`."""
 
     words: tuple[str, ...]
     embeddings: Tensor
@@ -81,7 +81,7 @@ class PromptWords:
         if not strange:
             return PromptReading(kind, "", 1.0)
         embeddings = F.normalize(embed([TEMPLATE.format(word) for word in strange]).float().cpu(), dim=-1)
-        nearest = (embeddings @ self.embeddings.float().T).amax(1)
+        nearest = (embeddings @ self.embeddings.T).amax(1)
         least = int(nearest.argmin())
         return PromptReading(kind, strange[least], float(nearest[least]))
 
@@ -106,8 +106,8 @@ def read_prompt_words(path: Path) -> PromptWords:
         words, kinds = json.loads(facts["words"]), json.loads(facts["kinds"])
     except (SafetensorError, KeyError, ValueError) as problem:
         raise ExplainerError(f"{path} must hold embeddings, and in its metadata words and kinds as JSON: {problem}") from None
-    if len(words) != len(embeddings):
-        raise ExplainerError(f"{path}: {len(words)} words and {len(embeddings)} embeddings; there must be one for each word")
+    if not 0 < len(embeddings) <= len(words):
+        raise ExplainerError(f"{path}: {len(words)} words and {len(embeddings)} embeddings; there must be a word for each")
     if wrong := sorted(set(kinds.values()) - {*PROMPT_KINDS, ASIDE}):
         raise ExplainerError(f"{path}: there are no words of the kind {wrong[0]!r}; there are {', '.join((*PROMPT_KINDS, ASIDE))}")
-    return PromptWords(tuple(words), embeddings, kinds)
+    return PromptWords(tuple(words), F.normalize(embeddings.float(), dim=-1), kinds)

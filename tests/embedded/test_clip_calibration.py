@@ -62,6 +62,13 @@ def test_the_line_of_words_is_drawn_on_each_word_held_against_the_others(monkeyp
     assert "50% of 2 words of random syllables fall below it" in line["measured"]
 
 
+def test_bytes_keep_the_direction_of_an_embedding() -> None:
+    embeddings = torch.nn.functional.normalize(torch.randn(20, 320, generator=torch.Generator().manual_seed(0)), dim=1)
+    stored = clip_calibration.in_bytes(embeddings)
+    assert stored.dtype == torch.int8
+    assert torch.nn.functional.cosine_similarity(stored.float(), embeddings).min() > 0.999
+
+
 def test_everyday_words_come_first_and_say_what_they_are() -> None:
     words, kinds = words_and_kinds()
     assert words[: len(everyday_words())] == list(everyday_words())
@@ -77,7 +84,7 @@ def test_the_shipped_model_reads_words_by_what_they_mean() -> None:
     told = explainers.explain(model, photo, target=prompts, methods="random").targets
     kinds = [target.abstention.kind if target.abstention else None for target in told]
     assert "unreadable_words" not in kinds[:3]
-    assert kinds[3:].count("unreadable_words") >= 12  # 45 % of 300
+    assert kinds[3:].count("unreadable_words") >= 8  # 34 % of 300
     colour = explainers.explain(model, photo, target=["a photo of something blue"], methods="random").target
     assert colour.abstention is not None
     assert colour.abstention.kind == "untaught"
@@ -88,7 +95,8 @@ def test_the_shipped_words_are_those_of_the_recipe() -> None:
     words, kinds = words_and_kinds()
     stored = read_prompt_words(folder / "prompt_words.safetensors")
     assert (list(stored.words), stored.kinds) == (words, kinds)
-    torch.testing.assert_close(stored.embeddings.float().norm(dim=1), torch.ones(len(words)), atol=2e-3, rtol=0)
+    torch.testing.assert_close(stored.embeddings.float().norm(dim=1), torch.ones(len(stored.embeddings)), atol=1e-5, rtol=0)
+    assert len(everyday_words()) < len(stored.embeddings) < len(words)
     asked = {
         row["prompts"]
         for rows in json.loads((folder / "calibration.json").read_text())["lines"].values()
