@@ -1,8 +1,9 @@
 """The words that a dual encoder was given, with their embeddings: is a word of a prompt one that it reads, and what does a prompt ask for?
 
 They lie beside the weights, in ``prompt_words.safetensors``: in the metadata of the file N ``words`` and of some of them what they are
-(``kinds``), both as JSON, and the ``embeddings`` (M, D) of the first M of them, of any length, so that whole numbers of a byte will do. A word that is none of them is embedded and held against them: into how many pieces a
-tokenizer cuts it says nothing of whether the encoder knows it.
+(``kinds``), both as JSON, and the ``embeddings`` (M, D) of the first M of them, of any length, so that whole numbers of a byte will do.
+A word that is none of them is embedded and held against them: into how many pieces a tokenizer cuts it says nothing of whether the
+encoder knows it.
 """
 
 from __future__ import annotations
