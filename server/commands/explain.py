@@ -274,6 +274,8 @@ def table(result: Explanation) -> str:
     says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
     doubt = [] if result.abstention is None else [f"{result.abstention.beside(says[0][0])} ({result.abstention.detail})\n"]
     parts = [*doubt, f"{result.model} says", text_table(("class", *numbers), says)]
+    if result.prompted and all(target.abstention for target in result.targets):
+        parts.append("none of these was found for sure: a probability only compares them")
     parts += [f"{target.label}: {target.abstention.says} ({target.abstention.detail})" for target in result.targets if target.abstention]
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}

@@ -22,7 +22,11 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     assert [field.input_value() for field in fields.all()] == prompts
     for i, target in enumerate(document["targets"]):
         said = desk.page.locator("#prompts .likeness").nth(i)
-        expect(said).to_contain_text(f"share {percent(target['probability'])}" if len(prompts) > 1 else "shares need two prompts")
+        if told := target.get("abstention"):  # a share of what was not found for sure would be a certainty that the model has not
+            expect(said).to_contain_text(told["says"])
+            expect(said).not_to_contain_text("share")
+        else:
+            expect(said).to_contain_text(f"share {percent(target['probability'])}" if len(prompts) > 1 else "shares need two prompts")
         scale = desk.get(f"/api/models/{document['model']}")["details"].get("logit_scale")
         expect(said).to_contain_text(f"cosine {shown(target['logit'] / scale)}" if scale else f"logit {shown(target['logit'])}")
     specs = list(dict.fromkeys(attribution["method"] for attribution in document["maps"]))
