@@ -13,6 +13,7 @@ from explainers.methods.readouts.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
+from explainers.models.feature_scores import token_means
 from explainers.precision import joined
 from explainers.result import Attribution, Explanation, WindowInfo
 from explainers.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
@@ -100,6 +101,12 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
     return torch.cat(logits)
 
 
+def _features(model: Model, windows: Windows) -> Tensor:
+    """The means of each window's tokens, (windows, D)."""
+    starts = range(0, len(windows), _at_once(windows))
+    return torch.cat([token_means(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
+
+
 def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
     return choose(
         target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output
@@ -175,7 +182,11 @@ class _Joining:
         whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
         if model.calibration.lines:
             unknown = model.details.get("unknown_token_id")
-            evidence = Evidence(logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown)
+            evidence = Evidence(
+                logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown, directions=model.directions
+            )
+            if model.calibration.reads_features:  # as the answer is: the mean of the windows
+                evidence = replace(evidence, features=_features(model, self.windows).mean(0))
             whole.abstention = abstention(evidence, "The text")
         return whole
 

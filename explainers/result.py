@@ -313,9 +313,9 @@ class Explanation:
         from explainers.rendering.notebook import map_html, panel_html
 
         answers = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
-        known = [] if self.abstention is None else [self.abstention.detail]
+        doubt = [] if self.abstention is None else [f"{self.abstention.beside(answers[0])}. {self.abstention.detail}"]
         maps = (map_html(attribution, attribution.image) for attribution in self.maps)
-        return panel_html(f"{self.model}: {', '.join(answers)}", [*known, *self.notes], maps)
+        return panel_html(f"{self.model}: {', '.join(answers)}", [*doubt, *self.notes], maps)
 
     def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4) -> Figure:
         """The maps side by side as a figure of matplotlib, which can be saved or changed further.

@@ -17,17 +17,20 @@ from torch import Tensor
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation import scenes as on_scenes
-from embedded.evaluation.clip_features import image_features, text_features
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, half
+from embedded.recipes.clip_calibration import cosines, prompt_lines, there_and_absent
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
+from embedded.recipes.data.prompt_questions import photos_and_questions
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.scenes import KINDS, render
 from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, coco, known_classes, missing, side_by_side, single
+from embedded.recipes.networks.clip_features import image_features, text_features
 from explainers import datasets
 from explainers.evaluation.explained_classes import PROMPT
 from explainers.models.base import Model
+from explainers.models.prompt_words import PROMPT_KINDS
 
 DRAWN = 4  # scenes of each kind that the words are tried on
 PAIRS, PRECISE = 40, 60  # pairs of photos; COCO's photos
@@ -36,6 +39,8 @@ WORDS = f"words never trained on, right picture first of {AMONG}"
 DENSER, PRECISION = "photos of two objects, own one lit more than the other", "photos, segmentation average precision"
 # beside those of the pages: what was made for CLIP, or does well on it
 MORE = ("token_tm:libra", "legrad", "grad_eclip", "gradcam_plus:libra", "xgradcam_plus:libra")
+VERDICTS = ("found", "not found")
+HALVES = (slice(0, None, 2), slice(1, None, 2))  # of the photos
 METRICS = {DENSER: "own_object", PRECISION: "ap"}  # names of the runner's metrics
 BARS = {ZERO_SHOT: 0.45, SYNONYMS: 0.3, PARENTS: 0.3, WORDS: 0.7, DENSER: 0.85, PRECISION: 0.45}
 
@@ -125,6 +130,29 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryM
     return table, counts[DENSER], counts[PRECISION]
 
 
+def verdict_figures(name: str, model: Model, data: Path) -> list[Figure]:
+    """How often prompts for what is plainly in COCO's photos are found, and for what is not: each half under the lines of the other."""
+    photos, asked = photos_and_questions(data)
+    answered = cosines(model, photos, asked)
+    drawn = [prompt_lines(answered[part], [question.of(part) for question in asked]) for part in HALVES]
+    figures = []
+    for kind in PROMPT_KINDS:
+        verdicts: dict[str, list[bool]] = {f"{where}, {verdict}": [] for where in ("plain to see", "not there") for verdict in VERDICTS}
+        for part, lines in zip(HALVES, reversed(drawn), strict=True):
+            line = {of: row["line"] for of, rows in lines.items() for row in rows if row["prompts"] == kind}
+            least, most = line.get("not_in_picture"), line.get("perhaps_in_picture")
+            if least is None or most is None:
+                continue
+            sides = there_and_absent(answered[part], [question.of(part) for question in asked], kind)
+            for where, values in zip(("plain to see", "not there"), sides, strict=True):
+                verdicts[f"{where}, found"] += (values >= max(least, most)).tolist()
+                verdicts[f"{where}, not found"] += (values < least).tolist()
+        for what, said in verdicts.items():
+            note = f"{len(said):,} prompts on COCO's photos, half by half" if said else "no lines: the model was not taught this kind"
+            figures.append(Figure(name, f"a {kind}, {what}", float(np.mean(said)) if said else None, note=note))
+    return figures
+
+
 def known_things(data: Path, number: int) -> list[tuple[Image.Image, list[CategoryMask]]]:
     """COCO's photos with the things that go by a name or a group of ImageNet's classes; those of two and more such things first."""
     known = known_classes()
@@ -176,6 +204,8 @@ def measure(name: str, setting: Setting) -> Report:
         photos = single(setting.data, setting.limit)
         figures += named_figures(name, model, photos)
         figures += map_figures(name, setting, photos, methods, tables)
+        if missing(setting.data, COCO) is None:
+            figures += verdict_figures(name, model, setting.data)
         if len(set(photos.synsets)) > 2 * AMONG:
             rates["photos"] = words_on(model, photos.images, photos.synsets, OF_PHOTOS)
     every = [rate for word_rates in rates.values() for rate in word_rates.values()]

@@ -12,28 +12,39 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from tqdm import tqdm
 
 from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Report, Setting, Table, best
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
-from embedded.recipes.calibration import calibrate, calibration_error, largest_probability, made_up, shipped_calibration, stays_known
-from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single
+from embedded.recipes.calibration import (
+    SOMETHING_ELSE,
+    calibrate,
+    calibration_error,
+    largest_probability,
+    scores,
+    shipped_calibration,
+    stays_known,
+    unknowable,
+)
+from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single, unclassed
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.evaluation.measuring import Row
 from explainers.metrics.rank_correlation import rank_correlations
-from explainers.models.calibration import parse_calibration
+from explainers.models.calibration import Calibration, parse_calibration
 
 SEED = 20_250_102
 EXPLAINED, WORST, MADE_UP = 60, 5, 200
+UNKNOWABLE = 60  # pictures of each kind that shows nothing known
 BATCH = 8  # pictures in one pass: with 50 a CPU spends as long on getting memory for activations as on computing them
 LARGEST = 0.6  # of the picture that a box may cover to tell anything
 TOP, TOP_5, HALF, ROBUST = "top-1", "top-5", "top-1, half the patches removed", "accuracy, half the patches removed, over the clean one"
 WITHOUT = "top-1 without the Transformer's blocks"
 AGREEMENT = "same class as EfficientNet-Lite{}"
-ERROR, KEPT, REFUSED = "expected calibration error", "photos of known things that stay known", "made-up pictures said to be something else"
+ERROR, KEPT, REFUSED = "expected calibration error", "photos named right that are not doubted", "unknowable pictures that are doubted"
 ENERGY, POINTING, CLOSE = "energy in the box over its share of the picture", "pointing", "energy over that of the best method"
 METRICS = {ENERGY: "energy_ratio", POINTING: "pointing"}  # names of the runner's metrics
 BARS = {TOP: 0.62, TOP_5: 0.86, ROBUST: 0.95, ENERGY: 2.5, POINTING: 0.8, CLOSE: 0.9, ERROR: 0.05, WITHOUT: 0.02}
@@ -175,7 +186,8 @@ def calibrated_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, 
 def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Figure]:
     """Are probabilities what they say, and are known and unknown things told apart?"""
     calibration = shipped_calibration(folder)
-    halves = None if calibration is None else calibrated_by_halves(whole, answers(vit_scores(folder), made_up(MADE_UP)))
+    strange = {kind: answers(vit_scores(folder), pictures) for kind, pictures in unknowable(UNKNOWABLE).items()}
+    halves = None if calibration is None else calibrated_by_halves(whole, torch.cat(list(strange.values())))
     if calibration is None or halves is None:
         why = "the model has no calibration.json" if calibration is None else "too few photos are named right"
         return [Figure(name, what, None, BARS.get(what), note=why) for what in (ERROR, KEPT, REFUSED)]
@@ -190,9 +202,34 @@ def abstention_figures(name: str, folder: Path, whole: PhotoAnswers) -> list[Fig
             note="the photos it was fitted to",
         ),
         Figure(name, KEPT, float(stay[right].float().mean()), note=f"{int(right.sum()):,} photos that are named right, half by half"),
-        Figure(name, "photos of anything that stay known", float(stay.float().mean()), note=note),
-        Figure(name, REFUSED, float((~strange_stay).float().mean()), note=f"{MADE_UP} textures, noise, pages of text, half by half"),
+        Figure(name, "photos of anything that are not doubted", float(stay.float().mean()), note=note),
+        Figure(name, REFUSED, float((~strange_stay).float().mean()), note=f"{len(strange_stay)} of {len(strange)} kinds, half by half"),
+        *(one for kind, logits in strange.items() for one in told_apart(name, kind, calibration, whole.logits[right], logits)),
     ]
+
+
+def told_apart(name: str, kind: str, calibration: Calibration, known: Tensor, strange: Tensor) -> list[Figure]:
+    """How well the score of the shipped line tells a ``kind`` of strange pictures from photos that are named right, and how many of the
+    pictures are doubted; both are answers (N, classes).
+    """
+    score = next(line.score for line in calibration.lines if line.kind == SOMETHING_ELSE)
+    values = [scores(logits, calibration)[score].numpy() for logits in (known, strange)]
+    area = roc_auc_score(np.repeat([1, 0], [len(known), len(strange)]), np.concatenate(values))
+    doubted = float((~stays_known(strange, calibration)).float().mean())
+    note = f"{len(strange)} pictures, as shipped"
+    return [
+        Figure(name, f"{kind}: area under the ROC curve against photos named right", float(area), None, "score", note=note),
+        Figure(name, f"{kind}: doubted", doubted, note=note),
+    ]
+
+
+def unclassed_figures(name: str, folder: Path, whole: PhotoAnswers, data: Path) -> list[Figure]:
+    """The same of COCO's photos of things that have no class; nothing where there are none, or no line."""
+    calibration, pictures = shipped_calibration(folder), unclassed(data)
+    if calibration is None or not len(pictures) or not whole.right().any():
+        return []
+    strange = answers(vit_scores(folder), pictures)
+    return told_apart(name, "COCO's photos of things without a class", calibration, whole.logits[whole.right()], strange)
 
 
 def measure(name: str, setting: Setting) -> Report:
@@ -214,6 +251,7 @@ def measure(name: str, setting: Setting) -> Report:
     if not len(shown):
         why = "no thing in the photos is named right"
         return Report([*figures, *(Figure(name, what, None, BARS[what], note=why) for what in (ENERGY, POINTING, CLOSE))], tables)
+    figures += unclassed_figures(name, setting.folder, whole, setting.data)
     rows = map_rows(model, shown, methods, list(METRICS.values()))
     table, counts = table_of(rows, methods, METRICS)
     count = counts[ENERGY]

@@ -19,11 +19,14 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from embedded.evaluation import Figure, Report, Setting, Table
+from embedded.recipes.reviews.calibration import neutral_facts
 from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
 from embedded.recipes.reviews.questions import questions, strangeness
-from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample
+from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample, token_means
 from explainers.models.calibration import FILE, read_calibration
+from explainers.models.feature_scores import FILE as DIRECTIONS
+from explainers.models.feature_scores import read_directions
 from explainers.models.inputs.texts import TextReader
 
 ASIDE = "What a great day."
@@ -33,12 +36,26 @@ UNDECIDED = (0.25, 0.75)  # a probability between these is "near one half"
 TEMPLATES = {"": "templates", " in later templates": "later_templates", " in the latest templates": "latest_templates"}
 WORDS_SWAPPED = {"words of the training": "trained", "words held back": "held_back"}
 Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
+WithoutOpinion = Callable[[Sequence[str], Tensor], Tensor]  # texts, their logits (N, 2) -> bool (N,)
 
 
 def lines_of(folder: Path) -> dict[str, float]:
     """The lines of the model's calibration by what they say, none where it has none."""
     path = folder / FILE
     return {line.kind: line.line for line in read_calibration(path).lines} if path.is_file() else {}
+
+
+def without_opinion(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
+    """A function that says of texts, given their logits, which are said to hold no opinion, bool (N,); None where no line is drawn."""
+    path = folder / FILE
+    lines = read_calibration(path).lines if path.is_file() else ()
+    line = next((line for line in lines if line.kind == "no_opinion"), None)
+    if line is None:
+        return None
+    if line.score != "opinion_evidence":
+        return lambda texts, logits: logits.softmax(1).amax(1) < line.line
+    direction = read_directions(folder / DIRECTIONS)["opinion_evidence"]
+    return lambda texts, logits: token_means(model, tokenizer, texts) @ direction[:-1] + direction[-1] < line.line
 
 
 def measure(name: str, setting: Setting) -> Report:
@@ -50,13 +67,18 @@ def measure(name: str, setting: Setting) -> Report:
         return answers(model, tokenizer, texts)
 
     probes, lines = questions(), lines_of(setting.folder)
+    empty = without_opinion(setting.folder, model, tokenizer)
     fair, by_template = fairness(name, ask, probes["fairness"])
-    figures = [*negation(name, ask, probes["negation"]), *neutral(name, ask, probes["neutral"]["sentences"], lines), *fair]
+    figures = [*negation(name, ask, probes["negation"]), *neutral(name, ask, probes["neutral"]["sentences"], empty), *fair]
+    if empty is not None:
+        facts = neutral_facts(held_back=True)
+        note = f"{len(facts)} sentences that drew no line"
+        figures.append(Figure(name, 'facts held back said to hold "no opinion"', float(empty(facts, ask(facts)).float().mean()), note=note))
     reader = TextReader(tokenizer, tokenizer.model_max_length)
     figures += languages(name, reader, probes["languages"], lines)
     if setting.data is not None:
         figures += disturbed(name, ask, setting.data, setting)
-        figures += abstentions(name, ask, reader, setting.data, setting, lines)
+        figures += abstentions(name, ask, reader, setting.data, setting, lines, empty)
     return Report(figures, {f"Logit of positive, largest less smallest, {name}": by_template})
 
 
@@ -78,16 +100,17 @@ def negation(name: str, ask: Read, sides: dict[str, Any]) -> list[Figure]:
     return figures
 
 
-def neutral(name: str, ask: Read, sentences: Sequence[str], lines: dict[str, float]) -> list[Figure]:
+def neutral(name: str, ask: Read, sentences: Sequence[str], empty: WithoutOpinion | None) -> list[Figure]:
     """How many sentences without an opinion are answered so."""
-    positive = ask(sentences).softmax(1)[:, 1]
+    logits = ask(sentences)
+    positive = logits.softmax(1)[:, 1]
     low, high = UNDECIDED
     near = ((positive > low) & (positive < high)).float().mean()
     note = f"{len(sentences)} sentences, P(positive) from {float(positive.min()):.2f} to {float(positive.max()):.2f}"
     figures = [Figure(name, f"neutral sentences between {low:.0%} and {high:.0%} positive", float(near), None, note=note)]
-    if "no_opinion" in lines:
-        abstains = torch.maximum(positive, 1 - positive) < lines["no_opinion"]
-        figures.append(Figure(name, 'neutral sentences said to hold "no opinion"', float(abstains.float().mean()), None, note=note))
+    if empty is not None:
+        said = float(empty(sentences, logits).float().mean())
+        figures.append(Figure(name, 'neutral sentences said to hold "no opinion"', said, None, note=note))
     return figures
 
 
@@ -149,24 +172,27 @@ def disturbed(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure
     return [*figures, Figure(name, "accuracy on SST-2, validation (GLUE), with typing mistakes", right, None, note=note)]
 
 
-def abstentions(name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, lines: dict[str, float]) -> list[Figure]:
+def abstentions(
+    name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, lines: dict[str, float], empty: WithoutOpinion | None
+) -> list[Figure]:
     """How many reviews with an opinion, in English, are taken for something else; and how far probabilities are from what comes true."""
     figures = []
     for about, source in (("SST-2, validation (GLUE)", "sst2"), ("IMDB, test", "imdb")):
         reviews = sample(read(data, source, ["test"]), setting.limited(MOST))
-        probability = ask([review.text for review in reviews]).softmax(1)
-        likelier, answer = probability.max(1)
+        texts = [review.text for review in reviews]
+        logits = ask(texts)
+        likelier, answer = logits.softmax(1).max(1)
         right = torch.tensor([review.label for review in reviews]) == answer
         note = f"{len(reviews):,} reviews"
         figures.append(
             Figure(name, f"expected calibration error on {about}", calibration_error(likelier, right), 0.05, at_most=True, note=note)
         )
-        if "no_opinion" in lines:
-            abstains = likelier < lines["no_opinion"]
+        if empty is not None:
+            abstains = empty(texts, logits)
             decided = f"{note}; right of the others: {float(right[~abstains].float().mean()):.1%}"
             figures.append(Figure(name, f'"no opinion" on {about}', float(abstains.float().mean()), None, note=decided))
         if "unreadable_language" in lines:
-            strange = fmean(score > lines["unreadable_language"] for score in strangeness(reader, [review.text for review in reviews]))
+            strange = fmean(score > lines["unreadable_language"] for score in strangeness(reader, texts))
             figures.append(Figure(name, f"taken for another language, {about}", strange, None, note=note))
     return figures
 

@@ -20,13 +20,14 @@ import numpy as np
 import torch
 
 from embedded.datasets import SEED
-from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best, clip_features
+from embedded.evaluation import CONTROL, JUDGED_METHOD, Figure, Form, Report, Setting, Table, best
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import BATCH, MADE_UP, REFUSED, WORST, Score, answers, half, vit_scores
 from embedded.recipes.calibration import made_up, shipped_calibration, stays_known
 from embedded.recipes.data.scenes import KINDS, Scene, render
 from embedded.recipes.data.unseen_photos import missing, single
+from embedded.recipes.networks import clip_features
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from explainers.datasets import open_dataset
 from explainers.evaluation.explained_classes import PROMPT

@@ -1,14 +1,12 @@
 """What a model knows that it doesn't know: how sure its probabilities may be, and lines that its scores are held against.
 
-Of a classifier on the photos of ``imagen_test`` or on rendered scenes, of a dual encoder on photos held back from training,
-where the teacher's answer stands for the truth. ``calibration.json`` lies with the weights.
+Of a classifier on the photos of ``imagen_test`` or on rendered scenes; of a dual encoder see ``clip_calibration``. ``calibration.json``
+lies with the weights.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +17,13 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
-from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, read_calibration
+from embedded.recipes.data.unknowable import UNKNOWABLE
+from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, prominence_of, read_calibration
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
-STAY = 0.9  # of the known photos stay known
-PROMPTS_STAY = 0.97  # of the prompts that name what is there, and of those in words that a dual encoder can read
+STAY = 0.95  # of the photos that are named right are not doubted
 SCENES_STAY = 0.95  # of the scenes; they are rendered, so that all of them are known
+MADE_UP, NOTHING_KNOWN = "textures, noise and pages of text", "pictures that show nothing it knows"
 BINS = 15
 TEMPERATURES = np.geomspace(0.3, 3, 150).tolist()
 LAPSES = [step / 200 for step in range(41)]  # up to 0.2
@@ -36,6 +35,7 @@ def scores(logits: Tensor, calibration: Calibration) -> dict[str, Tensor]:
     return {
         "max_probability": largest_probability(logits, calibration),
         "max_logit": logits.amax(1),
+        "prominence": prominence_of(logits),
         "energy": calibration.temperature * (logits / calibration.temperature).logsumexp(1),
     }
 
@@ -93,17 +93,25 @@ def page(rng: np.random.Generator) -> Any:
     return np.asarray(image)
 
 
-def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """The document of a classifier: from its answers to photos (N, classes), which are right, and its answers to `made_up` pictures.
+def unknowable(number: int) -> dict[str, Tensor]:
+    """What cannot be known, by what it is: `made_up` pictures, and ``number`` each of those of `UNKNOWABLE`, uint8 (n, SIDE, SIDE, 3)."""
+    pictures = {MADE_UP: made_up(number)}
+    for place, (kind, make) in enumerate(UNKNOWABLE.items()):
+        pictures[kind] = torch.from_numpy(np.stack([make(np.random.default_rng([SEED, 2, place, i])) for i in range(number)]))
+    return pictures
 
-    A tenth of the photos that are named right lie below the line of a score; the score is taken whose line has most made-up pictures
-    below it. Where none is named right, no line can be drawn.
+
+def calibrate(logits: Tensor, truth: Tensor, unknown: Tensor) -> dict[str, Any]:
+    """The document of a classifier: from its answers to photos (N, classes), which are right, and its answers to `unknowable` pictures.
+
+    One in twenty of the photos that are named right lies below the line of a score; the score is taken whose line has most unknowable
+    pictures below it. Where none is named right, no line can be drawn.
     """
     right = truth.gather(1, logits.argmax(1, keepdim=True))[:, 0]
     if not right.any():
         return {"temperature": 1.0, "lines": {}}
     probabilities = fitted(logits, right)
-    line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right")
+    line = _best_line(logits[right], unknown, probabilities, STAY, "photos that the model names right", NOTHING_KNOWN)
     return {"temperature": probabilities.temperature, "lapse": probabilities.lapse, "lines": {SOMETHING_ELSE: line}}
 
 
@@ -112,18 +120,16 @@ def calibrate_scenes(known: Tensor, unknown: Tensor) -> dict[str, Any]:
 
     The line is drawn as by `calibrate`. The objects of a scene share its probability, so its temperature stays 1.
     """
-    return {"temperature": 1.0, "lines": {SOMETHING_ELSE: _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes")}}
+    line = _best_line(known, unknown, UNCALIBRATED, SCENES_STAY, "rendered scenes", MADE_UP)
+    return {"temperature": 1.0, "lines": {SOMETHING_ELSE: line}}
 
 
-def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str) -> dict[str, Any]:
+def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: float, what: str, others: str) -> dict[str, Any]:
     """The line under the share ``stay`` of known answers in the score where most unknown ones lie below it."""
     lines = {name: float(values.quantile(1 - stay)) for name, values in scores(known, calibration).items()}
     below = {name: float((values < lines[name]).float().mean()) for name, values in scores(unknown, calibration).items()}
     score = max(below, key=below.__getitem__)
-    measured = (
-        f"{stay:.0%} of {len(known)} {what} stay above the line; "
-        f"{below[score]:.0%} of {len(unknown)} textures, noise and pages of text fall below it"
-    )
+    measured = f"{stay:.0%} of {len(known)} {what} stay above the line; {below[score]:.0%} of {len(unknown)} {others} fall below it"
     return {"score": score, "line": round(lines[score], 4), "below": True, "measured": measured}
 
 
@@ -163,36 +169,3 @@ def letters_at_random(number: int) -> list[str]:
         "".join(consonants[rng.integers(len(consonants))] + vowels[rng.integers(len(vowels))] for _ in range(rng.integers(3, 5)))
         for _ in range(number)
     ]
-
-
-def pieces_per_word(prompts: Sequence[str], tokenizer: Any) -> Tensor:
-    """(N,): into how many pieces the words of each prompt are cut, on average."""
-    cut = [re.findall(r"[^\W\d_]+", prompt) for prompt in prompts]
-    words = sorted({word for words in cut for word in words})
-    pieces = dict(zip(words, map(len, tokenizer(words, add_special_tokens=False)["input_ids"]), strict=True))
-    return torch.tensor([sum(pieces[word] for word in words) / len(words) for words in cut])
-
-
-def calibrate_prompts(shown: Tensor, absent: Tensor, known: Tensor, unknown: Tensor) -> dict[str, Any]:
-    """The document of a dual encoder.
-
-    shown, absent   cosines of photos held back with what is in them, and with what is not
-    known, unknown  `pieces_per_word` of prompts in words that it was trained with, and of prompts with a word that nobody knows
-    """
-    least = float(shown.quantile(1 - PROMPTS_STAY))
-    most = float(known.quantile(PROMPTS_STAY))
-    present = (
-        f"{PROMPTS_STAY:.0%} of {len(shown)} prompts that name what the teacher sees in a photo held back stay above the line; "
-        f"{float((absent < least).float().mean()):.1%} of {len(absent)} that name something else fall below it"
-    )
-    readable = (
-        f"{PROMPTS_STAY:.0%} of {len(known)} prompts with the everyday names of ImageNet's classes stay below the line; "
-        f"{float((unknown > most).float().mean()):.0%} of {len(unknown)} with a word of random syllables lie above it"
-    )
-    return {
-        "temperature": 1.0,
-        "lines": {
-            "unreadable_words": {"score": "pieces_per_word", "line": round(most, 3), "below": False, "measured": readable},
-            "not_in_picture": {"score": "cosine", "line": round(least, 4), "below": True, "measured": present},
-        },
-    }

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
@@ -35,19 +34,19 @@ from transformers import (
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
+import explainers
 from embedded.architectures import MEAN, STD
-from embedded.recipes.calibration import calibrate_prompts, letters_at_random, pieces_per_word, write
+from embedded.recipes.clip_calibration import calibrate_clip
 from embedded.recipes.clip_images import GREATEST, ImageSide, Losses, Step, steps
 from embedded.recipes.clip_texts import SHARED, Texts, finished_texts, new_texts, taught
 from embedded.recipes.data.clip import Part, parts, photos
-from embedded.recipes.data.pictures import SIDE, Pictures, centred, sharp_files
-from embedded.recipes.data.prompts import classes, words
+from embedded.recipes.data.pictures import SIDE, Pictures
 from embedded.recipes.data.scenes import KINDS
 from embedded.recipes.detectors import fit_detectors
 from embedded.recipes.networks.feature_shift import Mover
 from embedded.recipes.networks.pruning import save_tokenizer
 from embedded.recipes.networks.text_tower import VOCABULARY
-from embedded.recipes.networks.trunk import STAGES, Teacher, efficientnet, normalised
+from embedded.recipes.networks.trunk import STAGES, Teacher
 from embedded.recipes.networks.vits import create, halved
 from embedded.recipes.networks.written_clip import (
     LAST_FEATURES,
@@ -67,8 +66,6 @@ PARTS = 12  # of pictures
 FITTED = 8  # batches that the directions of the last layer are fitted to
 ONLY_SCENES = (16, 32)  # photos and scenes of a step where scenes alone are learned
 SCENES_WEIGHT = 4.0  # of what a whole scene shows, where scenes alone are learned
-PRESENT = 0.3  # share over which a class or a group of classes counts as in a photo: things side by side share what the teacher says
-ABSENT = 0.1  # share, over that of a guess, below which the teacher says that a class is not in a photo
 SLIGHT = 0.05  # size that a weight of zeros is tuned as if it had
 
 
@@ -174,7 +171,7 @@ def train(args: argparse.Namespace) -> None:
     else:
         side, texts = both_sides(args)
     save(side, texts, model_args(SIDE), args.out)
-    write(args.out, calibrated(side, texts, args.data))
+    calibrate_clip(explainers.load(args.out, "cpu"), args.out, args.data)
     (args.out / TUNED).unlink(missing_ok=True)
 
 
@@ -238,34 +235,10 @@ def loaded_side(folder: Path) -> ImageSide:
     return side
 
 
-@torch.inference_mode()
-def calibrated(side: ImageSide, texts: Texts, data: Path, batch: int = 8) -> dict[str, Any]:
-    """The calibration of a finished model: on photos held back, with the teacher's word for what is in them."""
-    side.to("cpu").eval()
-    held_back = torch.from_numpy(np.stack([centred(Image.open(path)) for path in sharp_files(data, held_back=True)]))
-    network = efficientnet()
-    shares = torch.cat([network(normalised(pictures)).softmax(1) for pictures in held_back.split(batch)])
-    tokens = [side.vit.patch_embed.backbone(normalised(pictures)).flatten(2).transpose(1, 2) for pictures in held_back.split(batch)]
-    embeddings = torch.cat([side(features) for features in tokens])
-    places, members = zip(*words().groups, strict=True)
-    names = texts.photos[[*range(len(classes())), *places]].mean(1)
-    cosines = embeddings @ F.normalize(names, dim=-1).T
-    shares = torch.cat([shares, *(shares[:, group].sum(1, keepdim=True) for group in members)], 1)
-    prompts = [f"a photo of a {row['label']}" for row in classes()]
-    strange = [f"a photo of a {word}" for word in letters_at_random(300)]
-    sure = shares > PRESENT
-    return calibrate_prompts(
-        cosines[sure],
-        cosines[shares < ABSENT / len(classes())],
-        pieces_per_word(prompts, texts.tokenizer),
-        pieces_per_word(strange, texts.tokenizer),
-    )
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``train`` reads from the command line."""
     add_common_arguments(parser, minutes=15)
-    parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/ and tiny_imagenet/")
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds sharp/, tiny_imagenet/ and coco128/")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="highest learning rate, of the size of each weight (default 1.5e-3)")
     parser.add_argument("--features", type=Path, metavar="DIR", help="folder that keeps what the trunk makes of the pictures (4.6 GB)")
     before = parser.add_mutually_exclusive_group()

@@ -30,7 +30,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from embedded.architectures import MEAN, STD, efficientnet_trunk, folded
-from embedded.recipes.calibration import calibrate, made_up, write
+from embedded.recipes.calibration import calibrate, unknowable, write
 from embedded.recipes.data.pictures import SIDE, Pictures
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.data.unseen_photos import Labelled, missing, single
@@ -43,7 +43,7 @@ from embedded.recipes.training import add_common_arguments, endless, fit, schedu
 from explainers.errors import ExplainerError
 
 ARCHITECTURE = "vitrine_efficient"
-UNKNOWN = 200  # made-up pictures that the line of the unknown is chosen with
+UNKNOWN = 60  # pictures of each unknowable kind that the line is chosen with
 TEMPERATURE = 2.0
 LOCAL = 0.5  # weight of what is asked of every token at first; nothing at the end
 RECENT, FEW = 64, 4  # batches that may come again, and how many there must be before any does
@@ -222,7 +222,8 @@ def write_labels(folder: Path) -> None:
 
 def calibrated(vit: VisionTransformer, photos: Labelled) -> dict[str, Any]:
     """The calibration of a finished model on labelled photos."""
-    return calibrate(answered(vit, photos.images), photos.truth(), answered(vit, made_up(UNKNOWN)))
+    strange = torch.cat([answered(vit, pictures) for pictures in unknowable(UNKNOWN).values()])
+    return calibrate(answered(vit, photos.images), photos.truth(), strange)
 
 
 def teacher_trunk(stages: int) -> dict[str, Tensor]:

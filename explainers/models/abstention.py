@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.base import TextInput
-from explainers.models.calibration import KINDS, SCORES, UNCALIBRATED, Calibration, Line
+from explainers.models.calibration import DOUBTS, KINDS, SCORES, UNCALIBRATED, Calibration, Line, prominence_of
+from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
+from explainers.models.prompt_words import PromptReading
 
 NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 
 @dataclass(frozen=True)
 class Abstention:
-    """What a model can't know, said in place of an answer.
+    """What a model can't know, said in place of an answer, or beside it where it is one of the doubts.
 
     kind    one of ``explainers.models.calibration.KINDS``
-    says    in few words, for the place of the answer
+    says    in few words
     detail  one plain sentence
     score   the number that crossed the ``line``
     """
@@ -31,6 +33,10 @@ class Abstention:
     detail: str
     score: float
     line: float
+
+    def beside(self, answer: str) -> str:
+        """The doubt beside ``answer``; what is said in its place where it is no doubt."""
+        return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -47,6 +53,9 @@ class Evidence:
     text         of a text or a prompt: what was read
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
     cosine       of an image and a prompt
+    prompt       what is known of the prompt itself
+    features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
+    directions   of `explainers.models.feature_scores`
     """
 
     logits: Tensor | None = None
@@ -56,6 +65,9 @@ class Evidence:
     ids: Sequence[int] = ()
     unknown_id: int | None = None
     cosine: float | None = None
+    prompt: PromptReading | None = None
+    features: Tensor | None = None
+    directions: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def max_probability(evidence: Evidence) -> float:
@@ -72,6 +84,18 @@ def energy(evidence: Evidence) -> float:
     """T logsumexp(logits / T): large for what the model knows."""
     temperature = evidence.calibration.temperature
     return float(temperature * (_logits(evidence) / temperature).logsumexp(-1))
+
+
+def prominence(evidence: Evidence) -> float:
+    """How far the largest logit stands out: `explainers.models.calibration.prominence_of`."""
+    return float(prominence_of(_logits(evidence)))
+
+
+def opinion_evidence(evidence: Evidence) -> float:
+    """How far the tokens that the model ends with speak for a text with an opinion."""
+    if evidence.features is None:
+        raise ExplainerError("opinion_evidence is a score of text classifiers, made from the tokens that they end with")
+    return feature_score("opinion_evidence", evidence.directions, evidence.features)
 
 
 def neutral_probability(evidence: Evidence) -> float:
@@ -102,10 +126,11 @@ def strange_words(evidence: Evidence) -> float:
     return languages.strange_words(_text(evidence))
 
 
-def pieces_per_word(evidence: Evidence) -> float:
-    """The mean number of pieces that a word was cut into; 0 where there is no word. A foreign language is cut into many."""
-    words = [word for word in _text(evidence).words if any(character.isalpha() for character in word.text)]
-    return sum(len(word.tokens) for word in words) / len(words) if words else 0.0
+def word_familiarity(evidence: Evidence) -> float:
+    """The cosine of the prompt's strangest word with the nearest of those that the model was given."""
+    if evidence.prompt is None:
+        raise ExplainerError("word_familiarity is a score of models with prompt_words.safetensors beside their weights")
+    return evidence.prompt.familiarity
 
 
 def cosine(evidence: Evidence) -> float:
@@ -122,11 +147,13 @@ MEASURES: dict[str, Callable[[Evidence], float]] = {
         max_probability,
         max_logit,
         energy,
+        prominence,
+        opinion_evidence,
         neutral_probability,
         probability_gap,
         share_unknown,
         strange_words,
-        pieces_per_word,
+        word_familiarity,
         cosine,
     )
 }
@@ -139,6 +166,8 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
     for line in evidence.calibration.lines:
+        if line.prompts is not None and (evidence.prompt is None or evidence.prompt.kind != line.prompts):
+            continue
         value = MEASURES[line.score](evidence)
         if line.crossed(value):
             return Abstention(line.kind, KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)
@@ -151,13 +180,19 @@ def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
     shown, limit = _compared(value, line.line, _is_share(line.score))
     measured = f"{SCORES[line.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
     if line.kind == "something_else":
-        return f"This may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
+        return f"It may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
     if line.kind == "no_opinion":
         return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
     if line.kind == "unreadable_language":
         return f"The model was not trained on this language; few words of the text are English: {measured}."
     if line.kind == "unreadable_words":
-        return f"{subject} has words that the model does not know: {measured}."
+        word = f"“{evidence.prompt.strangest}”" if evidence.prompt and evidence.prompt.strangest else "a word"
+        return f"{subject} has {word}, which is like no word that the model was given: {measured}."
+    of = f" for a {line.prompts}" if line.prompts else ""
+    if line.kind == "untaught":
+        return f"{subject} asks{of}, and whether one is in a picture this model cannot tell. {line.measured}"
+    if line.kind == "perhaps_in_picture":
+        return f"{subject} may be in this picture, but prompts{of} reach as much now and then where it is not: {measured}."
     return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}."
 
 

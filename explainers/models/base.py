@@ -20,6 +20,7 @@ from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.forms import Form
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.outputs import Output, Squashed
+from explainers.models.prompt_words import PromptWords
 
 Kind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
@@ -210,6 +211,8 @@ class Model:
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
+    directions    text classifiers only: directions of features that scores of the calibration are made from
+    prompt_words  CLIP only: the words that it was given; None where that is not known
     """
 
     name: str
@@ -231,6 +234,8 @@ class Model:
     squashed: Squashed = field(default_factory=Squashed)
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = UNCALIBRATED
+    directions: Mapping[str, Tensor] = field(default_factory=dict)
+    prompt_words: PromptWords | None = None
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 
@@ -256,7 +261,7 @@ class Model:
     @cached_property
     def _text_model(self) -> Model:
         assert self.text_side is not None
-        return replace(self.text_side(), calibration=self.calibration)
+        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""

@@ -5,6 +5,8 @@ They lie beside the weights, in ``calibration.json``::
     {"temperature": 1.3, "lapse": 0.05,
      "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
 
+A kind may have a list of lines; of a dual encoder one for each kind of prompt: ``"prompts": "scene"`` is about prompts for scenes alone.
+
 Temperature: Guo et al., ICML 2017, arXiv 1706.04599. Lapse: the share of answers that are no better than a guess however large the logit
 is, as the lapse rate of a psychometric function (Wichmann and Hill, Perception & Psychophysics 63, 2001). Both change the probabilities
 that are shown and never the logits, which are what is explained.
@@ -22,37 +24,49 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Output, probabilities
+from explainers.models.prompt_words import PROMPT_KINDS, PromptKind
 
 #: its name, beside the weights
 FILE = "calibration.json"
-#: kind of abstention -> what the model says then, in few words
+#: kind of abstention -> what is said then, in few words
 KINDS = {
-    "something_else": "something else",
+    "something_else": "it may be something that the model does not know",
     "no_opinion": "no opinion",
     "unreadable_language": "a language I don't read",
     "unreadable_words": "words I don't read",
     "not_in_picture": "not found in this picture",
+    "perhaps_in_picture": "perhaps in this picture",
+    "untaught": "nothing that the model was taught to see",
 }
+#: kinds that are said beside the answer, which stays: the model may well be right
+DOUBTS = frozenset({"something_else", "perhaps_in_picture"})
 #: the scores that a line may be drawn on, each with what it measures
 SCORES = {
     "max_probability": "the largest probability",
     "max_logit": "the largest logit",
     "energy": "the energy of all logits together (temperature x log-sum-exp of logits / temperature: Liu et al., NeurIPS 2020, "
     "arXiv 2010.03759, there with a minus sign)",
+    "prominence": "how far the largest logit stands out (its distance from the mean of all in standard deviations, and a tenth of it)",
+    "opinion_evidence": "the evidence for an opinion in the tokens that the model ends with",
     "neutral_probability": "the probability of the class called neutral",
     "probability_gap": "the largest probability minus the second largest",
     "share_unknown": "the share of the words that hold an unknown token",
     "strange_words": "the share of words that are strange to English less that of English small words",
-    "pieces_per_word": "the mean number of word pieces in a word",
+    "word_familiarity": "the cosine of the strangest word with the nearest of those that the model was given",
     "cosine": "the cosine of the image and the prompt",
 }
+#: of the largest logit in its prominence: the share that told best, on photos-vit, what is known from what is not
+LENGTH = 0.1
+#: the scores that are made from the tokens that a text classifier ends with
+FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 
 @dataclass(frozen=True)
 class Line:
     """The model abstains (``kind``) where ``score`` is below ``line``, or above it where ``below`` is false.
 
-    ``measured`` says on what the line was drawn, and how often it is right and wrong there.
+    ``measured`` says on what the line was drawn, and how often it is right and wrong there. ``prompts`` is the kind of prompts that it is
+    about; None: all.
     """
 
     kind: str
@@ -60,6 +74,7 @@ class Line:
     line: float
     below: bool
     measured: str
+    prompts: PromptKind | None = None
 
     def crossed(self, value: float) -> bool:
         """Whether the model abstains at this value of the score."""
@@ -67,7 +82,8 @@ class Line:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"kind": self.kind, "says": KINDS[self.kind], **{k: v for k, v in self.__dict__.items() if k != "kind"}}
+        facts = {k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
+        return {"kind": self.kind, "says": KINDS[self.kind], **facts}
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,11 @@ class Calibration:
     temperature: float = 1.0
     lines: tuple[Line, ...] = ()
     lapse: float = 0.0
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether a line is drawn on one of `FEATURE_SCORES`."""
+        return any(line.score in FEATURE_SCORES for line in self.lines)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
         """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
@@ -94,6 +115,16 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {**self.probability_settings(), "lines": [line.to_json() for line in self.lines]}
+
+
+def prominence_of(logits: Tensor) -> Tensor:
+    """(...) of logits (..., C): the largest one's distance from their mean in standard deviations, and a tenth of it.
+
+    The first does not see how long the vector is that the head reads, only which way it points: a page of text may point at a class, with a
+    short vector. The second sees its length. 0 where all logits are the same.
+    """
+    most = logits.amax(-1)
+    return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
 
 
 #: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.
@@ -119,7 +150,8 @@ def parse_calibration(content: Any, where: str) -> Calibration:
     lapse = content.get("lapse", 0.0)
     if not _is_number(lapse) or not 0 <= lapse < 1:
         raise ExplainerError(f"{where}: lapse must be a share from 0 to less than 1, not {lapse!r}")
-    lines = tuple(_line(kind, row, f"{where}, {kind}") for kind, row in content.get("lines", {}).items())
+    rows = ((kind, row) for kind, rows in content.get("lines", {}).items() for row in (rows if isinstance(rows, list) else [rows]))
+    lines = tuple(_line(kind, row, f"{where}, {kind}") for kind, row in rows)
     return Calibration(float(temperature), lines, float(lapse))
 
 
@@ -132,7 +164,9 @@ def _line(kind: str, row: Any, where: str) -> Line:
         raise ExplainerError(f"{where}: line must be a number, and below true or false")
     if not isinstance(row.get("measured"), str) or not row["measured"].strip():
         raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
-    return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"])
+    if row.get("prompts") not in (None, *PROMPT_KINDS):
+        raise ExplainerError(f"{where}: prompts must be one of {', '.join(PROMPT_KINDS)}, not {row['prompts']!r}")
+    return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
 
 
 def _is_number(value: Any) -> bool:

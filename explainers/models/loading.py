@@ -20,10 +20,14 @@ from explainers.models.calibration import FILE as CALIBRATION
 from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
+from explainers.models.feature_scores import FILE as DIRECTIONS
+from explainers.models.feature_scores import read_directions
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
+from explainers.models.prompt_words import FILE as PROMPT_WORDS
+from explainers.models.prompt_words import read_prompt_words
 from explainers.models.wrapping import wrap
 
 #: Entry points of installed packages: modules that register architectures with timm when they are imported.
@@ -184,6 +188,10 @@ def _with_facts(model: Model, folder: Path) -> Model:
         model = replace(model, classes=classes, labels=[entry.label for entry in classes])
     else:
         model = _in_everyday_words(model)
+    if model.kind != "clip" and (directions := folder / DIRECTIONS).is_file():
+        model = replace(model, directions=read_directions(directions))
+    if model.kind == "clip" and (words := folder / PROMPT_WORDS).is_file():
+        model = replace(model, prompt_words=read_prompt_words(words))
     return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
 
 

@@ -274,8 +274,10 @@ def table(result: Explanation) -> str:
     top, is_value = result.top(5), result.output == "regression"
     numbers = ("value",) if is_value else ("probability", "logit")
     says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
-    says_so = [] if result.abstention is None else [f"{result.model} says: {result.abstention.says} ({result.abstention.detail})\n"]
-    parts = [*says_so, f"{result.model} says", text_table(("class", *numbers), says)]
+    doubt = [] if result.abstention is None else [f"{result.abstention.beside(says[0][0])} ({result.abstention.detail})\n"]
+    parts = [*doubt, f"{result.model} says", text_table(("class", *numbers), says)]
+    if result.prompted and all(target.abstention for target in result.targets):
+        parts.append("none of these was found for sure: a probability only compares them")
     parts += [f"{target.label}: {target.abstention.says} ({target.abstention.detail})" for target in result.targets if target.abstention]
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}

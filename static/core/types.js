@@ -23,6 +23,7 @@
  * @property {number} line
  * @property {boolean} below whether it abstains below the line; else above
  * @property {string} measured on what, in a sentence
+ * @property {string | undefined} prompts the kind of prompts that it is about; else all
  */
 
 /**

@@ -35,11 +35,11 @@ function facts({ details, device, weights_digest: digest }) {
 
 /** Where a model says that it does not know, and how that line was measured. */
 const lines = ({ calibration }) =>
-  calibration?.lines.map(({ says, score, line, below, measured }) =>
+  calibration?.lines.map(({ kind, says, score, line, below, measured, prompts }) =>
     el(
       "p",
       { class: "quiet line" },
-      `Says “${says}” where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${measured}`,
+      `${kind === "something_else" ? "Doubts its answer" : `Says “${says}”`}${prompts ? ` of a ${prompts}` : ""} where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${measured}`,
     ),
   );
 

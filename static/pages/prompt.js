@@ -132,14 +132,14 @@ function sideChoice(onTurn) {
 
 /**
  * What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says
- * nothing.
+ * nothing, nor does that of one that was not found for sure.
  */
 function targetLine(target, count) {
   if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
   const near = cosineOf(target, details);
   const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
-  const likenessAndShare = `${likeness} · ${count > 1 ? `share ${percent(target.probability)}` : "shares need two prompts"}`;
-  return target.abstention ? `${target.abstention.says} · ${likenessAndShare}` : likenessAndShare;
+  if (target.abstention) return `${target.abstention.says} · ${likeness}`;
+  return `${likeness} · ${count > 1 ? `share ${percent(target.probability)}` : "shares need two prompts"}`;
 }
 
 /** What is asked of these prompts; their words are explained for the logit alone. */

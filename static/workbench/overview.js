@@ -1,6 +1,6 @@
 // One sentence over the plates: what the model says and how sure it is.
 
-import { compared, number, percent } from "../core/dom.js";
+import { number, percent } from "../core/dom.js";
 import { classOf, spoken } from "../core/targets.js";
 
 /** @import { Abstention, PromptInput, Target } from "../core/types.js" */
@@ -18,6 +18,16 @@ function list(names, most) {
   return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}` : shown.join("");
 }
 
+/** Whether it stands beside the answer, as doubt, and not in its place. */
+const isDoubt = ({ kind }) => kind === "something_else";
+
+/** An answer with the doubt beside it; `next` is what is said of the class that comes next. */
+const doubtLine = (doubt, { label, probability }, next) =>
+  `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability)}${next}. ${inWords(doubt)}`;
+
+/** The sentence of an abstention, its percentages as the page writes them. */
+const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
+
 /**
  * What is asked, before the answer in quotation marks: only what the model says is called so. Of prompts that are not
  * in the picture nothing was found.
@@ -29,7 +39,7 @@ export function askingLine({ abstention, prompts, targets, top = [] }, isClip) {
   if (!isClip) {
     const isFirst = targets.length === 1 && !targets[0].against && classOf(targets[0]) === top[0]?.label;
     if (!isFirst) return "What speaks for";
-    return abstention ? "What speaks for its nearest guess," : "What made it say";
+    return abstention && !isDoubt(abstention) ? "What speaks for its nearest guess," : "What made it say";
   }
   if (prompts) return "Which words counted in";
   return targets.some((target) => target.abstention) ? "Where it looked for" : "Where it found";
@@ -55,8 +65,15 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
   const explained = classOf(targets[0]);
   const other =
     targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
+  const isEven = second && percent(first.probability) === percent(second.probability);
+  const next = isEven
+    ? `; ${quoted(second.label)} is as likely`
+    : second
+      ? `; next comes ${quoted(second.label)} with ${percent(second.probability)}`
+      : "";
+  if (abstention && isDoubt(abstention)) return `${doubtLine(abstention, first, next)}${other}`;
   if (abstention)
-    return `The model says ${quoted(abstention.says)}. ${abstention.detail.replace(/(\d)%/g, "$1\u2009%")} Its nearest guess is ${guess}.${other}`;
+    return `The model says ${quoted(abstention.says)}. ${inWords(abstention)} Its nearest guess is ${guess}.${other}`;
   if (output === "sigmoid") {
     const present = top
       .filter(({ probability }) => probability >= 0.5)
@@ -67,12 +84,6 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
   }
   if (first.probability >= SURE)
     return `The model says ${quoted(first.label)} and is sure of it: ${percent(first.probability)}.${other}`;
-  const isEven = second && percent(first.probability) === percent(second.probability);
-  const next = isEven
-    ? `; ${quoted(second.label)} is as likely`
-    : second
-      ? `; next comes ${quoted(second.label)} with ${percent(second.probability)}`
-      : "";
   if (first.probability >= LIKELY) return `The model says ${guess}${next}.${other}`;
   return `The model is not sure: it says ${guess}${next}.${other}`;
 }
@@ -87,28 +98,32 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
 export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
   target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
 
-/** Of a single prompt: how like the picture it is, and what that says by the line of the model, if it has one. */
+/** Of a single prompt that was found: how like the picture it is, and whether the model calls that enough. */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
-  const line = details.calibration?.lines.find(({ kind, score }) => kind === "not_in_picture" && score === "cosine");
-  const [shown, limit] = compared(cosine ?? target.logit, line?.line ?? 0);
-  const likeness = cosine === null ? `a logit of ${shown}` : `a similarity of ${shown} (cosine; 1 is the most)`;
+  const likeness =
+    cosine === null
+      ? `a logit of ${number(target.logit)}`
+      : `a similarity of ${number(cosine)} (cosine; 1 is the most)`;
+  const isEnough = details.calibration?.lines.some(
+    ({ kind, score }) => kind === "not_in_picture" && score === "cosine",
+  );
   const says =
-    line && cosine !== null
-      ? `That is above ${limit}, the line under which this model says “${line.says}”.`
+    isEnough && cosine !== null
+      ? "That is enough for this model to have found it."
       : "Whether that is much, a second prompt shows: add one to compare.";
   return `${quoted(spoken(target))} and the picture have ${likeness}. ${says}`;
 }
 
+/** Of prompts: which fits best, with its share, only of those that were found for sure; of the others what they are. */
 function promptLine(targets, details) {
   if (targets.length === 1 && !targets[0].abstention) return aloneLine(targets[0], details);
-  const absent = targets.filter(({ abstention }) => abstention);
-  const present = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
-  const best =
-    present[0] && targets.length > 1
-      ? `Of these, ${quoted(spoken(present[0]))} fits the picture best: ${percent(present[0].probability)}.`
-      : "";
-  return [best, ...absent.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)]
+  const unsure = targets.filter(({ abstention }) => abstention);
+  const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
+  const best = found.length
+    ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(found[0].probability)}.`
+    : targets.length > 1 && "None of these was found for sure.";
+  return [best, ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)]
     .filter(Boolean)
     .join(" ");
 }

@@ -22,16 +22,16 @@ from safetensors.torch import load_file, save_file
 from timm.models.vision_transformer import VisionTransformer
 
 import explainers
-from embedded.evaluation import CONTROL, JUDGED_METHOD, clip_features
+from embedded.evaluation import CONTROL, JUDGED_METHOD
 from embedded.evaluation import clip as on_clip
 from embedded.evaluation.loading import loaded
-from embedded.recipes import calibration, clip_images, clip_texts, detectors, train_clip, train_photos_vit
+from embedded.recipes import clip_images, clip_texts, detectors, train_clip, train_photos_vit
 from embedded.recipes.data import clip as data
 from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
-from embedded.recipes.networks import text_tower, vits, written_clip
+from embedded.recipes.networks import clip_features, text_tower, vits, written_clip
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
 from tests.embedded.test_photos_recipe import untrained  # noqa: F401  (a fixture)
@@ -134,7 +134,7 @@ def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: 
     folder = tmp_path_factory.mktemp("trained")
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
     given |= {"steps": 2, "word-steps": 2, "vocabulary": VOCABULARY, "device": "cpu"}
-    few = {train_clip: {"PARTS": 1, "FITTED": 2, "PRESENT": 0.0}, clip_images: {"PHOTOS": 4, "SCENES": 2, "MOST": 20}}
+    few = {train_clip: {"PARTS": 1, "FITTED": 2}, clip_images: {"PHOTOS": 4, "SCENES": 2, "MOST": 20}}
     compose = train_clip.compose
 
     def remembered(vit: VisionTransformer, *more: Any) -> None:
@@ -194,7 +194,6 @@ def test_the_image_side_of_another_clip_stays(
 ) -> None:
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1), ("RATE", 0.01)):
         monkeypatch.setattr(clip_texts, name, value)
-    monkeypatch.setattr(train_clip, "PRESENT", 0.0)
     monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     # as rounding may: the text side stays in the space of the image side all the same
     monkeypatch.setattr(clip_texts, "directions", lambda *given: -text_tower.directions(*given))
@@ -218,7 +217,6 @@ def test_scenes_are_learned_anew_and_all_else_stays(
     del config["vision_config"]["model_args"]["trunk_early"]
     (start / "config.json").write_text(json.dumps(config), "utf-8")
     for module, name, value in (
-        (train_clip, "PARTS", 1), (train_clip, "FITTED", 2), (train_clip, "PRESENT", 0.0), (train_clip, "ONLY_SCENES", (2, 3)),
         (data, "PHOTOS", 4), (clip_images, "MOST", 20), (detectors, "STEPS", 3), (clip_texts, "_read_banks", lambda *_: BANKS),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -279,7 +277,6 @@ def test_a_run_whose_words_were_interrupted_does_not_tune_again(
 
     for name, value in (("WORDINGS", 1), ("KIND_WORDINGS", 1)):
         monkeypatch.setattr(clip_texts, name, value)
-    monkeypatch.setattr(train_clip, "PRESENT", 0.0)
     monkeypatch.setattr(train_clip, "new_texts", new_texts)
     monkeypatch.setattr(clip_texts, "_read_banks", lambda *_: BANKS)
     monkeypatch.setattr(train_clip, "tuned_side", lambda *_: train_clip.loaded_side(trained))
@@ -311,16 +308,6 @@ def test_features_that_are_kept_are_read_again(trained: Path) -> None:
         assert set(patches.tolist()) - {len(KINDS)} <= set(torch.nonzero(kinds).flatten().tolist())
 
 
-def test_lines_of_prompts_are_drawn_between_there_and_absent() -> None:
-    there, absent = torch.linspace(0.5, 1.0, 101), torch.linspace(0.0, 0.6, 101)
-    lines = calibration.calibrate_prompts(there, absent, torch.ones(50), torch.full((50,), 2.0))["lines"]
-    assert lines["not_in_picture"]["line"] == pytest.approx(0.515)
-    assert lines["not_in_picture"]["below"] is True
-    assert "85.1% of 101 that name something else" in lines["not_in_picture"]["measured"]
-    assert lines["unreadable_words"]["line"] == 1
-    assert "100% of 50 with a word" in lines["unreadable_words"]["measured"]
-
-
 def test_a_trained_clip_has_lines_and_is_measured(
     trained: Path, photo_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +316,8 @@ def test_a_trained_clip_has_lines_and_is_measured(
     few = dict(list(on_clip.known_classes().items())[::40]) | {name: on_clip.known_classes()[name] for name in ("zebra", "bus")}
     monkeypatch.setattr(on_clip, "known_classes", lambda: few)
     lines = json.loads((trained / "calibration.json").read_text("utf-8"))["lines"]
-    assert list(lines) == ["unreadable_words", "not_in_picture"]
+    assert next(iter(lines)) == "unreadable_words"
+    assert {row["prompts"] for kind, rows in lines.items() if kind != "unreadable_words" for row in rows} <= {"thing", "scene", "colour"}
     asked = ["evaluate-embedded", "--only", "clip", "--folder", str(trained), "--data", str(photo_data), "--limit", "2", "--json"]
     assert main([*asked, "--methods", JUDGED_METHOD]) == 0
     report = json.loads(capsys.readouterr().out)

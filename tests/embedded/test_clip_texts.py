@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from embedded.evaluation import clip as on_clip
-from embedded.recipes import calibration, clip_texts
+from embedded.recipes import clip_texts
 from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT
 from embedded.recipes.networks import text_tower
@@ -53,13 +53,6 @@ def test_the_text_tower_means_the_average_of_all_tokens(encoder: Path) -> None:
     with torch.inference_mode():
         pooled = tower(**inputs).pooler_output
     torch.testing.assert_close(pooled / text_tower.NARROW, read - read.mean(0), atol=2e-2, rtol=2e-2)
-
-
-def test_words_are_cut_into_pieces(encoder: Path) -> None:
-    _, tokenizer = text_tower.new_tower(encoder, ["dog"], 70)
-    counts = calibration.pieces_per_word(["a dog", "a zzz!", "Dog"], tokenizer)
-    assert counts.tolist() == [1, 2, 1]
-    assert len(set(calibration.letters_at_random(50))) > 40
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import embedded.architectures  # noqa: F401  (before timm)
+import embedded.architectures
 
 # isort: split
 import json
@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
+import embedded
 from embedded.architectures import MEAN, STD
-from embedded.evaluation import CONTROL, JUDGED_METHOD, photos
+from embedded.evaluation import CONTROL, JUDGED_METHOD, MODELS, photos
 from embedded.evaluation.photos import BARS, PhotoAnswers, answers, half, worst
 from embedded.recipes import train_photos_vit
-from embedded.recipes.calibration import made_up
+from embedded.recipes.calibration import stays_known, unknowable
 from embedded.recipes.data import unseen_photos
-from embedded.recipes.data.pictures import SIDE
+from embedded.recipes.data.pictures import SIDE, centred
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks import vits, written_photos_vit
 from server.cli import main
@@ -158,7 +160,7 @@ def test_photos_in_a_quick_look(
 
 
 def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    monkeypatch.setattr(photos, "UNKNOWABLE", 4)
     line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
     (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
     logits = torch.zeros(40, 1000)
@@ -169,11 +171,13 @@ def test_known_and_unknown_photos_are_counted(folder: Path, monkeypatch: pytest.
     assert figures[photos.ERROR] == pytest.approx(0, abs=0.006)  # a lapse of a tenth says so
     assert figures[f"{photos.ERROR}, as shipped"] == pytest.approx(0.1, abs=1e-3)  # a temperature alone does not
     assert figures[photos.KEPT] == 1
+    assert figures["charts: doubted"] == 0  # the shipped line is 10
+    assert figures["charts: area under the ROC curve against photos named right"] == 1
     assert figures[photos.REFUSED] == 1  # this stand-in answers 20 to whatever it sees, and the photos have 30
 
 
 def test_too_few_right_photos_to_calibrate_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(photos, "made_up", lambda number: made_up(min(number, 8)))
+    monkeypatch.setattr(photos, "UNKNOWABLE", 4)
     line = {"score": "max_logit", "line": 10.0, "below": True, "measured": "by hand"}
     (folder / "calibration.json").write_text(json.dumps({"temperature": 2.0, "lines": {"something_else": line}}), "utf-8")
     wrong = PhotoAnswers(torch.rand(4, 1000), torch.zeros(4, 1000, dtype=torch.bool))
@@ -189,3 +193,24 @@ def test_photos_are_skipped_without_their_data(folder: Path, tmp_path: Path, cap
     assert all("skipped" in line and "needs --data DIR" in line for line in lines)
     assert main([*asked, "--data", str(tmp_path)]) == 0
     assert "lacks imagen_test/" in capsys.readouterr().out
+
+
+def test_the_shipped_model_doubts_drawings_and_not_the_photos_of_the_pages() -> None:
+    folder, samples = MODELS / "photos-vit", Path(embedded.__file__).parent / "samples" / "photos"
+    calibration = photos.shipped_calibration(folder)
+    assert calibration is not None
+    assert [(line.kind, line.score) for line in calibration.lines] == [("something_else", "prominence")]
+    score = photos.vit_scores(folder)
+    known = [Image.open(samples / f"{name}.jpg") for name in ("bee", "cat", "clock", "coffee", "bridge", "drum")]
+    named = answers(score, torch.from_numpy(np.stack([centred(photo) for photo in known])))
+    assert int(stays_known(named, calibration).sum()) >= 5
+    strange = {kind: answers(score, pictures) for kind, pictures in unknowable(10).items()}
+    doubted = {kind: float((~stays_known(logits, calibration)).float().mean()) for kind, logits in strange.items()}
+    assert np.mean(list(doubted.values())) > 0.5  # 69 % of 300 were measured
+    assert doubted["soft grey shapes"] >= 0.4  # by the largest logit 12 %
+
+
+def test_photos_of_nothing_that_has_a_class_are_told_by_their_annotations(photo_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unseen_photos.unclassed(photo_data).shape == (0, SIDE, SIDE, 3)  # its photo shows a zebra and a bus
+    monkeypatch.setattr(unseen_photos, "UNCLASSED", {"zebra", "bus", "kite"})
+    assert unseen_photos.unclassed(photo_data).shape == (1, SIDE, SIDE, 3)

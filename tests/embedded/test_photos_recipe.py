@@ -325,7 +325,7 @@ def test_temperature_and_line_are_found_again() -> None:
     assert "100% of 90 textures" in line["measured"]
     assert document["lapse"] <= 0.02  # none was put in
     found = parse_calibration(document, "found")
-    assert float(calibration.stays_known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.9, abs=0.02)
+    assert float(calibration.stays_known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.95, abs=0.02)
     assert not calibration.stays_known(unknown, found).any()
 
 
@@ -346,6 +346,20 @@ def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
     likeliest = torch.tensor([0.95, 0.95, 0.25, 0.25])
     assert calibration.calibration_error(likeliest, torch.tensor([True, True, False, False])) == pytest.approx(0.15)
     assert calibration.calibration_error(likeliest, torch.tensor([True, False, True, False])) == pytest.approx((0.45 + 0.25) / 2)
+
+
+def test_each_kind_of_unknowable_picture_is_made_the_same_each_time_and_shows_something() -> None:
+    kinds, again = calibration.unknowable(3), calibration.unknowable(3)
+    assert list(kinds) == ["textures, noise and pages of text", "line drawings", "shaded shapes", "charts", "soft grey shapes"]
+    for kind, made in kinds.items():
+        assert made.shape == (3, SIDE, SIDE, 3)
+        assert torch.equal(made, again[kind])
+        assert not torch.equal(made[0], made[1])
+        assert made.float().flatten(1).std(1).min() > 2
+    assert float((kinds["line drawings"].float().mean(-1) > 190).float().mean()) > 0.7  # mostly paper
+    grey = kinds["soft grey shapes"]
+    assert torch.equal(grey[..., 0], grey[..., 1])
+    assert float((grey[..., 0] < 60).float().mean()) > 0.3  # much of it black
 
 
 def test_made_up_pictures_are_the_same_each_time() -> None:

@@ -17,6 +17,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import embedded
 import explainers
 from embedded.evaluation import MODELS
+from embedded.evaluation.reviews_probes import without_opinion
+from embedded.recipes.reviews.calibration import neutral_facts
 from embedded.recipes.reviews.data import Review, Special, head_and_tail, pieces_of
 from embedded.recipes.reviews.text_predictions import accuracy, answers, predictions
 
@@ -39,7 +41,13 @@ SENTENCES = [
     ("Don't waste your money on this.", 0),
     ("Dull, pretentious and far too long.", 0),
 ]
-EMPTY = ["I bought a table.", "It was filmed in Cairo in 1987.", "The train leaves at nine."]
+HELD_BACK = 0.95  # of the facts that drew no line; 97 % were measured
+EMPTY = [
+    "The film runs for 112 minutes and was released in March.",
+    "I bought a table.",
+    "It was filmed in Cairo in 1987.",
+    "The train leaves at nine.",
+]
 ODD_TEXTS = [
     "Naïve “café” scenes — €5 well spent… it’s ½ as good as the ﬁrst, I’d say (★★★½)!",
     "WORST!!! MOVIE!!! EVER!!! 0/10 :-( <b>avoid</b> http://example.org/?q=1&r=2#top",
@@ -133,6 +141,16 @@ def test_is_right_about_plain_sentences(model: Any, tokenizer: Any) -> None:
 def test_says_what_it_cannot_judge(text: str, kind: str | None) -> None:
     said = explainers.explain(explainers.load("reviews-bert"), text, None, ["random"]).abstention
     assert (said.kind if said else None) == kind
+
+
+def test_facts_that_drew_no_line_hold_no_opinion_and_reviews_do(model: Any, tokenizer: Any) -> None:
+    said = without_opinion(MODEL, model, tokenizer)
+    assert said is not None
+    facts, opinions = neutral_facts(held_back=True), [text for text, _ in SENTENCES]
+    assert len(facts) == 64
+    assert not set(facts) & set(neutral_facts(held_back=False))
+    assert float(said(facts, answers(model, tokenizer, facts)).float().mean()) >= HELD_BACK
+    assert not said(opinions, answers(model, tokenizer, opinions)).any()
 
 
 def test_line_breaks_of_html_change_nothing(model: Any, tokenizer: Any) -> None:

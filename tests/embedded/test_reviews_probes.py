@@ -7,7 +7,6 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transf
 # isort: split
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,7 +202,7 @@ class TestMeasures:
         def ask(texts: list[str]) -> Tensor:
             return torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 1.2], [2.0, 0.0]])
 
-        near, told = neutral("m", ask, ["a", "b", "c", "d"], {"no_opinion": 0.6})
+        near, told = neutral("m", ask, ["a", "b", "c", "d"], lambda texts, logits: logits.softmax(1).amax(1) < 0.6)
         assert (near.value, told.value) == (0.5, 0.25)
 
     def test_temperature_undoes_a_scale(self) -> None:
@@ -215,19 +214,28 @@ class TestMeasures:
         assert temperature(logits, labels) == pytest.approx(1.0, abs=0.1)
         assert temperature(3 * logits, labels) == pytest.approx(3.0, abs=0.3)
 
-    def test_no_opinion_is_said_of_one_review_in_fifty(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_opinion_is_said_of_at_most_one_review_in_fifty(self) -> None:
         rng = torch.Generator().manual_seed(0)
-        odds = torch.randn(4000, generator=rng) * 2
-        reviews = [Review("", float(u < p)) for u, p in zip(torch.rand(4000, generator=rng), odds.sigmoid(), strict=True)]
-        answered = {"reviews": torch.stack([torch.zeros(4000), odds], 1), "facts": torch.tensor([[0.0, 0.0], [0.0, 0.01], [0.0, 2.0]])}
-        monkeypatch.setattr(calibration, "answers", lambda model, tokenizer, texts: answered["facts" if len(texts) == 3 else "reviews"])
-        monkeypatch.setattr(calibration, "strangeness", lambda reader, texts: [0.5] * len(texts))
-        model, tokenizer = SimpleNamespace(classifier=torch.nn.Linear(2, 2)), SimpleNamespace(model_max_length=8)
-        told = calibration.calibrate_(model, tokenizer, reviews, ["a", "b", "c"])["lines"]["no_opinion"]
-        assert told["below"]
-        surest = torch.maximum(odds.sigmoid(), 1 - odds.sigmoid())
-        assert 0.01 < float((surest < told["line"]).float().mean()) < 0.03
-        assert told["measured"].startswith("Below it are 67% of 3 dictionary definitions")
+        scores = {"reviews": torch.randn(4000, generator=rng) + 4, "phrases": torch.randn(4000, generator=rng) + 5}
+        told = calibration.opinion_line(scores, torch.tensor([-3.0, 0.0, 9.0]))
+        assert (told["score"], told["below"]) == ("opinion_evidence", True)
+        assert float((scores["reviews"] < told["line"]).float().mean()) == pytest.approx(0.015, abs=1e-3)  # the lower of the two lines
+        assert told["measured"].startswith("Below it are 67% of 3 neutral sentences that it was fitted with, and 1.5% of 4000 reviews, 0.")
+
+    def test_the_direction_of_an_opinion_tells_texts_apart_on_their_own_scale(self) -> None:
+        rng = torch.Generator().manual_seed(1)
+        noise = torch.randn(3, 200, 4, generator=rng) * torch.tensor([1.0, 100.0, 1.0, 0.01])
+        opinions, definitions, facts = (
+            part + 3 * sign * torch.tensor([1.0, 0, 0, 0]) for part, sign in zip(noise, (1, -1, -1), strict=True)
+        )
+        direction = calibration.opinion_direction(opinions, definitions, facts[:20])
+        right = [(float((part @ direction[:-1] + direction[-1] > 0).float().mean())) for part in (opinions, definitions, facts)]
+        assert right[0] > 0.98
+        assert max(right[1:]) < 0.02
+
+    def test_facts_are_of_many_kinds_and_one_half_is_held_back(self) -> None:
+        drawn, held_back = calibration.neutral_facts(held_back=False), calibration.neutral_facts(held_back=True)
+        assert (len(drawn), len(held_back), len({*drawn, *held_back})) == (64, 64, 128)
 
     def test_calibration_error(self) -> None:
         sure = torch.full((10,), 0.9)

@@ -45,6 +45,7 @@ from embedded.recipes.reviews.data import (
     read,
     training_reviews,
 )
+from explainers.models.feature_scores import read_directions
 from server.cli import main
 from tests.vocabularies import bert_pieces
 
@@ -295,8 +296,9 @@ class TestRecipe:
         assert calibration["temperature"] == 1.0
         assert {kind: (row["score"], row["below"]) for kind, row in calibration["lines"].items()} == {
             "unreadable_language": ("strange_words", False),
-            "no_opinion": ("max_probability", True),
+            "no_opinion": ("opinion_evidence", True),
         }
+        assert set(read_directions(out / "calibration.safetensors")) == {"opinion_evidence"}
 
         capsys.readouterr()
         specs = ("input_x_gradient", "rollout")
@@ -331,7 +333,9 @@ class TestRecipe:
         monkeypatch.setattr(train_reviews_bert, "REVIEWS", 2)
         first, second = tmp_path / "first", tmp_path / "second"
         given = ("--data", data, "--steps", 2, "--device", "cpu", "--encoder", encoder, "--wordnet", wordnet, "--vocabulary", 80)
-        monkeypatch.setattr(train_reviews_bert, "calibrate_", lambda *_: {})  # it would divide the logits
+        monkeypatch.setattr(
+            train_reviews_bert, "calibrate_", lambda *_: ({}, {"opinion_evidence": torch.ones(2)})
+        )  # it would divide the logits
         train_reviews_bert.train(arguments(*given, "--out", first))
         train_reviews_bert.train(arguments(*given, "--out", second, "--start", first, "--rate", 0))
         (one, its_tokenizer), (two, _) = train_reviews_bert.load(first), train_reviews_bert.load(second)

@@ -20,12 +20,12 @@ from safetensors import safe_open
 from transformers import AutoImageProcessor, AutoTokenizer, VisionTextDualEncoderModel
 
 from embedded.evaluation import MODELS, scenes
-from embedded.evaluation.clip_features import text_features
 from embedded.evaluation.photos import answers
 from embedded.evaluation.scenes import HALF, SHARE, TOP, SceneAnswers, dual_scores, fresh_scenes, named, vit_scores
 from embedded.recipes.assets import scene_samples
 from embedded.recipes.calibration import made_up, shipped_calibration, stays_known
 from embedded.recipes.data.scenes import KINDS, draw
+from embedded.recipes.networks.clip_features import text_features
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import PROMPT
 from tests.embedded_models import loaded

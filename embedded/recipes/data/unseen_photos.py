@@ -25,6 +25,11 @@ SEED = 20_250_103
 LEAST = 0.02  # of the picture that a thing must cover to be asked for
 #: COCO's categories that go by other words among the names and groups of ImageNet's classes.
 OTHER_WORDS = {"airplane": "airliner", "tv": "television", "bench": "park bench", "oven": "stove"}
+#: COCO's categories for which ImageNet has no class.
+UNCLASSED = frozenset({
+    "apple", "cake", "carrot", "donut", "fork", "frisbee", "giraffe", "kite", "knife", "person", "sandwich", "skateboard", "snowboard",
+    "surfboard", "toothbrush",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,18 @@ def coco(data: Path) -> Iterator[tuple[Image.Image, list[CategoryMask]]]:
                 objects.append(CategoryMask(names[category], mask, boxed))
         if objects:
             yield Image.fromarray(centred(image)), objects
+
+
+def unclassed(data: Path) -> Tensor:
+    """COCO's photos of nothing that ImageNet has a class for, by their annotations, uint8 (N, SIDE, SIDE, 3)."""
+    whole = json.loads((data / COCO / "annotations" / "instances_train2017.json").read_text("utf-8"))
+    names = {row["id"]: row["name"] for row in whole["categories"]}
+    shown: dict[int, set[str]] = {}
+    for note in whole["annotations"]:
+        shown.setdefault(note["image_id"], set()).add(names[note["category_id"]])
+    rows = [row for row in whole["images"] if row["id"] in shown and shown[row["id"]] <= UNCLASSED]
+    pictures = [centred(Image.open(data / COCO / "train2017" / row["file_name"])) for row in rows]
+    return torch.from_numpy(np.stack(pictures)) if pictures else torch.empty(0, SIDE, SIDE, 3, dtype=torch.uint8)
 
 
 def corners(box: Sequence[float]) -> list[float]:

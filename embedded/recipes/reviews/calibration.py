@@ -1,4 +1,6 @@
-"""What ``calibration.json`` says of ``reviews-bert``: below which probability it has no opinion, above which score a text is not English.
+"""What ``calibration.json`` says of ``reviews-bert``: where a text holds no opinion, and above which score it is not English.
+
+Whether a text holds an opinion is told by a direction in the space of its mean token: two classes give the logits no way to say so.
 
 The temperature is divided out of the classifier's weights, so that the logits are calibrated wherever the model is loaded.
 """
@@ -6,24 +8,29 @@ The temperature is divided out of the classifier's weights, so that the logits a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional
 
 from embedded.recipes.reviews.data import Review, read
 from embedded.recipes.reviews.mined_sentences import definitions
 from embedded.recipes.reviews.questions import questions, strangeness
-from embedded.recipes.reviews.text_predictions import MOST, answers, sample
+from embedded.recipes.reviews.text_predictions import MOST, answers, sample, token_means
 from explainers.models.inputs.texts import TextReader
 
 REVIEWS, NEUTRAL = 400, 400  # how many reviews and definitions
-ANSWERED = 0.98  # the share of reviews of which "no opinion" must not be said; nearly all definitions lie below that line too
+ANSWERED = 0.985  # the share of reviews, and of phrases held out, of which "no opinion" must not be said
+PHRASES, HELD_OUT = 1500, 500  # of SST-2's training set: the first show what an opinion is, the others draw the line
+SHORTEST = 4  # words of such a phrase
+SHRINKAGE = 0.01  # C of the logistic regression
 TEMPERATURES = np.linspace(0.5, 4.0, 141)
 STEP = 0.05  # what the line for other languages is rounded down to
 
@@ -52,36 +59,80 @@ def cool_(model: Any, by: float) -> None:
         model.classifier.bias /= by
 
 
-def calibrate_(model: Any, tokenizer: Any, reviews: Sequence[Review], neutral: Sequence[str]) -> dict[str, Any]:
-    """Divide the temperature out of the model, and draw the lines: the content of ``calibration.json``."""
+def neutral_facts(held_back: bool) -> list[str]:
+    """Sentences without an opinion, of many kinds: the half that draws the line, or the half that is only measured."""
+    kinds = tomllib.loads(Path(__file__).with_name("neutral_facts.toml").read_text("utf-8"))["sentences"]
+    return [text for texts in kinds.values() for text in (texts[len(texts) // 2 :] if held_back else texts[: len(texts) // 2])]
+
+
+def phrases(data: Path) -> tuple[list[str], list[str]]:
+    """`PHRASES` with an opinion and `HELD_OUT` others, from SST-2's training set."""
+    every = [review.text for review in read(data, "sst2", ["train"]) if len(review.text.split()) >= SHORTEST]
+    chosen = [every[row] for row in np.random.default_rng(0).permutation(len(every))[: PHRASES + HELD_OUT]]
+    cut = len(chosen) * PHRASES // (PHRASES + HELD_OUT)
+    return chosen[:cut], chosen[cut:]
+
+
+def opinion_direction(opinions: Tensor, *neutral: Tensor) -> Tensor:
+    """(D + 1,): the weights and the constant of a logistic regression that tells ``opinions`` (N, D) from texts that are ``neutral``.
+
+    Each kind of neutral texts, (M, D), counts half as much as the opinions do.
+    """
+    mean, spread = opinions.mean(0), opinions.std(0, correction=0) + 1e-6
+    features = torch.cat([opinions, *neutral])
+    labels = np.repeat([1, 0], [len(opinions), len(features) - len(opinions)])
+    weights = np.concatenate([np.ones(len(opinions)), *(np.full(len(part), len(opinions) / 2 / len(part)) for part in neutral)])
+    fitted = LogisticRegression(C=SHRINKAGE, max_iter=1000).fit(((features - mean) / spread).numpy(), labels, sample_weight=weights)
+    slopes = torch.from_numpy(fitted.coef_[0]).float() / spread
+    return torch.cat([slopes, torch.from_numpy(fitted.intercept_).float() - slopes @ mean])
+
+
+def opinion_line(scores: Mapping[str, Tensor], facts: Tensor) -> dict[str, Any]:
+    """The line under which a text holds no opinion: under `ANSWERED` of each of some sets of texts that hold one, by what they are.
+
+    facts   scores of neutral sentences
+    """
+    line = round(min(float(values.quantile(1 - ANSWERED)) for values in scores.values()), 3)
+    lost = ", ".join(f"{float((values < line).float().mean()):.1%} of {len(values)} {what}" for what, values in scores.items())
+    below = float((facts < line).float().mean())
+    measured = f"Below it are {below:.0%} of {len(facts)} neutral sentences that it was fitted with, and {lost}."
+    return {"score": "opinion_evidence", "line": line, "below": True, "measured": measured}
+
+
+def opinions(
+    model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], definitions: Sequence[str]
+) -> tuple[Tensor, dict[str, Any]]:
+    """The direction of an opinion, and its line."""
+    fitted, held_out = phrases(data)
+    facts = token_means(model, tokenizer, neutral_facts(held_back=False))
+    direction = opinion_direction(token_means(model, tokenizer, fitted), token_means(model, tokenizer, definitions), facts)
+
+    def score(features: Tensor) -> Tensor:
+        return features @ direction[:-1] + direction[-1]
+
+    texts = {"reviews": [review.text for review in reviews], "phrases of SST-2's training set held out": held_out}
+    scores = {what: score(token_means(model, tokenizer, part)) for what, part in texts.items()}
+    return direction, opinion_line(scores, score(facts))
+
+
+def calibrate_(
+    model: Any, tokenizer: Any, data: Path, reviews: Sequence[Review], neutral: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Divide the temperature out of the model, and draw the lines: what ``calibration.json`` and ``calibration.safetensors`` hold."""
     logits = answers(model, tokenizer, [review.text for review in reviews])
-    cooled = temperature(logits, torch.tensor([int(review.label) for review in reviews]))
-    cool_(model, cooled)
-    decided = (logits / cooled).softmax(1).amax(1)
-    empty = answers(model, tokenizer, neutral).softmax(1).amax(1)
-    line = round(float(decided.quantile(1 - ANSWERED)), 2)
+    cool_(model, temperature(logits, torch.tensor([int(review.label) for review in reviews])))
     reader = TextReader(tokenizer, tokenizer.model_max_length)
     languages = questions()["languages"]
     foreign = [score for sentences in languages.values() for score in strangeness(reader, sentences[::2])]
     edge = round(math.floor(min(foreign) / STEP) * STEP, 2)
     english = fmean(score > edge for score in strangeness(reader, [review.text for review in reviews]))
-    undecided, wrongly = (float((probability < line).float().mean()) for probability in (empty, decided))
-    return {
-        "temperature": 1.0,
-        "lines": {
-            "unreadable_language": {
-                "score": "strange_words",
-                "line": edge,
-                "below": False,
-                "measured": f"Above it are all of {len(foreign)} sentences in {len(languages)} languages and {english:.1%} of "
-                f"{len(reviews)} English reviews.",
-            },
-            "no_opinion": {
-                "score": "max_probability",
-                "line": line,
-                "below": True,
-                "measured": f"Below it are {undecided:.0%} of {len(neutral)} dictionary definitions that training did not use and "
-                f"{wrongly:.1%} of {len(reviews)} reviews. The logits were divided by {cooled:.2f} before.",
-            },
-        },
+    direction, no_opinion = opinions(model, tokenizer, data, reviews, neutral)
+    unreadable = {
+        "score": "strange_words",
+        "line": edge,
+        "below": False,
+        "measured": f"Above it are all of {len(foreign)} sentences in {len(languages)} languages and {english:.1%} of "
+        f"{len(reviews)} English reviews.",
     }
+    lines = {"unreadable_language": unreadable, "no_opinion": no_opinion}
+    return {"temperature": 1.0, "lines": lines}, {"opinion_evidence": direction}

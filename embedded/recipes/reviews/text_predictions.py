@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,41 @@ SEED = 0  # of the sample and of the masks
 MOST = 2000  # reviews of a held-out set; IMDB's 25,000 are sampled
 
 
-@torch.no_grad()
 def answers(model: Any, tokenizer: Any, texts: Sequence[str], masked: float = 0.0, seed: int = SEED) -> Tensor:
     """The logits (N, classes) that the model gives each text, in order; each word is masked with the chance ``masked``."""
+    return _gathered(lambda batch: model(**batch).logits, model.config.num_labels, model, tokenizer, texts, masked, seed)
+
+
+def token_means(model: Any, tokenizer: Any, texts: Sequence[str]) -> Tensor:
+    """The mean (N, width) of the tokens that the last layer gives each text, in order."""
+
+    def mean(batch: dict[str, Tensor]) -> Tensor:
+        mask = batch["attention_mask"][..., None].float()
+        tokens: Tensor = model.base_model(**batch).last_hidden_state
+        return (tokens * mask).sum(1) / mask.sum(1)
+
+    return _gathered(mean, model.config.hidden_size, model, tokenizer, texts)
+
+
+@torch.no_grad()
+def _gathered(
+    ask: Callable[[dict[str, Tensor]], Tensor],
+    width: int,
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    masked: float = 0.0,
+    seed: int = SEED,
+) -> Tensor:
+    """What ``ask`` gives for batches of texts of about a length, (texts, width), in the order of the texts."""
     special, rng = Special.of(tokenizer), np.random.default_rng(seed)
     pieces = [head_and_tail(p, tokenizer.model_max_length - 2) for p in pieces_of(tokenizer, texts)]
-    gathered = torch.empty(len(pieces), model.config.num_labels)
+    gathered = torch.empty(len(pieces), width)
     with tqdm(total=len(pieces), desc="reading", unit="review", leave=False, disable=None) as bar:
         for batch_rows in batches_by_length(pieces, TOKENS):
             batch = collate([pieces[row] for row in batch_rows], [0.0] * len(batch_rows), special, [masked] * len(batch_rows), rng)
             del batch["labels"]
-            gathered[batch_rows] = model(**{name: value.to(model.device) for name, value in batch.items()}).logits.float().cpu()
+            gathered[batch_rows] = ask({name: value.to(model.device) for name, value in batch.items()}).float().cpu()
             bar.update(len(batch_rows))
     return gathered
 

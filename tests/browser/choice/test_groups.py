@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explainers import Abstention, ExplainerError
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import KINDS, Calibration, Line
 from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
@@ -100,15 +101,18 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
 
 
 def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: FakeEngine) -> None:
-    engine.abstention = Abstention("something_else", "something else", DETAIL, 0.4, 0.5)
+    doubt = KINDS["something_else"]
+    engine.abstention = Abstention("something_else", doubt, DETAIL, 0.4, 0.5)
     explained(stage, 3)
-    expect(stage.page.locator("#overview")).to_contain_text(f"The model says “something else”. {DETAIL}")
+    answer = stage.page.locator("#answer").inner_text()
+    said = re.compile(rf"^“{answer}”\? {doubt.capitalize()}\. It says so with .* {DETAIL}")
+    expect(stage.page.locator("#overview")).to_contain_text(said)
     shown = stage.page.locator("body").inner_text()
-    assert (shown.count(DETAIL), shown.count("something else")) == (1, 1)  # said once
-    expect(stage.page.locator("#asking")).to_have_text("What speaks for its nearest guess,")
+    assert (shown.count(DETAIL), shown.casefold().count(doubt)) == (1, 1)  # said once
+    expect(stage.page.locator("#asking")).to_have_text("What made it say")  # the answer stays
     stage.open("/models", maps=False)
     card = stage.page.locator(f'.card[data-name="{MODEL}"]')
-    expect(card).to_contain_text("Says “something else” where max probability is below 0.5. On 40 made-up photos, 30 of them known.")
+    expect(card).to_contain_text("Doubts its answer where max probability is below 0.5. On 40 made-up photos, 30 of them known.")
     expect(stage.page.locator(".card .line")).to_have_count(1)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
+from explainers.models.calibration import KINDS
 from tests.browser.conftest import Visit, view
 from tests.browser.questions import explained
 
@@ -41,12 +42,6 @@ def test_a_number_that_is_above_another_does_not_read_the_same(scripts: Page) ->
     assert scripts.evaluate(compared, [0.11004, 0.10996]) == ["0.11004", "0.10996"]
     assert scripts.evaluate(compared, [0.31, 0.1]) == ["0.310", "0.100"]
     assert scripts.evaluate(compared, [0.1, 0.1]) == ["0.100", "0.100"]
-    line = {"kind": "not_in_picture", "score": "cosine", "line": 0.10996, "says": "not found"}
-    alone = {"label": "a dog", "prompt": "a dog", "cosine": 0.11004, "logit": 1, "probability": 1}
-    ask = "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)"
-    said = scripts.evaluate(ask, [alone, {"calibration": {"lines": [line]}}])
-    assert "a similarity of 0.11004 " in said
-    assert "above 0.10996," in said
 
 
 def test_the_words_of_a_plate_are_named_once_each(scripts: Page) -> None:
@@ -74,13 +69,19 @@ def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names
 
 
 def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None:
-    unknown = {"kind": "something_else", "says": "something else", "detail": "Nothing that it knows fits.", "score": 0.1, "line": 0.2}
+    unknown = {"kind": "no_opinion", "says": "no opinion", "detail": "It is neither.", "score": 0.1, "line": 0.2}
     said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown))
-    assert said == "The model says “something else”. Nothing that it knows fits. Its nearest guess is “cat”, 12.0\u2009%."
+    assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
+    doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
+        "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
+        "The score is 40\u2009%, below 50\u2009%."
+    )
+    assert scripts.evaluate(asking, info(("cat", 0.95), abstention=doubt)) == "What made it say"  # its answer stays
     assert scripts.evaluate(asking, info(("cat", 0.9))) == "What made it say"
-    for more in ({}, {"abstention": unknown}):
+    for more in ({}, {"abstention": unknown}, {"abstention": doubt}):
         assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
     unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"))
     assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
@@ -90,6 +91,12 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
     assert say(scripts, {"targets": prompts}) == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
+    perhaps = {**unknown, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
+    prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
+    assert (
+        say(scripts, {"targets": prompts})
+        == "None of these was found for sure. “a dog”: perhaps in this picture. “a car”: not found in this picture."
+    )
 
 
 def test_the_four_best_measured_come_first_and_the_classics_last_and_numbers_fold_away_for_all_at_once(desk: Visit) -> None:

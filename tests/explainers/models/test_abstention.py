@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from explainers import Contrast, ExplainerError, Model, Probability, explain
-from explainers.models.abstention import MEASURES, Evidence, abstention
+from explainers.models.abstention import MEASURES, Abstention, Evidence, abstention
 from explainers.models.base import TextInput, Token, Word
 from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from explainers.models.prompt_words import PromptKind, PromptReading
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 
 LOGITS = torch.tensor([2.0, 1.0, -1.0])
@@ -50,6 +51,7 @@ def test_every_score_that_a_line_may_name_is_computed() -> None:
     [
         ("max_probability", math.e**1 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("max_logit", 2.0),
+        ("prominence", (2 - 2 / 3) / math.sqrt(14 / 9) + 0.2),  # of 2, 1 and -1: the mean is 2/3, the variance 14/9
         ("energy", 2 * math.log(math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("neutral_probability", math.e**0.5 / (math.e**1 + math.e**0.5 + math.e**-0.5)),
         ("probability_gap", (math.e**1 - math.e**0.5) / (math.e**1 + math.e**0.5 + math.e**-0.5)),
@@ -73,8 +75,10 @@ def test_scores_of_words() -> None:
     assert MEASURES["share_unknown"](evidence(text=read, ids=ids, unknown_id=UNKNOWN)) == 0.5  # of four words, two
     assert MEASURES["share_unknown"](evidence(text=read, ids=ids, unknown_id=None)) == 0
     assert MEASURES["share_unknown"](evidence(text=text(), ids=[1], unknown_id=UNKNOWN)) == 1
-    assert MEASURES["pieces_per_word"](evidence(text=read)) == 2  # marks are no words
+    assert MEASURES["word_familiarity"](evidence(prompt=PromptReading("thing", "wug", 0.2))) == 0.2
     assert MEASURES["cosine"](evidence(cosine=0.3)) == 0.3
+    directions = {"opinion_evidence": torch.tensor([2.0, -1.0, 0.5])}
+    assert MEASURES["opinion_evidence"](evidence(features=torch.tensor([3.0, 1.0]), directions=directions)) == 5.5
 
 
 @pytest.mark.parametrize(
@@ -82,6 +86,10 @@ def test_scores_of_words() -> None:
     [
         ("neutral_probability", {"labels": ("a", "b", "c")}, "a class called neutral"),
         ("cosine", {}, "compare images with prompts"),
+        ("word_familiarity", {}, "prompt_words.safetensors"),
+        ("opinion_evidence", {}, "the tokens that they end with"),
+        ("opinion_evidence", {"features": torch.ones(2)}, "a direction of that name"),
+        ("opinion_evidence", {"features": torch.ones(2), "directions": {"opinion_evidence": torch.ones(2)}}, "send 3 numbers"),
         ("share_unknown", {}, "reads none"),
         ("max_logit", {"logits": None}, "made from logits"),
     ],
@@ -93,23 +101,50 @@ def test_a_score_that_a_model_cannot_have_says_why(score: str, told: dict[str, A
 
 def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
     lines = (
-        Line("unreadable_language", "pieces_per_word", 3.0, False, "m"),
+        Line("unreadable_language", "share_unknown", 0.4, False, "m"),
         Line("no_opinion", "max_probability", 0.9, True, "m"),
         Line("something_else", "max_logit", 5.0, True, "m"),
     )
-    found = abstention(evidence(calibration=Calibration(1.0, lines), text=text(("good", 1))), "reviews")
+    heard = {"text": text(("good", 1), ("film", 1)), "unknown_id": UNKNOWN}
+    found = abstention(evidence(calibration=Calibration(1.0, lines), ids=[1, 5, 5], **heard), "reviews")
     assert found is not None
     assert (found.kind, found.says, found.line) == ("no_opinion", "no opinion", 0.9)
     assert found.score == pytest.approx(float(LOGITS.softmax(0)[0]))
-    assert (
-        abstention(evidence(calibration=Calibration(1.0, lines[:1]), text=text(("good", 3))), "reviews") is None
-    )  # on the line is not beyond it
-    german = abstention(evidence(calibration=Calibration(1.0, lines), text=text(("gut", 4))), "reviews")
+    on_the_line = (replace(lines[0], line=0.5),)
+    assert abstention(evidence(calibration=Calibration(1.0, on_the_line), ids=[1, 5, UNKNOWN], **heard), "reviews") is None
+    german = abstention(evidence(calibration=Calibration(1.0, lines), ids=[1, 5, UNKNOWN], **heard), "reviews")
     assert german is not None
     assert german.kind == "unreadable_language"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
+    lines = (
+        Line("untaught", "cosine", 1.01, True, "On ten photos the cosines are alike.", "colour"),
+        Line("not_in_picture", "cosine", 0.1, True, "m", "thing"),
+        Line("not_in_picture", "cosine", 0.3, True, "m", "scene"),
+        Line("perhaps_in_picture", "cosine", 0.2, True, "m", "thing"),
+    )
+
+    def kind(asked: PromptKind, cosine: float) -> str | None:
+        reading = PromptReading(asked, "", 1.0)
+        found = abstention(evidence(calibration=Calibration(1.0, lines), cosine=cosine, prompt=reading), "“it”")
+        return found and found.kind
+
+    assert [kind("thing", cosine) for cosine in (0.05, 0.15, 0.25)] == ["not_in_picture", "perhaps_in_picture", None]
+    assert [kind("scene", cosine) for cosine in (0.25, 0.35)] == ["not_in_picture", None]
+    assert kind("colour", 0.9) == "untaught"
+    assert abstention(evidence(calibration=Calibration(1.0, lines), cosine=0.05), "“it”") is None  # what it asks for is not known
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"), [("something_else", True), ("perhaps_in_picture", True), ("no_opinion", False), ("not_in_picture", False)]
+)
+def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str, stays: bool) -> None:
+    said = Abstention(kind, KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
+    assert said == (f"cocker spaniel? {KINDS[kind]}" if stays else KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"untaught"}))
 def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
     found = abstention(evidence(calibration=calibration(kind, "max_probability", 0.9)), "the model")
     assert found is not None
@@ -136,7 +171,7 @@ def test_a_classifier_abstains_below_its_line(line: float, abstains: bool) -> No
         assert ("abstention" in result.to_json()) == abstains
         if result.abstention is not None:
             assert result.abstention.score == pytest.approx(float(result.probabilities.max()))
-            assert result.to_json()["abstention"]["says"] == "something else"
+            assert result.to_json()["abstention"]["says"] == "it may be something that the model does not know"
             assert all(target.abstention is None for target in result.targets)
 
 

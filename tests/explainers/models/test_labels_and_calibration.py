@@ -55,7 +55,7 @@ def test_a_folder_says_what_its_classes_are_and_where_not_to_believe_it(tmp_path
     result = explain(model, picture(), target=AnyOf("pet"), methods="random")
     assert result.target.label == "any pet"
     assert result.abstention is not None
-    assert result.abstention.says == "something else"
+    assert result.abstention.says == "it may be something that the model does not know"
 
 
 def test_a_transformers_folder_has_them_too(tmp_path: Path) -> None:

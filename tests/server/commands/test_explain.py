@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 from PIL import Image
 
 import explainers
+from explainers.models.calibration import Calibration, Line
 from server.cli import main
 from server.commands import Listed
+from server.commands.explain import table
 from tests.explainers.models.saved import save_timm
+from tests.explainers.support.explained import clip_model, picture
 from tests.families import FAMILIES
 from tests.vocabularies import whole_text_unigram
 
@@ -218,11 +223,19 @@ def test_a_group_is_a_target_and_an_abstention_is_said_first(photo: Path, tmp_pa
     command = ["explain", str(photo), "--model", str(tmp_path), "--methods", "random", "--target", "any:pet"]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"{tmp_path.name} says: something else (This may be none of the 5 things")
+    assert re.match(r"(ant|bee|cat|dog|eel)\? it may be something that the model does not know \(It may be none of the 5 things", printed)
     assert "why any pet?" in printed
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["targets"][0]["group"], document["abstention"]["line"]) == ("pet", 1.1)
+
+
+@pytest.mark.parametrize(("line", "is_said"), [(1.01, True), (-1.01, False)])
+def test_a_probability_of_prompts_that_were_not_found_is_no_certainty(line: float, is_said: bool) -> None:
+    calibration = Calibration(1.0, (Line("not_in_picture", "cosine", line, True, "On nothing."),))
+    model = replace(clip_model(), calibration=calibration)
+    result = explainers.explain(model, picture(), target=["a bad movie", "the plot"], methods="random")
+    assert ("none of these was found for sure" in table(result)) == is_said
 
 
 def test_a_probability_names_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:

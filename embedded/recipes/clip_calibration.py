@@ -1,0 +1,145 @@
+"""What ``clip`` says of a prompt that it cannot read or does not find: the words that it was given, and lines for each kind of prompt.
+
+The words are ImageNet's names and groups and everyday ones (``data/common_words.toml``); the lines are drawn on COCO's photos with several
+things. No weight is fitted.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from embedded.recipes.calibration import letters_at_random, write
+from embedded.recipes.data.prompt_questions import PromptQuestion, photos_and_questions
+from embedded.recipes.data.prompts import classes
+from embedded.recipes.networks.clip_features import image_features, text_features
+from explainers.models.base import Model
+from explainers.models.prompt_words import ASIDE, FILE, PROMPT_KINDS, TEMPLATE, PromptWords, read_prompt_words
+
+ASIDES = ("little", "pictures", "qualities", "doing")  # fields of the everyday words that are beside the point
+STAY = 0.8  # of the prompts for what is plainly there that are not said to be not found
+SURE = 0.95  # of the prompts for what is not there that are not said to be found
+TELLING = 0.7  # the area under the ROC curve below which a kind of prompt is none that the model was taught
+READ = 0.97  # of the everyday words that are read, each held against the others alone
+MADE_UP = 300  # words
+BATCH = 8  # pictures
+
+
+def everyday_words() -> dict[str, str]:
+    """Each everyday word with its field."""
+    fields = tomllib.loads((Path(__file__).parent / "data" / "common_words.toml").read_text("utf-8"))
+    return {word.replace("-", " "): name for name, row in fields.items() for word in row.split()}
+
+
+def words_and_kinds() -> tuple[list[str], dict[str, str]]:
+    """What the model was given words for: everyday ones, ImageNet's groups, its names; and of some what they are."""
+    kinds = {"scenes": "scene", "colours": "colour", **dict.fromkeys(ASIDES, ASIDE)}
+    everyday = everyday_words()
+    names = [row["label"] for row in classes()]
+    return list(dict.fromkeys([*everyday, *_groups(), *names])), {word: kinds[field] for word, field in everyday.items() if field in kinds}
+
+
+def _groups() -> list[str]:
+    return [group for row in classes() for group in row["groups"]]
+
+
+def write_prompt_words(model: Model, folder: Path) -> PromptWords:
+    """Put the words beside the weights in ``folder``, the everyday ones and the groups with their embeddings, a byte for each number."""
+    words, kinds = words_and_kinds()
+    embedded = words[: len({*everyday_words(), *_groups()})]
+    embeddings = text_features(model, [TEMPLATE.format(word) for word in embedded])
+    metadata = {"words": json.dumps(words), "kinds": json.dumps(kinds)}
+    save_file({"embeddings": in_bytes(embeddings)}, folder / FILE, metadata)
+    return read_prompt_words(folder / FILE)
+
+
+def in_bytes(embeddings: Tensor) -> Tensor:
+    """int8 (N, D): each row stretched so that its largest number is 127; its direction is what counts."""
+    return (embeddings / embeddings.abs().amax(1, keepdim=True) * 127).round().to(torch.int8).contiguous()
+
+
+def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
+    """Write ``prompt_words.safetensors`` and ``calibration.json`` of a finished ``model`` into its ``folder``."""
+    words = write_prompt_words(model, folder)
+    made_up = text_features(model, [TEMPLATE.format(word) for word in letters_at_random(MADE_UP)])
+    photos, asked = photos_and_questions(data)
+    write(
+        folder,
+        {
+            "temperature": 1.0,
+            "lines": {"unreadable_words": word_line(words, made_up), **prompt_lines(cosines(model, photos, asked), asked)},
+        },
+    )
+
+
+def cosines(model: Model, photos: Tensor, asked: Sequence[PromptQuestion]) -> NDArray[np.float64]:
+    """(photos, prompts)."""
+    texts = text_features(model, [question.prompt for question in asked])
+    return torch.cat([image_features(model, part) for part in photos.split(BATCH)]).double().matmul(texts.double().T).numpy()
+
+
+def word_line(words: PromptWords, made_up: Tensor) -> dict[str, Any]:
+    """The line under `READ` of the everyday words, each held against all other words.
+
+    ``made_up`` (N, D) are embeddings of words that are none.
+    """
+    known = words.embeddings
+    likeness = known @ known.T
+    likeness.fill_diagonal_(-1)
+    nearest, strange = likeness[: len(everyday_words())].amax(1), (made_up @ known.T).amax(1)
+    line = round(float(nearest.quantile(1 - READ)), 3)
+    measured = (
+        f"{float((nearest >= line).float().mean()):.0%} of {len(nearest):,} everyday words, each held against all other words, stay above "
+        f"the line; {float((strange < line).float().mean()):.0%} of {len(strange)} words of random syllables fall below it. "
+        "Words that were given are always read."
+    )
+    return {"score": "word_familiarity", "line": line, "below": True, "measured": measured}
+
+
+def prompt_lines(answers: NDArray[np.float64], asked: Sequence[PromptQuestion]) -> dict[str, list[dict[str, Any]]]:
+    """Lines for each kind of prompt that was asked about; ``answers`` are the cosines (photos, prompts)."""
+    lines: dict[str, list[dict[str, Any]]] = {"untaught": [], "not_in_picture": [], "perhaps_in_picture": []}
+    for kind in PROMPT_KINDS:
+        there, absent = there_and_absent(answers, asked, kind)
+        if not len(there) or not len(absent):
+            continue
+
+        def line(value: float, measured: str, kind: str = kind) -> dict[str, Any]:
+            return {"score": "cosine", "line": value, "below": True, "measured": measured, "prompts": kind}
+
+        area = roc_auc_score(np.r_[np.ones(len(there)), np.zeros(len(absent))], np.r_[there, absent])
+        of = f"{len(there)} prompts for a {kind} that is plainly in one of COCO's photos"
+        if area < TELLING:
+            lines["untaught"].append(
+                line(1.01, f"Of {of} and {len(absent):,} for one that is not, the cosines are alike (AUROC {area:.2f}).")
+            )
+            continue
+        least, most = round(float(np.quantile(there, 1 - STAY)), 3), round(float(np.quantile(absent, SURE)), 3)
+        for name, value in (("not_in_picture", least), ("perhaps_in_picture", most)):
+            stay, below = float((there >= value).mean()), float((absent < value).mean())
+            lines[name].append(
+                line(value, f"{stay:.0%} of {of} stay above the line; {below:.0%} of {len(absent):,} for one that is not fall below it.")
+            )
+    return {kind: rows for kind, rows in lines.items() if rows}
+
+
+def there_and_absent(
+    answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The cosines of prompts of a kind with photos where what they name is plain to see, and with those where it is not at all."""
+
+    def of(where: Callable[[PromptQuestion], NDArray[np.bool_]]) -> NDArray[np.float64]:
+        parts = [answers[where(question), place] for place, question in enumerate(asked) if question.kind == kind]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    return of(lambda question: question.plain), of(lambda question: question.absent)

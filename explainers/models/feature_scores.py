@@ -1,0 +1,64 @@
+"""Scores of the tokens that a text classifier ends with, for the lines of its calibration: directions in the space of their means.
+
+They lie beside the weights, in ``calibration.safetensors``: of each score a tensor by its name, (D + 1,), the weights of the D features and
+a constant. Where the head has no class for what is asked, such a direction may say what the logits cannot.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.base import Model
+from explainers.models.eval_mode import evaluating
+from explainers.models.structure.blocks import first_tensor
+
+#: its name, beside the weights
+FILE = "calibration.safetensors"
+
+
+def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
+    given: list[Tensor] = []
+    thread = threading.get_ident()
+
+    def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+        tokens = first_tensor(output)
+        if threading.get_ident() == thread and tokens is not None:
+            given.append(tokens)
+
+    handle = model.blocks[-1].register_forward_hook(take)
+    try:
+        with torch.no_grad(), evaluating(model.module):
+            model.forward(tensors)
+    finally:
+        handle.remove()
+    mask = tensors["attention_mask"][..., None].to(given[-1])
+    return ((given[-1] * mask).sum(1) / mask.sum(1)).float().cpu()
+
+
+def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:
+    """Features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not fit."""
+    if name not in directions:
+        raise ExplainerError(f"{name} is a score of models with a direction of that name in {FILE} beside their weights")
+    direction = directions[name].to(features)
+    if direction.shape != (len(features) + 1,):
+        wanted = len(features) + 1
+        raise ExplainerError(f"{FILE}: {name} has the shape {tuple(direction.shape)}; send {wanted} numbers, the last a constant")
+    return float(features @ direction[:-1] + direction[-1])
+
+
+def read_directions(path: Path) -> dict[str, Tensor]:
+    """What a ``calibration.safetensors`` holds. Raises ExplainerError for another file."""
+    try:
+        return {name: tensor.float() for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError) as problem:
+        raise ExplainerError(f"{path} is not a safetensors file: {problem}") from None

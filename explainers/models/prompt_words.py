@@ -1,0 +1,114 @@
+"""The words that a dual encoder was given, with their embeddings: is a word of a prompt one that it reads, and what does a prompt ask for?
+
+They lie beside the weights, in ``prompt_words.safetensors``: in the metadata of the file N ``words`` and of some of them what they are
+(``kinds``), both as JSON, and the ``embeddings`` (M, D) of the first M of them, of any length, so that whole numbers of a byte will do.
+A word that is none of them is embedded and held against them: into how many pieces a tokenizer cuts it says nothing of whether the
+encoder knows it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+
+#: its name, beside the weights
+FILE = "prompt_words.safetensors"
+#: What a prompt asks for.
+PromptKind = Literal["thing", "scene", "colour"]
+PROMPT_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
+#: What a word may be: of a scene, of a colour, or beside the point ("a", "photo", "big"). Others name things.
+ASIDE = "aside"
+#: How a word is embedded.
+TEMPLATE = "a photo of a {}"
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_ENDINGS = ("s", "es")  # of plurals
+
+#: Prompts to their embeddings, (prompts, D).
+Embed = Callable[[Sequence[str]], Tensor]
+
+
+@dataclass(frozen=True)
+class PromptReading:
+    """What is known of a prompt before any picture is seen.
+
+    kind         what it asks for
+    strangest    its word that is least like those that the model was given; empty where all are among them
+    familiarity  the largest cosine of that word's embedding with one of theirs; 1 where all are among them
+    """
+
+    kind: PromptKind
+    strangest: str
+    familiarity: float
+
+
+@dataclass(frozen=True)
+class PromptWords:
+    """``words``, ``embeddings`` (M, D) of length 1 of the first M, and the ``kinds`` of some: a kind of prompt or `ASIDE`."""
+
+    words: tuple[str, ...]
+    embeddings: Tensor
+    kinds: Mapping[str, str]
+
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        """Each word of the words: "traffic light" is read in two."""
+        return frozenset(part for word in self.words for part in words_of(word))
+
+    def kind(self, prompt: str) -> PromptKind:
+        """A colour where nothing but colours is named, a scene where nothing but places and their colours are, else a thing."""
+        kinds = {self.kinds.get(word) or self.kinds.get(_singular(word, self.kinds)) for word in words_of(prompt)} - {ASIDE}
+        if kinds == {"colour"}:
+            return "colour"
+        return "scene" if "scene" in kinds and kinds <= {"scene", "colour"} else "thing"
+
+    def strange(self, prompt: str) -> list[str]:
+        """The words of a prompt that are none of the words, nor their plurals."""
+        return [word for word in dict.fromkeys(words_of(prompt)) if _singular(word, self._parts) not in self._parts]
+
+    def read(self, prompt: str, embed: Embed) -> PromptReading:
+        """What is known of a prompt; ``embed`` is asked where a word is strange."""
+        kind, strange = self.kind(prompt), self.strange(prompt)
+        if not strange:
+            return PromptReading(kind, "", 1.0)
+        embeddings = F.normalize(embed([TEMPLATE.format(word) for word in strange]).float().cpu(), dim=-1)
+        nearest = (embeddings @ self.embeddings.T).amax(1)
+        least = int(nearest.argmin())
+        return PromptReading(kind, strange[least], float(nearest[least]))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a prompt in small letters, without marks and numbers."""
+    return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+
+
+def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
+    """The word without the ending of a plural, where that is known and the word is not."""
+    if word in known:
+        return word
+    return next((short for end in _ENDINGS if (short := word.removesuffix(end)) != word and short in known), word)
+
+
+def read_prompt_words(path: Path) -> PromptWords:
+    """What a ``prompt_words.safetensors`` holds. Raises ExplainerError, naming the part, for a file of another form."""
+    try:
+        with safe_open(path, "pt") as file:
+            embeddings, facts = file.get_tensor("embeddings"), file.metadata() or {}
+        words, kinds = json.loads(facts["words"]), json.loads(facts["kinds"])
+    except (SafetensorError, KeyError, ValueError) as problem:
+        raise ExplainerError(f"{path} must hold embeddings, and in its metadata words and kinds as JSON: {problem}") from None
+    if not 0 < len(embeddings) <= len(words):
+        raise ExplainerError(f"{path}: {len(words)} words and {len(embeddings)} embeddings; there must be a word for each")
+    if wrong := sorted(set(kinds.values()) - {*PROMPT_KINDS, ASIDE}):
+        raise ExplainerError(f"{path}: there are no words of the kind {wrong[0]!r}; there are {', '.join((*PROMPT_KINDS, ASIDE))}")
+    return PromptWords(tuple(words), F.normalize(embeddings.float(), dim=-1), kinds)
