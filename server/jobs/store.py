@@ -12,11 +12,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from server.http.problems import Problem
+from server.jobs.tasks import interrupted
 
 SCHEMA_VERSION = 2
 #: The file of an explanation that holds what the model was given, bit for bit.
 TENSORS = "tensors.safetensors"
+#: The file of an explanation that holds what was asked, but for the image.
+QUESTION = "question.json"
 _SCHEMA = """
 CREATE TABLE explanations (
     id TEXT PRIMARY KEY,
@@ -90,7 +92,7 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
-        problem = Problem(503, "interrupted", "The server stopped before this explanation was finished.", send="Ask for it again.")
+        problem = interrupted()
         for (text,) in self._db.execute("SELECT document FROM explanations WHERE state IN ('queued', 'running')").fetchall():
             self.save({**json.loads(text), "state": "failed", "problem": problem.to_json()})
 
