@@ -61,7 +61,14 @@ export class Job {
     this.#sending?.abort();
     const { signal } = (this.#sending = new AbortController());
     const accepted = await this.#persist(() => askAgain(id), signal);
-    if (ticket !== this.#lastTicket) return null;
+    if (ticket !== this.#lastTicket) {
+      abandon(accepted.id);
+      return null;
+    }
+    if (this.#live?.job === job) {
+      this.#live.stop(); // what it was before is over
+      this.#live = null;
+    }
     this.follow(Object.assign(job, { id: accepted.id, isOver: false, state: null }));
     return job;
   }
