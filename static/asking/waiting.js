@@ -52,7 +52,7 @@ export class WaitingLine {
   constructor() {
     this.text = el("span");
     this.action = el("button", { type: "button", class: "act plain", on: { click: () => this.#button?.() } });
-    this.node = el("p", { class: "waits", hidden: true }, this.text, this.action);
+    this.node = el("div", { class: "waits", hidden: true }, el("p", {}, this.text, this.action));
   }
 
   /**
