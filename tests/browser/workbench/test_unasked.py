@@ -61,7 +61,6 @@ def test_a_dead_link_takes_back_that_the_model_is_asked(desk: Visit, path: str) 
     expect(page.locator("#overview")).to_have_text("")
     assert held
     desk.complaints.clear()  # Chromium logs the 404
-    desk.page.unroute_all(behavior="ignoreErrors")
     for route in held:
         route.continue_()
     expect(page.locator("#status")).to_have_text("nothing to show")
