@@ -24,15 +24,14 @@ from server.jobs.costs import FILE, Costs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry
 from server.jobs.store import Store
-from server.jobs.tasks import BACKGROUND, FEW_PASSES, Study, in_between, interrupted, problem_of, run_with_memory_retry
+from server.jobs.task_queue import EVERYTHING, SLICE, Task, TaskQueue
+from server.jobs.tasks import FEW_PASSES, Study, in_between, interrupted, problem_of, run_with_memory_retry
 from server.jobs.turn import Turn, is_slow, prepare
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
 _IDLE_BEAT = 5.0  # seconds between heart-beats with nothing to do
-_SLICE = 1.0  # seconds by which an explanation may be ahead of another one before they change places
 _SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
-_EVERYTHING = BACKGROUND + 1  # heavier than any task
 _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer without one means that the worker hangs
 
 
@@ -44,9 +43,7 @@ class Worker(threading.Thread):
         self._engine, self._registry, self._store, self._settings, self._metrics = engine, registry, store, settings, metrics
         self._device = None if settings.device == "auto" else settings.device
         self._change = threading.Condition(threading.RLock())
-        self._loads: list[ModelEntry] = []
-        self._studies: list[Study] = []
-        self._queue: list[Job] = []
+        self._queue = TaskQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
         self._running: list[Job] = []  # the one that has the device last: the others wait between two of their passes
         self._costs = Costs(settings.home / FILE)
@@ -61,10 +58,10 @@ class Worker(threading.Thread):
         with self._change:
             if self._stopping:
                 raise interrupted()
-            self._check_room(len(self._queue), "explanations")
+            self._check_room(len(self._queue.jobs), "explanations")
             self._store.add(job.document(), job.images, job.question.image)
             self._live[job.id] = job
-            self._queue.append(job)
+            self._queue.jobs.append(job)
             self._tell_positions()
             self._change.notify_all()
 
@@ -73,9 +70,9 @@ class Worker(threading.Thread):
         with self._change:
             if self._stopping:
                 raise interrupted()
-            self._studies = [study for study in self._studies if not study.cancelled.is_set()]
-            self._check_room(len(self._studies), "studies")
-            self._studies.append(study)
+            self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
+            self._check_room(len(self._queue.studies), "studies")
+            self._queue.studies.append(study)
             self._change.notify_all()
 
     def _check_room(self, waiting: int, what: str) -> None:
@@ -107,9 +104,9 @@ class Worker(threading.Thread):
             if job is None or job.final:
                 return False
             job.cancelled.set()
-            is_waiting = job in self._queue
+            is_waiting = job in self._queue.jobs
             if is_waiting:
-                self._queue.remove(job)
+                self._queue.jobs.remove(job)
             self._tell_positions()
         if is_waiting:
             self._finish(job, "cancelled")
@@ -122,9 +119,9 @@ class Worker(threading.Thread):
             if job is None or job.final:
                 return
             job.stopped.set()
-            if job not in self._queue:
+            if job not in self._queue.jobs:
                 return
-            self._queue.remove(job)
+            self._queue.jobs.remove(job)
             self._tell_positions()
         self._finish(job, *self._cut_short(job), seconds=job.used)
 
@@ -137,7 +134,7 @@ class Worker(threading.Thread):
     def depth(self) -> int:
         """How many explanations wait."""
         with self._change:
-            return len(self._queue)
+            return len(self._queue.jobs)
 
     @property
     def healthy(self) -> bool:
@@ -159,14 +156,14 @@ class Worker(threading.Thread):
             self._do(task)
         self._costs.save()
         with self._change:
-            left, self._queue = self._queue, []
-            unanswered, self._studies = self._studies, []
+            left, self._queue.jobs = self._queue.jobs, []
+            unanswered, self._queue.studies = self._queue.studies, []
         for study in unanswered:
             study.refuse(interrupted())
         for job in left:
             self._finish(job, "failed", interrupted())
 
-    def _do(self, task: ModelEntry | Study | Job, quick: bool = False) -> None:
+    def _do(self, task: Task, quick: bool = False) -> None:
         if isinstance(task, ModelEntry):
             self._load(task)
         elif isinstance(task, Study):
@@ -174,7 +171,7 @@ class Worker(threading.Thread):
         else:
             self._explain(task, quick)
 
-    def _take(self) -> ModelEntry | Study | Job | None:
+    def _take(self) -> Task | None:
         """Wait for something to do; None when the server stops."""
         with self._change:
             while True:
@@ -182,45 +179,17 @@ class Worker(threading.Thread):
                 self._engine.fit_threads(None)
                 if self._stopping:
                     return None
-                if (task := self._next_task(_EVERYTHING)) is not None:
+                if (task := self._next_task()) is not None:
                     return task
                 self._change.wait(_IDLE_BEAT)
 
-    def _next_study(self, weights: range) -> Study | None:
-        """The first study of these weights, the lightest first, whose model is not on its way."""
-        for study in sorted(self._studies, key=lambda study: study.weight * study.is_long):
-            if study.weight * study.is_long in weights and self._ready(study.entry):
-                self._studies.remove(study)
-                return study
-        return None
-
-    def _next_job(self, wanted: Callable[[Job], bool]) -> Job | None:
-        """Of the explanations that wait the one that had the device for the shortest time; of two new ones the first."""
-        for job in sorted(self._queue, key=lambda job: job.used):
-            if wanted(job) and self._ready(job.entry):
-                self._queue.remove(job)
-                self._running.append(job)
-                self._tell_positions()
-                return job
-        return None
-
-    def _next_task(self, below: int) -> ModelEntry | Study | Job | None:
-        """What is lighter than a task of the weight ``below``: loads, then what one waits for at once, then new explanations, then studies
-        of few passes, then explanations that have begun, then studies of many.
-
-        A task of few passes lets those explanations pass whose next map is there soon.
-        """
-        if self._loads:
-            return self._loads.pop(0)
-        if (study := self._next_study(range(1))) is not None:
-            return study
-        if below <= FEW_PASSES:
-            return self._next_job(self._is_quick)
-        if (job := self._next_job(lambda job: not job.has_begun)) is not None:
-            return job
-        if (study := self._next_study(range(FEW_PASSES, min(below, FEW_PASSES + 1)))) is not None:
-            return study
-        return self._next_job(lambda job: True) or self._next_study(range(FEW_PASSES + 1, below))
+    def _next_task(self, below: int = EVERYTHING) -> Task | None:
+        """What comes next; see :meth:`TaskQueue.take`."""
+        task = self._queue.take(below)
+        if isinstance(task, Job):
+            self._running.append(task)
+            self._tell_positions()
+        return task
 
     def _is_quick(self, job: Job) -> bool:
         """Whether the next map of an explanation is there soon, as far as is known."""
@@ -253,7 +222,7 @@ class Worker(threading.Thread):
     def _load_soon(self, entry: ModelEntry) -> None:
         self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         with self._change:
-            self._loads.append(entry)
+            self._queue.loads.append(entry)
             self._change.notify_all()
 
     def _load(self, entry: ModelEntry) -> None:
@@ -380,7 +349,7 @@ class Worker(threading.Thread):
             with self._change:
                 self._running.remove(job)
                 if not job.cancelled.is_set():  # it may be so since its last pass
-                    self._queue.append(job)
+                    self._queue.jobs.append(job)
                     self._tell_positions()
                     return
             outcome = ("cancelled", None)
@@ -401,7 +370,7 @@ class Worker(threading.Thread):
 
         def is_over() -> bool:
             used = self._now() - began
-            return (quick and used >= _SLICE) or self._should_yield(job.used + used)
+            return (quick and used >= SLICE) or self._should_yield(job.used + used)
 
         turn = Turn(job, self._engine, self._settings, self._costs, self._now, is_over, quick)
         polled = self._polled(lambda: job.cancelled.is_set() or job.stopped.is_set() or job.is_left, model)
@@ -413,11 +382,9 @@ class Worker(threading.Thread):
         run_with_memory_retry(lambda: turn.run(model, facts, cancelled), job.entry.name, facts.device, send)
 
     def _should_yield(self, used: float) -> bool:
-        """Whether after a method another task goes on: one that is new, or an explanation that had the device for a shorter time."""
+        """Whether after a method of an explanation that had the device for so long another task goes on."""
         with self._change:
-            waits = any(self._ready(study.entry) for study in self._studies if study.weight * study.is_long <= FEW_PASSES)
-            behind = (job for job in self._queue if not job.has_begun or job.used + _SLICE <= used)
-            return bool(self._loads) or waits or any(self._ready(job.entry) for job in behind)
+            return self._queue.goes_before(used)
 
     def _finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
         document = job.finished(state, problem, seconds)
@@ -437,10 +404,8 @@ class Worker(threading.Thread):
         job.end()
 
     def _tell_positions(self) -> None:
-        """Say how many new ones are before each; one that has begun counts while it has the device and was not cancelled."""
-        running = any(not job.cancelled.is_set() for job in self._running)
-        for position, job in enumerate(job for job in self._queue if not job.has_begun):
-            job.at_position(position + running)
+        """An explanation that was cancelled stops at its next pass, and is before nobody."""
+        self._queue.tell_positions(any(not job.cancelled.is_set() for job in self._running))
 
     def _retry_after(self) -> int:
         """Seconds until there is likely to be room: what one explanation has taken so far."""

@@ -23,8 +23,8 @@ export function about(seconds) {
 }
 
 /**
- * How long it will take still, in words: from what was expected, else from how far it is, else what it has taken so far.
- * Empty where it is done soon.
+ * How long it will take still, in words: from how far it is, else from what was expected, else what it has taken so
+ * far. Empty where it is done soon.
  * @param {{elapsed: number, expected?: number | null, done?: number, all?: number}} state seconds and counts
  * @returns {string}
  */
@@ -52,7 +52,9 @@ export class WaitingLine {
   constructor() {
     this.text = el("span");
     this.action = el("button", { type: "button", class: "act plain", on: { click: () => this.#button?.() } });
-    this.node = el("div", { class: "waits", hidden: true }, el("p", {}, this.text, this.action));
+    // no live region: it changes every second
+    const line = el("p", { role: "group", "aria-label": "Waiting for the model" }, this.text, this.action);
+    this.node = el("div", { class: "waits", hidden: true }, line);
   }
 
   /**
@@ -94,7 +96,6 @@ export class Waiting {
   constructor() {
     this.line = new WaitingLine();
     this.node = this.line.node;
-    this.node.setAttribute("role", "status");
   }
 
   /**

@@ -363,7 +363,8 @@ export class Workbench {
     this.received = [];
     this.#hang(info.expected);
     question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
-    if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, this.kind).targets; // known only now
+    // what was asked of an address alone is known only now
+    if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, this.kind).targets;
     if (isNew) this.wall.clear();
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
@@ -393,7 +394,7 @@ export class Workbench {
 
   #failed(problem, question) {
     this.#pend(false);
-    const isStored = question === this.#accepted && !this.shown; // the address names it: it stays, and can be asked again
+    const isStored = question === this.#accepted && !this.shown; // the address goes on to name it
     if (question !== this.shown) {
       this.#revert();
       if (!isStored) this.write();

@@ -185,7 +185,7 @@ def _until_waiting(site: Site) -> None:
     assert isinstance(app, FastAPI)
     worker = app.state.services.worker
     with worker._change:
-        assert worker._change.wait_for(lambda: worker._studies, 20)
+        assert worker._change.wait_for(lambda: worker._queue.studies, 20)
 
 
 class LongStudy:
