@@ -49,7 +49,8 @@ class Costs:
         with self._lock:
             rows = self._table.setdefault(model, {})
             before = rows.get(what)
-            fresh = 1.0 if before is None or before[1] != tokens else _FRESH
+            is_warm = what == ANSWER and before is not None and seconds < before[0]  # the first answer of a process loads what it needs
+            fresh = 1.0 if before is None or before[1] != tokens or is_warm else _FRESH
             rows[what] = [seconds if before is None else fresh * seconds + (1 - fresh) * before[0], float(tokens)]
 
     def save(self) -> None:

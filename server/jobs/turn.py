@@ -137,11 +137,10 @@ def _tokens(explanation: Any) -> int:
 
 
 def is_slow(spec: str, job: Job, facts: ModelFacts, engine: Engine) -> bool:
-    """Whether a method takes so long that others pass it: by what is known of it, else as it is declared."""
-    if spec in job.costs:
-        return job.costs[spec] >= SLOW_SECONDS
+    """Whether a method takes so long that others pass it: it is declared to make many passes, and nothing says that they are quick."""
     readout = engine.readout_of(spec, facts.blocks)
-    return any(method["slow"] for method in facts.methods if method["name"] == readout)
+    is_declared = any(method["slow"] for method in facts.methods if method["name"] == readout)
+    return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 
 def prepare(job: Job, facts: ModelFacts, engine: Engine, settings: Settings, costs: Costs) -> None:

@@ -56,6 +56,15 @@ def test_a_measurement_counts_for_more_than_what_is_declared_and_the_newest_most
     assert costs.of_methods("another", ["occlusion"], METHODS, PATCHES, BLOCKS) == {}
 
 
+def test_the_first_answer_of_a_process_is_no_measure() -> None:
+    costs = Costs()
+    costs.note("model", ANSWER, 3.0, PATCHES)
+    costs.note("model", ANSWER, 0.1, PATCHES)
+    assert costs.seconds("model", ANSWER, PATCHES) == pytest.approx(0.1)
+    costs.note("model", ANSWER, 0.2, PATCHES)
+    assert costs.seconds("model", ANSWER, PATCHES) == pytest.approx(0.14)
+
+
 def test_a_longer_text_takes_longer() -> None:
     costs = Costs()
     costs.note("model", "rollout", 1.0, 100)
