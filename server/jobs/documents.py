@@ -39,5 +39,6 @@ def story(document: Mapping[str, Any]) -> list[Event]:
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started(document))
-        events += [method(entry, index) for index, entry in enumerate(document["maps"])]
+        maps = document["maps"]
+        events += [method(maps[place], index) for index, place in enumerate(document.get("made", range(len(maps))))]
     return [*events, ended(document)]

@@ -157,11 +157,29 @@ class Job:
         """Nothing more will happen; the document to store."""
         with self._lock:
             self._document["state"] = state
+            self._put_in_order()
             if seconds is not None:
                 self._document["seconds"] = seconds
             if problem is not None:
                 self._document["problem"] = problem.to_json()
         return self.document()
+
+    def _put_in_order(self) -> None:
+        """The maps as the engine lists them, whatever came first; ``made`` has the place of each as they came, where that is another."""
+        maps = self._document.get("maps")
+        if not maps or self.plan is None:
+            return
+        places = {target["label"]: place for place, target in enumerate(self._document["targets"])}
+
+        def place(found_map: dict[str, Any]) -> tuple[int, int]:
+            by_target, by_method = places.get(found_map["target"], 0), self.plan.methods.index(found_map["method"])  # type: ignore[union-attr]
+            return (by_method, by_target) if self.question.side == "text" else (by_target, by_method)
+
+        in_order = sorted(maps, key=place)
+        made = [in_order.index(found_map) for found_map in maps]
+        self._document["maps"] = in_order
+        if made != sorted(made):
+            self._document["made"] = made
 
     def end(self) -> None:
         """Tell the followers."""
