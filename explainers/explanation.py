@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +30,9 @@ from explainers.result import Attribution, Explanation, Numerics
 from explainers.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.trace import Reading, Trace
+
+#: Given the specs that are left: the one that comes next, or None where no more is wanted.
+NextMethod = Callable[[list[str]], str | None]
 
 
 class Observer(Protocol):
@@ -69,6 +72,7 @@ def explain(
     observer: Observer | None = None,
     cancelled: Callable[[], bool] | None = None,
     precision: Precision = "auto",
+    next_method: NextMethod | None = None,
 ) -> Any:
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
@@ -91,6 +95,9 @@ def explain(
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
               is too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each says which
               it was, and why
+    next_method  asked before each method, with the specs that are left, which of them comes next; None of its own: no more, and what is
+              left is not computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
+              the methods of the same rule come with it: they share its passes. None: all of ``methods`` in their order
 
     The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
     relevance needs it.
@@ -101,7 +108,9 @@ def explain(
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if long_texts == "windows" and (read := read_windows(model, inputs)):
         explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
-        return explain_long(explain_batch, model, inputs, read, target, seed=seed, observer=observer, check=checker(cancelled))
+        rounds = None if next_method is None else partial(_rounds, _named_requests(methods, model), next_method)
+        how: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
+        return explain_long(explain_batch, model, inputs, read, target, seed=seed, **how)
     requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
     check = checker(cancelled)
     with with_gradients():
@@ -115,18 +124,47 @@ def explain(
             explanation.notes += left_out
             if observer is not None:
                 observer.on_prediction(explanation)
-        for resolved, owners in session.questions():
-            for request in requests:
-                check()
-                read_maps = partial(_read, request, session.samples)
-                maps = computed(session, resolved, request.rule, request.read, read_maps)
-                for owner, attribution in zip(owners, maps, strict=True):
-                    explanations[owner].maps.append(attribution)
-                    if observer is not None:
-                        observer.on_map(explanations[owner], attribution)
-            session.forget_signals()
+        questions = session.questions()
+        for together in [requests] if next_method is None else _rounds(requests, next_method, alone=len(questions) == 1):
+            for resolved, owners in questions:
+                for request in together:
+                    check()
+                    read_maps = partial(_read, request, session.samples)
+                    maps = computed(session, resolved, request.rule, request.read, read_maps)
+                    for owner, attribution in zip(owners, maps, strict=True):
+                        explanations[owner].maps.append(attribution)
+                        if observer is not None:
+                            observer.on_map(explanations[owner], attribution)
+                if len(questions) > 1:
+                    session.forget_signals()
+        session.forget_signals()
     several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
     return explanations if several else explanations[0]
+
+
+def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:
+    """What is made of a text in windows, round by round; raises ExplainerError for what has no spec to be asked by again."""
+    if methods is None:
+        raise ExplainerError("next_method chooses among methods of a text in windows: name them.")
+    requests = read_methods(methods, len(model.blocks))[0]
+    if any(request.rule is not None and RULES.get(request.rule.name) != request.rule for request in requests):
+        raise ExplainerError("next_method goes with rules that have a name: leave it out for a text in windows and a rule of your own.")
+    return requests
+
+
+def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = False) -> Iterator[list[Request]]:
+    """The requests in the order that ``next_method`` wants: each ``alone``, or with those that share the passes of its rule."""
+    left = list(requests)
+    while left:
+        spec = next_method([request.spec for request in left])
+        if spec is None:
+            return
+        first = next(request for request in left if request.spec == spec)
+        shared = [request for request in left if request.rule == first.rule and not request.method.slow]
+        is_shared = not alone and first.rule is not None and not first.method.slow
+        together = [first, *(request for request in shared if request is not first)] if is_shared else [first]
+        left = [request for request in left if request not in together]
+        yield together
 
 
 def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:

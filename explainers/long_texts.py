@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -24,6 +24,8 @@ TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
 
 #: As :func:`explainers.explanation.explain`, its model and methods given.
 Explain = Callable[..., Any]
+#: Gives the requests that are made together, each with its ``spec``, one list after the other.
+Rounds = Callable[[], Iterable[Sequence[Any]]]
 
 
 class WindowObserver(Protocol):
@@ -70,8 +72,10 @@ def explain_windows(
     seed: int,
     observer: WindowObserver | None,
     check: Callable[[], None],
+    rounds: Rounds | None = None,
 ) -> Explanation:
-    """Explain a long text by its windows, with ``explain`` for a few of them at a time.
+    """Explain a long text by its windows, with ``explain`` for a few of them at a time; with ``rounds``, by the methods of one round after
+    the other, so that the maps of the first are there before the next begins.
 
     The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
     A token's score is the mean of those that the windows give it in which it stands.
@@ -81,9 +85,15 @@ def explain_windows(
     chosen = [_choose(model, wanted, mean) for wanted in as_list(target)]
     fixed = [_fixed(wanted, resolved) for wanted, resolved in zip(as_list(target), chosen, strict=True)]
     joining = _Joining(model, windows, answers, chosen, observer)
-    for first in range(0, len(windows), _at_once(windows)):
-        rows = windows.rows(first, first + _at_once(windows))
-        explain(rows, target=fixed, seed=seed + first, observer=joining)
+    every: list[str] = []
+    for together in [None] if rounds is None else rounds():
+        named = {} if together is None else {"methods": [request.spec for request in together]}
+        every += named.get("methods", ())
+        for first in range(0, len(windows), _at_once(windows)):
+            rows = windows.rows(first, first + _at_once(windows))
+            explain(rows, target=fixed, seed=seed + first, observer=joining, **named)
+    if rounds is not None:
+        joining.explanation.methods[:] = every
     return joining.explanation
 
 
@@ -145,7 +155,8 @@ class _Joining:
     def on_prediction(self, explanation: Explanation) -> None:
         """A window's answer; the first brings what is the same for all of them."""
         assert explanation.completeness_of is not None
-        self._completeness.append(explanation.completeness_of)
+        if len(self._completeness) < len(self.windows):  # a later round answers anew
+            self._completeness.append(explanation.completeness_of)
         if self._explanation is not None:
             return
         self._explanation = self._whole(explanation)

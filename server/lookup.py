@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from fastapi import Path
 
 from server.http.problems import Problem
-from server.jobs.intake import Input
+from server.jobs.intake import Input, Question, question_of
+from server.jobs.store import QUESTION
 from server.services import Services
 
 #: The path parameter of the calls about one explanation.
@@ -62,6 +63,19 @@ def input_of(explanation_id: str, services: Services) -> Input:
         return Input(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
+
+
+def question_asked(explanation_id: str, services: Services) -> Question:
+    """What an explanation was asked, whole; raises Problem 404 where there is none, and 409 where the question was not kept."""
+    job = services.worker.find(explanation_id)
+    if job is not None:
+        return job.question
+    document = find_document(explanation_id, services)
+    kept = services.store.file(explanation_id, QUESTION)
+    if kept is None:
+        detail = f"The explanation {explanation_id!r} is {document['state']}: its question was not kept."
+        raise Problem(409, "no-question", detail, send="Send the question itself.")
+    return question_of(kept.decode(), services.store.upload(explanation_id))
 
 
 def find_map(explanation_id: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -25,10 +25,10 @@ from server.http.problems import Problem
 from server.http.uploads import encoded, open_image
 from server.jobs import documents
 from server.jobs.feed import Event, Feed
-from server.jobs.intake import READS, Box, Question, plan, read_question
+from server.jobs.intake import READS, Box, Question, plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.lookup import ExplanationId, find_document, input_of
+from server.lookup import COPY, ExplanationId, find_document, input_of, question_asked
 from server.services import Services, Use
 from server.studies.study import ends_before_hang_up
 
@@ -86,6 +86,12 @@ _FORM = {
                             "default": READS[0],
                             "description": "The number of each target that is explained: its logit, or its softmax probability.",
                         },
+                        "order": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "Specs whose maps are wanted first, in this order; those that are not made are passed over, and "
+                            "what is not named follows. The answer is the same whatever the order.",
+                        },
                         "methods": {
                             "type": "array",
                             "items": {"type": "string"},
@@ -107,9 +113,12 @@ async def ask(request: Request, services: Use, wait: bool = False, precision: Pr
     """
     async with read_form(request, services.settings) as form:
         question = await read_question(form, services.settings, lambda source: input_of(source, services))
-    question = replace(question, precision=precision)
+    return await _explain(replace(question, precision=precision), request, services, wait)
+
+
+async def _explain(question: Question, request: Request, services: Services, wait: bool = False) -> Response:
     entry = services.registry.find(question.model)
-    original = {} if question.image is None else {"original.jpg": await _original(question.image, question.crop, services)}
+    original = {} if question.image is None else {COPY: await _original(question.image, question.crop, services)}
     job = await run_in_threadpool(_submit, question, entry, original, services)
     explanation_id = job if isinstance(job, str) else job.id
     url = f"/api/explanations/{explanation_id}"
@@ -172,6 +181,8 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
 @router.get("/{id}")
 def read(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
+    if (job := services.worker.find(explanation_id)) is not None:
+        job.feed.asked_about()
     return JSONResponse(find_document(explanation_id, services))
 
 
@@ -203,6 +214,41 @@ def delete(explanation_id: ExplanationId, services: Use) -> Response:
         if not (is_stored or is_live):
             find_document(explanation_id, services)  # which says that there is none
     return Response(status_code=204)
+
+
+class Order(BaseModel):
+    """What is wanted first."""
+
+    model_config = ConfigDict(extra="forbid")
+    methods: list[str] = Field(description="Specs, what is wanted first in front; those that are done or not made are passed over.")
+
+
+@router.put("/{id}/order", status_code=204)
+def put_first(explanation_id: ExplanationId, order: Order, services: Use) -> Response:
+    """Say whose maps come next, while an explanation is made: what somebody looks at now. Of one that is finished nothing changes."""
+    specs = read_specs(order.methods, services.settings)
+    find_document(explanation_id, services)
+    job = services.worker.find(explanation_id)
+    if job is not None:
+        job.put_first(specs)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/stop", status_code=204)
+def stop(explanation_id: ExplanationId, services: Use) -> Response:
+    """End an explanation with the maps that are there: it is then one by these methods. Where there is none yet it is cancelled."""
+    find_document(explanation_id, services)
+    services.worker.stop_early(explanation_id)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/again", status_code=202)
+async def ask_again(explanation_id: ExplanationId, request: Request, services: Use) -> Response:
+    """Ask exactly what an explanation was asked, where the server stopped before it was finished, or it failed: the same input, targets,
+    methods and options. The answer is as that of POST /api/explanations.
+    """
+    question = await run_in_threadpool(question_asked, explanation_id, services)
+    return await _explain(question, request, services)
 
 
 @router.get("/{id}/events", response_class=EventSourceResponse)

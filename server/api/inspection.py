@@ -50,29 +50,43 @@ class ContributionsRequest(BaseModel):
 
 
 @router.post("/{id}/mix")
-async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> dict[str, Any]:
+async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> Any:
     """The same input explained under a rule put together choice by choice.
 
     ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score. How well the map names what the
     model needs: send its scores to ``deletion``.
     """
     return await study(
-        services, explanation_id, lambda s: inspection.mix(services.engine, s, body.readout, body.rule, body.target), request, is_long=True
+        services,
+        explanation_id,
+        lambda s: inspection.mix(services.engine, s, body.readout, body.rule, body.target),
+        request,
+        kind="mix",
+        is_long=True,
     )
 
 
 @router.post("/{id}/layers")
-async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> dict[str, Any]:
+async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> Any:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
     which = {"token": body.token, "block": body.block, "head": body.head}
     return await study(
-        services, explanation_id, lambda s: inspection.heads(services.engine, s, body.quantity, body.target, **which), request
+        services,
+        explanation_id,
+        lambda s: inspection.heads(services.engine, s, body.quantity, body.target, **which),
+        request,
+        kind="layers",
     )
 
 
 @router.post("/{id}/contributions")
-async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> dict[str, Any]:
+async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> Any:
     """What each block adds to the map of a method that is a sum over blocks."""
     return await study(
-        services, explanation_id, lambda s: inspection.contributions(services.engine, s, body.method, body.target), request, is_long=True
+        services,
+        explanation_id,
+        lambda s: inspection.contributions(services.engine, s, body.method, body.target),
+        request,
+        kind="contributions",
+        is_long=True,
     )

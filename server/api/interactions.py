@@ -52,7 +52,7 @@ class AlikeAsked(_How):
 
 
 @router.post("/{id}/interactions")
-async def interactions(explanation_id: ExplanationId, body: InteractionAsked, request: Request, services: Use) -> dict[str, Any]:
+async def interactions(explanation_id: ExplanationId, body: InteractionAsked, request: Request, services: Use) -> Any:
     """Each word of a prompt with each patch of the picture: what the pair adds to their cosine, or takes from it (exCLIP).
 
     ``pairs`` has a row for each of ``first.input.words`` and a column for each patch of ``second.grid``, in raster order; ``scores`` of
@@ -61,16 +61,26 @@ async def interactions(explanation_id: ExplanationId, body: InteractionAsked, re
     """
     how = body.options()
     return await study(
-        services, explanation_id, lambda s: studies.words_and_patches(services.engine, s, body.prompt, **how), request, is_long=True
+        services,
+        explanation_id,
+        lambda s: studies.words_and_patches(services.engine, s, body.prompt, **how),
+        request,
+        kind="interaction",
+        is_long=True,
     )
 
 
 @router.post("/{id}/alike")
-async def alike(explanation_id: ExplanationId, body: AlikeAsked, request: Request, services: Use) -> dict[str, Any]:
+async def alike(explanation_id: ExplanationId, body: AlikeAsked, request: Request, services: Use) -> Any:
     """Why the model finds the inputs of two explanations alike: both sides' maps of the cosine of what the model makes of them before its
     last layer (of a CLIP model: its embeddings), and what each pair of patches or words adds to it.
     """
     how = body.options()
     return await study(
-        services, explanation_id, lambda s: studies.alike(services.engine, services, s, body.other, **how), request, is_long=True
+        services,
+        explanation_id,
+        lambda s: studies.alike(services.engine, services, s, body.other, **how),
+        request,
+        kind="alike",
+        is_long=True,
     )

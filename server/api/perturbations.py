@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from explainers.faithfulness.deletion import ORDERS
 from server.http.bodies import TokensRoute
 from server.http.problems import Problem
+from server.jobs.tasks import MANY_PASSES
 from server.lookup import ExplanationId
 from server.services import Use
 from server.studies.perturbing import FRACTIONS, Edit, deletion, edited_answer, perturbation_curves
-from server.studies.study import Subject, followed_study, study
+from server.studies.study import Subject, study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=TokensRoute)
 _MOST_TOKENS = 100_000
@@ -92,9 +93,7 @@ async def perturb(explanation_id: ExplanationId, body: Perturbation, services: U
         orders = ORDERS if body.order is None else (body.order,)
         return perturbation_curves(subject, body.target, body.methods, orders, body.fractions)
 
-    if "text/event-stream" in request.headers.get("accept", ""):
-        return await followed_study(services, explanation_id, ask, is_long=True)
-    return await study(services, explanation_id, ask, request, is_long=True)
+    return await study(services, explanation_id, ask, request, is_long=True, weight=MANY_PASSES)
 
 
 class Scores(BaseModel):
@@ -108,10 +107,12 @@ class Scores(BaseModel):
 
 
 @router.post("/{id}/deletion")
-async def score(explanation_id: ExplanationId, body: Scores, services: Use, request: Request) -> dict[str, Any]:
+async def score(explanation_id: ExplanationId, body: Scores, services: Use, request: Request) -> Any:
     """How well these scores name what the model needs: one number for any map, such as one that ``mix`` made.
 
     ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the
     better. It is the number that ``perturbations`` gives a stored map with the same scores.
     """
-    return await study(services, explanation_id, lambda subject: deletion(subject, body.target, body.scores), request)
+    return await study(
+        services, explanation_id, lambda subject: deletion(subject, body.target, body.scores), request, kind="deletion score"
+    )

@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api", tags=["probes"], route_class=JsonRoute)
 
 
 @router.post("/probes")
-async def probe(body: Probe, services: Use, request: Request) -> dict[str, Any]:
+async def probe(body: Probe, services: Use, request: Request) -> Any:
     """Fill the slot ``{}`` of a template with the words of each group: probability, logit and the word's relevance for every text, their
     means over each group, and the difference of the first two groups.
     """
@@ -28,4 +28,4 @@ async def probe(body: Probe, services: Use, request: Request) -> dict[str, Any]:
         assert facts is not None  # it is loaded
         return answer(body, model, facts, services.engine, cancelled, tell)
 
-    return await ask_model(services, body.model, work, request, is_long=True)
+    return await ask_model(services, body.model, work, request, is_long=True, kind="probe")

@@ -11,14 +11,15 @@ from server.jobs.feed import Event, event
 FINAL = ("done", "failed", "cancelled")
 
 
-def started(document: Mapping[str, Any]) -> Event:
-    """The model has answered: what it says, and which maps will follow."""
+def started(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
+    """The model has answered: what it says, and which maps will follow; while they are made, about how many seconds each takes."""
     known = {
         name: document[name]
         for name in ("title", "output", "input", "windows", "prompts", "targets", "top", "abstention", "notes")
         if name in document
     }
-    return event(1, "started", {**known, "expected": document["methods"]})
+    seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}
+    return event(1, "started", {**known, "expected": document["methods"], **seconds})
 
 
 def method(entry: Mapping[str, Any], index: int) -> Event:
@@ -38,5 +39,6 @@ def story(document: Mapping[str, Any]) -> list[Event]:
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started(document))
-        events += [method(entry, index) for index, entry in enumerate(document["maps"])]
+        maps = document["maps"]
+        events += [method(maps[place], index) for index, place in enumerate(document.get("made", range(len(maps))))]
     return [*events, ended(document)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,18 @@ class Feed:
         self._closed = False
         self._lock = threading.Lock()
         self._followers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._left: float | None = None  # when the last follower went away; None while there is one, and before the first
+
+    @property
+    def unfollowed_seconds(self) -> float | None:
+        """For how long nobody has followed it; None where somebody does, and where nobody ever did."""
+        with self._lock:
+            return None if self._left is None else time.monotonic() - self._left
+
+    def asked_about(self) -> None:
+        """Somebody who does not follow it wants it all the same: those who followed it may come back, too."""
+        with self._lock:
+            self._left = None
 
     def publish(self, *events: Event) -> None:
         """Add events and wake whoever follows."""
@@ -56,6 +69,7 @@ class Feed:
         fresh = asyncio.Event()
         with self._lock:
             self._followers[fresh] = asyncio.get_running_loop()
+            self._left = None
         sent = 0
         try:
             while True:
@@ -72,3 +86,5 @@ class Feed:
         finally:
             with self._lock:
                 del self._followers[fresh]
+                if not self._followers:
+                    self._left = time.monotonic()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
@@ -20,7 +21,22 @@ from server.http.problems import Problem, suggestion
 from server.jobs.model_registry import ModelFacts
 from server.settings import Settings
 
-FIELDS = ("model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "long_texts", "methods")
+FIELDS = (
+    "model",
+    "image",
+    "text",
+    "text_pair",
+    "source",
+    "crop",
+    "target",
+    "prompt",
+    "against",
+    "read",
+    "side",
+    "long_texts",
+    "methods",
+    "order",
+)
 PARAMETERS = ("wait", "precision")  # of the same call, in its address
 ONCE = ("model", "text", "text_pair", "source", "crop", "against", "read", "side", "long_texts")
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -55,6 +71,7 @@ class Question:
     note       what was lost of the input since it was sent, where it is that of an earlier explanation
     long_texts  one of ``LONG_TEXTS``: what is done with a text that is longer than the model takes
     precision   ``double``: all maps of relevance in float64; ``auto``: those that need it
+    order       specs whose maps are wanted first, in this order; the others follow as they are listed
     """
 
     model: str
@@ -71,16 +88,40 @@ class Question:
     crop: Box | None = None
     long_texts: LongTexts = "windows"
     precision: Precision = "auto"
+    order: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """All but the image, as JSON text."""
+        return json.dumps({part.name: getattr(self, part.name) for part in fields(self) if part.name != "image"})
+
+
+def question_of(text: str, image: bytes | None) -> Question:
+    """The question that ``to_json`` wrote, about this image."""
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+    return Question(image=image, **values)
 
 
 @dataclass(frozen=True)
 class ExplanationPlan:
-    """What the engine is asked, what to tell the person about it, and the key under which the same question is found again."""
+    """What the engine is asked, and what to tell the person about it.
+
+    content  what the answer depends on besides the methods, those that every question has and those that few have
+    """
 
     targets: list[Target] | None
     methods: list[str]
     notes: list[str]
-    key: str
+    content: tuple[list[Any], list[Any]]
+
+    @property
+    def key(self) -> str:
+        """The key under which the same question is found again."""
+        return self.key_of(self.methods)
+
+    def key_of(self, methods: list[str]) -> str:
+        """The key of the same question about other methods."""
+        always, rarely = self.content
+        return hashlib.sha256(json.dumps([*always, methods, *rarely]).encode()).hexdigest()
 
 
 def _bad(slug: str, detail: str, send: str) -> Problem:
@@ -116,11 +157,7 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
         if any(len(text) > known["name"].most for text in texts):
             raise known["name"].problem(what=name)
     against, read = _target_form(values["against"], values["read"])
-    methods = _unique(values["methods"])
-    if len(methods) > known["methods"].most:
-        raise known["methods"].problem(len(methods))
-    if any(len(spec) > known["name"].most for spec in methods):
-        raise known["name"].problem(what="method")
+    methods, order = (read_specs(values[name], settings) for name in ("methods", "order"))
     model = values["model"][0].strip()
     return Question(
         model,
@@ -136,6 +173,7 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
         model_input.note,
         model_input.crop,
         _long_texts(values["long_texts"], model_input.text),
+        order=order,
     )
 
 
@@ -179,6 +217,16 @@ def _long_texts(sent: Sequence[str], text: str | None) -> LongTexts:
         if wanted in (way, None):
             return way
     raise _bad("unknown-way", f"long_texts={wanted!r} is no way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}.")
+
+
+def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
+    """Specs, each once; raises Problem 422 where they are too many or too long."""
+    distinct, known = _unique(specs), limits(settings)
+    if len(distinct) > known["methods"].most:
+        raise known["methods"].problem(len(distinct))
+    if any(len(spec) > known["name"].most for spec in distinct):
+        raise known["name"].problem(what="method")
+    return distinct
 
 
 def _target_form(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, str]:
@@ -251,11 +299,11 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     side = "text" if question.side == "text" else "image"
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
-    content = [engine.fingerprint, facts.weights_digest, question.image is None, digest, side, explained, methods]
-    content += [] if question.crop is None else [question.crop]
-    content += [] if question.long_texts == "windows" else [question.long_texts]
-    content += [] if question.precision == "auto" else [question.precision]
-    return ExplanationPlan(targets, methods, notes, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    always = [engine.fingerprint, facts.weights_digest, question.image is None, digest, side, explained]
+    rarely: list[Any] = [] if question.crop is None else [question.crop]
+    rarely += [] if question.long_texts == "windows" else [question.long_texts]
+    rarely += [] if question.precision == "auto" else [question.precision]
+    return ExplanationPlan(targets, methods, notes, (always, rarely))
 
 
 def _targets(question: Question, facts: ModelFacts) -> list[Target] | None:

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from server.http.problems import Problem
 from server.jobs import documents
-from server.jobs.feed import Feed
+from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan, Question
 from server.jobs.model_registry import ModelEntry, ModelFacts
+from server.jobs.store import QUESTION
 from server.json_text import json_text
+
+#: Seconds after which what nobody follows any more ends with the maps that are there: a page that is loaded anew is back before.
+LEFT_SECONDS = 20.0
 
 
 class Job:
-    """The worker writes it, web threads read ``document()``; ``feed`` carries its events."""
+    """The worker writes it, web threads read ``document()``; ``feed`` carries its events.
+
+    cancelled  nothing of it is wanted any more
+    stopped    the maps that are there are wanted, and no more
+    plan       what the engine is asked, once the worker has looked at the question
+    used       seconds that it had the device
+    costs      spec -> seconds that its maps take, about
+    """
 
     def __init__(self, question: Question, entry: ModelEntry, images: dict[str, bytes]) -> None:
         self.id = secrets.token_hex(8)
-        self.question, self.entry, self.images = question, entry, images
+        self.question, self.entry, self.images = question, entry, {**images, QUESTION: question.to_json().encode()}
         self.key: str | None = None
         self.feed = Feed()
-        self.cancelled = threading.Event()
+        self.cancelled, self.stopped = threading.Event(), threading.Event()
+        self.plan: ExplanationPlan | None = None
+        self.used = 0.0
+        self.costs: dict[str, float] = {}
+        self._order = question.order
+        self._position: int | None = None
         self._lock = threading.Lock()
         self._document: dict[str, Any] = {
             "id": self.id,
@@ -44,6 +62,59 @@ class Job:
         with self._lock:
             return {**self._document, "maps": list(self._document.get("maps", ()))}
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it had a turn of the device."""
+        return self.used > 0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether those who followed it have gone away."""
+        seconds = self.feed.unfollowed_seconds
+        return seconds is not None and seconds > LEFT_SECONDS
+
+    def put_first(self, specs: Sequence[str]) -> None:
+        """The maps of these methods are wanted before those of the others, in this order."""
+        with self._lock:
+            self._order = tuple(specs)
+
+    def next_of(self, left: Sequence[str]) -> str | None:
+        """Of the specs that are left the one whose map is wanted next."""
+        with self._lock:
+            return next((spec for spec in self._order if spec in left), left[0] if left else None)
+
+    @property
+    def left(self) -> list[str]:
+        """The specs, as they were asked for, that have no map yet for some target."""
+        assert self.plan is not None
+        complete = self._complete()
+        return [spec for spec in self.plan.methods if spec not in complete]
+
+    def _complete(self) -> set[str]:
+        with self._lock:
+            made = Counter(entry["method"] for entry in self._document.get("maps", ()))
+            targets = len(self._document.get("targets", ()))
+        return {spec for spec, count in made.items() if count >= targets}
+
+    def cut_short(self) -> bool:
+        """Make it an explanation by the methods whose maps are all there; whether there are any."""
+        complete = self._complete()
+        if self.plan is None or not complete:
+            return False
+        with self._lock:
+            methods = [spec for spec in self.plan.methods if spec in complete]
+            note = f"Stopped: {len(methods)} of {len(self.plan.methods)} methods were made."
+            maps = [entry for entry in self._document["maps"] if entry["method"] in complete]
+            self._document |= {"methods": methods, "maps": maps, "notes": [*self._document["notes"], note]}
+            self.key = self.plan.key_of(methods)
+        return True
+
+    def at_position(self, position: int) -> None:
+        """So many are before it; said where that is new."""
+        if position != self._position:
+            self._position = position
+            self.feed.publish(event(0, "queued", {"position": position}))
+
     def running(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
         """The worker has taken it."""
         with self._lock:
@@ -59,10 +130,12 @@ class Job:
         with self._lock:
             if "targets" in self._document:
                 return
+            assert self.plan is not None
             notes = [*explanation["notes"], *self._document["notes"]]
-            document = {**self._document, **explanation, "model": self.entry.name, "notes": notes, "maps": []}
+            whole = {"model": self.entry.name, "methods": list(self.plan.methods), "notes": notes, "maps": []}
+            document = {**self._document, **explanation, **whole}
             json_text(document)  # it can be stored and sent
-            self.feed.publish(documents.started(document))
+            self.feed.publish(documents.started(document, self.costs))
             self._document = document
 
     def mapped(self, found_map: dict[str, Any]) -> None:
@@ -86,11 +159,29 @@ class Job:
         """Nothing more will happen; the document to store."""
         with self._lock:
             self._document["state"] = state
+            self._put_in_order()
             if seconds is not None:
                 self._document["seconds"] = seconds
             if problem is not None:
                 self._document["problem"] = problem.to_json()
         return self.document()
+
+    def _put_in_order(self) -> None:
+        """The maps as the engine lists them, whatever came first; ``made`` has the place of each as they came, where that is another."""
+        maps = self._document.get("maps")
+        if not maps or self.plan is None:
+            return
+        places = {target["label"]: place for place, target in enumerate(self._document["targets"])}
+
+        def place(found_map: dict[str, Any]) -> tuple[int, int]:
+            by_target, by_method = places.get(found_map["target"], 0), self.plan.methods.index(found_map["method"])  # type: ignore[union-attr]
+            return (by_method, by_target) if self.question.side == "text" else (by_target, by_method)
+
+        in_order = sorted(maps, key=place)
+        made = [in_order.index(found_map) for found_map in maps]
+        self._document["maps"] = in_order
+        if made != sorted(made):
+            self._document["made"] = made
 
     def end(self) -> None:
         """Tell the followers."""

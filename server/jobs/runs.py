@@ -17,7 +17,7 @@ from server.engine import Engine
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.tasks import Study, Tell
+from server.jobs.tasks import BACKGROUND, Study, Tell
 from server.jobs.worker import Worker
 
 MOST_INPUTS = 100
@@ -151,7 +151,7 @@ class RunController:
         with self._lock:
             if self._current is not None and not self._current.is_over:
                 raise Problem(409, "run-going", f"The run {self._current.id} goes on, and there is one at a time.", send=_SEND_STOP)
-            study = Study(entry, work, is_long=True)
+            study = Study(entry, work, is_long=True, weight=BACKGROUND)
             run = RunState(folder.name, request, study)
             self.worker.study(study)
             self._current = run

@@ -15,12 +15,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from server.http.problems import Problem
+from server.jobs.tasks import interrupted
 from server.json_text import NotJsonError, json_text, parsed_json
 
 log = logging.getLogger(__name__)
 SCHEMA_VERSION = 2
 #: The file of an explanation that holds what the model was given, bit for bit.
 TENSORS = "tensors.safetensors"
+#: The file of an explanation that holds what was asked, but for the image.
+QUESTION = "question.json"
 _SCHEMA = """
 CREATE TABLE explanations (
     id TEXT PRIMARY KEY,
@@ -94,7 +97,7 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
-        problem = Problem(503, "interrupted", "The server stopped before this explanation was finished.", send="Ask for it again.")
+        problem = interrupted()
         unfinished = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running')"
         for explanation_id, stored in self._db.execute(unfinished).fetchall():
             try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,17 +26,25 @@ Tell = Callable[[int, int], None]
 Work = Callable[[Any, Callable[[], bool], Tell], dict[str, Any]]
 
 
+FEW_PASSES, MANY_PASSES, BACKGROUND = 1, 2, 3  # weights of long studies
+
+
 @dataclass(eq=False)
 class Study:
     """A question to the model of ``entry``; ``future`` gets the answer, or the Problem.
 
-    is_long  between its forward passes every other question goes first
-    feed     events for whoever follows it: ``progress``, then ``done`` with the answer or ``failed`` with the problem
+    is_long  between its forward passes other questions go first
+    weight   of a long one: between its passes lighter ones go first, too; ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``
+    kind     what it is called in the table of costs; empty where what it takes says nothing of the next one
+    feed     events for whoever follows it: ``expected`` seconds where these are known, ``progress``, then ``done`` with the answer or
+             ``failed`` with the problem
     """
 
     entry: ModelEntry
     work: Work
     is_long: bool = False
+    weight: int = FEW_PASSES
+    kind: str = ""
     future: Future[dict[str, Any]] = field(default_factory=Future)
     cancelled: threading.Event = field(default_factory=threading.Event)
     feed: Feed = field(default_factory=Feed)
@@ -46,6 +55,10 @@ class Study:
     def tell(self, done: int, total: int) -> None:
         """So many inputs of so many are answered."""
         self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
+
+    def expect(self, seconds: float) -> None:
+        """It begins, and takes about so long."""
+        self.feed.publish(event(0, "expected", {"seconds": round(seconds, 2)}))
 
     def _end(self, future: Future[dict[str, Any]]) -> None:
         try:
@@ -67,6 +80,13 @@ class Study:
         """It will not be answered."""
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(problem)
+
+
+@contextmanager
+def in_between() -> Iterator[None]:
+    """Around what is done between two passes of something else: that finds its random numbers as it left them."""
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        yield
 
 
 def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str) -> None:
@@ -114,5 +134,5 @@ def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
 
 
 def interrupted() -> Problem:
-    """The server stops."""
-    return Problem(503, "interrupted", "The server is stopping.", send="Ask again when it is back.")
+    """The server stops before something is done; it is read after its return, too."""
+    return Problem(503, "interrupted", "The server was stopped before this was done.", send="Ask again.")

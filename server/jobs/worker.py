@@ -1,12 +1,13 @@
 """One thread that owns the device: it loads models, explains and answers studies, one thing at a time, behind bounded queues.
 
-A long study (the deletion test asks a model hundreds of times) lets every other question pass: between two of its forward passes the
-thread does what has come in meanwhile, and then goes on with the study.
+Questions take turns. An explanation gives the device to another one after any of its methods: at once to a new one, else to the one that
+had it for the shortest time; what it has made stays, and what is left is asked for in its next turn. A long study (the deletion test asks
+a model hundreds of times) and a slow method let what is lighter pass: between two of their forward passes the thread does what has come in
+meanwhile, and then goes on.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
@@ -15,27 +16,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from PIL import Image
-from safetensors.torch import save
-
 from explainers.errors import ExplainerError, ran_out_of_memory
-from explainers.models.base import Crop, TextPair
 from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.problems import Problem, out_of_memory, unforeseen
-from server.http.uploads import encoded, open_image
-from server.jobs.feed import event
-from server.jobs.intake import plan
+from server.jobs.costs import FILE, Costs
 from server.jobs.job import Job
-from server.jobs.map_files import npy, pixels_name
 from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry, check_facts
-from server.jobs.store import TENSORS, Store
-from server.jobs.tasks import Study, free_memory, interrupted, problem_of, run_with_memory_retry
+from server.jobs.store import Store
+from server.jobs.task_queue import EVERYTHING, SLICE, Task, TaskQueue
+from server.jobs.tasks import FEW_PASSES, Study, free_memory, in_between, interrupted, problem_of, run_with_memory_retry
+from server.jobs.turn import Turn, is_slow, prepare
 from server.json_text import json_text
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
 _IDLE_BEAT = 5.0  # seconds between heart-beats with nothing to do
+_SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
 _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer without one means that the worker hangs
 
 
@@ -47,11 +44,11 @@ class Worker(threading.Thread):
         self._engine, self._registry, self._store, self._settings, self._metrics = engine, registry, store, settings, metrics
         self._device = None if settings.device == "auto" else settings.device
         self._change = threading.Condition(threading.RLock())
-        self._loads: list[ModelEntry] = []
-        self._studies: list[Study] = []
-        self._queue: list[Job] = []
+        self._queue = TaskQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
-        self._running: Job | None = None
+        self._running: list[Job] = []  # the one that has the device last: the others wait between two of their passes
+        self._costs = Costs(settings.home / FILE)
+        self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
         self._stopping = False
         self._beat = time.monotonic()
 
@@ -62,11 +59,11 @@ class Worker(threading.Thread):
         with self._change:
             if self._stopping:
                 raise interrupted()
-            self._check_room(len(self._queue), "explanations")
+            self._check_room(len(self._queue.jobs), "explanations")
             self._store.add(job.document(), job.images, job.question.image)
             self._live[job.id] = job
-            self._queue.append(job)
-            self._tell_position(job, len(self._queue) - 1)
+            self._queue.jobs.append(job)
+            self._tell_positions()
             self._change.notify_all()
 
     def study(self, study: Study) -> None:
@@ -74,9 +71,9 @@ class Worker(threading.Thread):
         with self._change:
             if self._stopping:
                 raise interrupted()
-            self._studies = [study for study in self._studies if not study.cancelled.is_set()]
-            self._check_room(len(self._studies), "studies")
-            self._studies.append(study)
+            self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
+            self._check_room(len(self._queue.studies), "studies")
+            self._queue.studies.append(study)
             self._change.notify_all()
 
     def _check_room(self, waiting: int, what: str) -> None:
@@ -108,13 +105,26 @@ class Worker(threading.Thread):
             if job is None or job.final:
                 return False
             job.cancelled.set()
-            is_waiting = job in self._queue
+            is_waiting = job in self._queue.jobs
             if is_waiting:
-                self._queue.remove(job)
+                self._queue.jobs.remove(job)
             self._tell_positions()
         if is_waiting:
             self._finish(job, "cancelled")
         return True
+
+    def stop_early(self, explanation_id: str) -> None:
+        """End an explanation with the maps that are there; where there are none it is cancelled. One that is finished stays as it is."""
+        with self._change:
+            job = self._live.get(explanation_id)
+            if job is None or job.final:
+                return
+            job.stopped.set()
+            if job not in self._queue.jobs:
+                return
+            self._queue.jobs.remove(job)
+            self._tell_positions()
+        self._finish(job, *self._cut_short(job), seconds=job.used)
 
     def forget(self, explanation_id: str) -> bool:
         """Drop a finished job that the store would not take."""
@@ -125,7 +135,7 @@ class Worker(threading.Thread):
     def depth(self) -> int:
         """How many explanations wait."""
         with self._change:
-            return len(self._queue)
+            return len(self._queue.jobs)
 
     @property
     def healthy(self) -> bool:
@@ -145,23 +155,24 @@ class Worker(threading.Thread):
         """Load, answer and explain until stopped."""
         while (task := self._take()) is not None:
             self._do(task)
+        self._costs.save()
         with self._change:
-            left, self._queue = self._queue, []
-            unanswered, self._studies = self._studies, []
+            left, self._queue.jobs = self._queue.jobs, []
+            unanswered, self._queue.studies = self._queue.studies, []
         for study in unanswered:
             study.refuse(interrupted())
         for job in left:
             self._finish(job, "failed", interrupted())
 
-    def _do(self, task: ModelEntry | Study | Job) -> None:
+    def _do(self, task: Task, quick: bool = False) -> None:
         if isinstance(task, ModelEntry):
             self._load(task)
         elif isinstance(task, Study):
             self._answer(task)
         else:
-            self._explain(task)
+            self._explain(task, quick)
 
-    def _take(self) -> ModelEntry | Study | Job | None:
+    def _take(self) -> Task | None:
         """Wait for something to do; None when the server stops."""
         with self._change:
             while True:
@@ -169,31 +180,28 @@ class Worker(threading.Thread):
                 self._engine.fit_threads(None)
                 if self._stopping:
                     return None
-                if (task := self._next_question() or self._next_study(is_long=True)) is not None:
+                if (task := self._next_task()) is not None:
                     return task
                 self._change.wait(_IDLE_BEAT)
 
-    def _next_study(self, is_long: bool) -> Study | None:
-        """The first study of this length whose model is not on its way."""
-        for study in self._studies:
-            if study.is_long == is_long and self._ready(study.entry):
-                self._studies.remove(study)
-                return study
-        return None
+    def _next_task(self, below: int = EVERYTHING) -> Task | None:
+        """What comes next; see :meth:`TaskQueue.take`."""
+        task = self._queue.take(below)
+        if isinstance(task, Job):
+            self._running.append(task)
+            self._tell_positions()
+        return task
 
-    def _next_question(self) -> ModelEntry | Study | Job | None:
-        """Loads first, then the first short study, then the first job, whose model is not on its way."""
-        if self._loads:
-            return self._loads.pop(0)
-        if (study := self._next_study(is_long=False)) is not None:
-            return study
-        for job in self._queue:
-            if self._ready(job.entry):
-                self._queue.remove(job)
-                self._running = job
-                self._tell_positions()
-                return job
-        return None
+    def _is_quick(self, job: Job) -> bool:
+        """Whether the next map of an explanation is there soon, as far as is known."""
+        if job.entry.facts is None:
+            return False
+        try:
+            prepare(job, job.entry.facts, self._engine, self._settings, self._costs)
+        except Problem:
+            return True  # it is said soon
+        spec = job.next_of(job.left)
+        return spec is None or not is_slow(spec, job, job.entry.facts, self._engine)
 
     def _ready(self, entry: ModelEntry) -> bool:
         """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
@@ -215,7 +223,7 @@ class Worker(threading.Thread):
     def _load_soon(self, entry: ModelEntry) -> None:
         self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         with self._change:
-            self._loads.append(entry)
+            self._queue.loads.append(entry)
             self._change.notify_all()
 
     def _load(self, entry: ModelEntry) -> None:
@@ -263,29 +271,42 @@ class Worker(threading.Thread):
         with self._change:
             self._change.notify_all()  # the jobs that wait for it fail now
 
-    def _polled(self, stop: threading.Event, model: Any) -> Callable[[], bool]:
+    def _polled(self, is_unwanted: Callable[[], bool], model: Any) -> Callable[[], bool]:
         """Says between two passes whether to stop, and that the thread lives; chooses the number of CPU threads for the next pass."""
 
         def cancelled() -> bool:
             self._beat = time.monotonic()
             self._engine.fit_threads(model)
-            return stop.is_set() or self._stopping
+            return is_unwanted() or self._stopping
 
         return cancelled
 
+    def _now(self) -> float:
+        """Seconds of a clock that stands still for a task while others are done between two of its passes."""
+        return time.monotonic() - self._in_between
+
+    def _let_pass(self, below: int, quick: bool) -> bool:
+        """Between two passes of something: do one thing that may go first. False where there is none."""
+        with self._change:
+            task = self._next_task(below)
+        if task is None:
+            return False
+        before, began = self._in_between, time.monotonic()
+        with in_between():
+            self._do(task, quick)
+        self._in_between = before + time.monotonic() - began
+        return True
+
     def _letting_pass(self, study: Study, model: Any) -> Callable[[], bool]:
-        """As :meth:`_polled` for a study; between two passes of a long one the thread first does all that has come in meanwhile."""
-        cancelled = self._polled(study.cancelled, model)
+        """As :meth:`_polled` for a study; between two passes of a long one the thread first does what is lighter and has come in."""
+        cancelled = self._polled(study.cancelled.is_set, model)
         if not study.is_long:
             return cancelled
 
         def others_first() -> bool:
             while not cancelled():
-                with self._change:
-                    task = self._next_question()
-                if task is None:
+                if not self._let_pass(study.weight, quick=study.weight <= FEW_PASSES):
                     return False
-                self._do(task)
             return True
 
         return others_first
@@ -296,10 +317,14 @@ class Worker(threading.Thread):
         answers: list[dict[str, Any]] = []
         try:
             model, facts = self._loaded(study.entry)
-            cancelled = self._letting_pass(study, model)
+            if study.kind and (seconds := self._costs.seconds(study.entry.name, study.kind, 0)) is not None:
+                study.expect(seconds)
+            began, cancelled = self._now(), self._letting_pass(study, model)
             send = "Ask for less at once, or explain a shorter text."
             run_with_memory_retry(lambda: answers.append(study.work(model, cancelled, study.tell)), study.entry.name, facts.device, send)
             json_text(answers[-1])  # it can be sent
+            if study.kind:
+                self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
         except self._engine.cancelled:
             study.future.set_exception(interrupted())
         except Exception as error:
@@ -313,55 +338,62 @@ class Worker(threading.Thread):
             raise entry.problem
         return self._registry.take(entry)
 
-    def _explain(self, job: Job) -> None:
-        began = time.monotonic()
+    def _explain(self, job: Job, quick: bool) -> None:
+        """Give an explanation its turn; where it is not done, it waits for the next one."""
+        began = self._now()
+        outcome: tuple[str, Problem | None] | None = ("done", None)
         try:
-            self._run(job)
+            if not job.is_left:
+                self._run(job, quick)
+            if job.plan is None or (job.left and (job.is_left or job.stopped.is_set())):
+                outcome = self._cut_short(job)
+            elif job.left:
+                outcome = None
         except self._engine.cancelled:
-            outcome: tuple[str, Problem | None] = ("failed", interrupted()) if self._stopping else ("cancelled", None)
+            outcome = ("failed", interrupted()) if self._stopping else self._cut_short(job)
         except Exception as error:
             outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
-        else:
-            outcome = ("done", None)
-        self._metrics.job(outcome[0], time.monotonic() - began)
-        self._finish(job, *outcome, seconds=time.monotonic() - began)
+        job.used += max(self._now() - began, _SHORTEST_TURN)
+        if outcome is None:
+            with self._change:
+                self._running.remove(job)
+                if not job.cancelled.is_set():  # it may be so since its last pass
+                    self._queue.jobs.append(job)
+                    self._tell_positions()
+                    return
+            outcome = ("cancelled", None)
+        self._metrics.job(outcome[0], job.used)
+        self._finish(job, *outcome, seconds=job.used)
 
-    def _run(self, job: Job) -> None:
+    def _cut_short(self, job: Job) -> tuple[str, Problem | None]:
+        """How an explanation ends that is not to go on: with the maps that are there, if anybody wanted these."""
+        return ("done", None) if not job.cancelled.is_set() and job.cut_short() else ("cancelled", None)
+
+    def _run(self, job: Job, quick: bool) -> None:
         model, facts = self._loaded(job.entry)
-        wanted = plan(job.question, facts, self._engine, self._settings)
-        job.key = wanted.key
-        self._store.save(job.running(facts, wanted), key=job.key)
-        source: Image.Image | Crop | TextPair | str = job.question.text or ""
-        if job.question.text is not None and job.question.text_pair is not None:
-            source = TextPair(job.question.text, job.question.text_pair)
-        if job.question.image is not None:
-            whole = open_image(job.question.image, self._settings)
-            source = whole if job.question.crop is None else Crop(whole, job.question.crop)
+        prepare(job, facts, self._engine, self._settings, self._costs)
+        assert job.plan is not None
+        if not job.has_begun:
+            self._store.save(job.running(facts, job.plan), key=job.key)
+        began = self._now()
 
-        def on_prediction(explanation: Any) -> None:
-            document = explanation.to_json()
-            if job.question.image is not None:
-                document["input"]["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
-            pixels = getattr(explanation.input, "pixels", None)  # a text has none
-            if pixels is not None:
-                job.images["input.png"] = encoded(pixels, "PNG")
-            job.images[TENSORS] = save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})
-            job.predicted(document)
+        def is_over() -> bool:
+            used = self._now() - began
+            return (quick and used >= SLICE) or self._should_yield(job.used + used)
 
-        def on_map(explanation: Any, attribution: Any) -> None:
-            if attribution.pixels is not None:
-                job.images[pixels_name(attribution.method, attribution.target)] = npy(attribution.pixels.numpy())
-            job.mapped(attribution.to_json())
+        turn = Turn(job, self._engine, self._settings, self._costs, self._now, is_over, quick)
+        polled = self._polled(lambda: job.cancelled.is_set() or job.stopped.is_set() or job.is_left, model)
 
-        cancelled = self._polled(job.cancelled, model)
-        observer = Calls(on_prediction, on_map)
-
-        def explain() -> None:
-            how = {"side": job.question.side, "long_texts": job.question.long_texts, "precision": job.question.precision}
-            self._engine.explain(model, source, wanted.targets, wanted.methods, observer=observer, cancelled=cancelled, **how)
+        def cancelled() -> bool:
+            return polled() or (turn.is_slow and self._let_pass(FEW_PASSES, quick=True) and polled())  # one thing between two passes
 
         send = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
-        run_with_memory_retry(explain, job.entry.name, facts.device, send)
+        run_with_memory_retry(lambda: turn.run(model, facts, cancelled), job.entry.name, facts.device, send)
+
+    def _should_yield(self, used: float) -> bool:
+        """Whether after a method of an explanation that had the device for so long another task goes on."""
+        with self._change:
+            return self._queue.goes_before(used)
 
     def _finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
         document = job.finished(state, problem, seconds)
@@ -374,28 +406,16 @@ class Worker(threading.Thread):
             log.error("explanation %s could not be stored", job.id, exc_info=error)
             is_stored = False  # it stays in memory until the server stops
         with self._change:
-            if self._running is job:
-                self._running = None
+            if job in self._running:
+                self._running.remove(job)
             if is_stored:
                 self._live.pop(job.id, None)
         job.end()
 
-    def _tell_position(self, job: Job, position: int) -> None:
-        """Say how many are before ``job``; a running one that was cancelled stops at its next pass and does not count."""
-        is_running = self._running is not None and not self._running.cancelled.is_set()
-        job.feed.publish(event(0, "queued", {"position": position + is_running}))
-
     def _tell_positions(self) -> None:
-        for position, job in enumerate(self._queue):
-            self._tell_position(job, position)
+        """An explanation that was cancelled stops at its next pass, and is before nobody."""
+        self._queue.tell_positions(any(not job.cancelled.is_set() for job in self._running))
 
     def _retry_after(self) -> int:
         """Seconds until there is likely to be room: what one explanation has taken so far."""
         return max(1, round(self._metrics.mean_job_seconds()))
-
-
-class Calls:
-    """The two calls that the engine makes while it explains."""
-
-    def __init__(self, on_prediction: Callable[[Any], None], on_map: Callable[[Any, Any], None]) -> None:
-        self.on_prediction, self.on_map = on_prediction, on_map

@@ -18,7 +18,7 @@ from torch import Tensor
 from explainers.models.base import TextPair
 from server.http.problems import Problem
 from server.jobs.store import TENSORS
-from server.jobs.tasks import Study, Tell, Work
+from server.jobs.tasks import FEW_PASSES, Study, Tell, Work
 from server.lookup import find_document, stored_file
 from server.services import Services
 
@@ -63,22 +63,29 @@ class Subject:
 Ask = Callable[[Subject], dict[str, Any]]
 
 
-async def study(services: Services, explanation_id: str, ask: Ask, request: Request, *, is_long: bool = False) -> dict[str, Any]:
+async def study(
+    services: Services, explanation_id: str, ask: Ask, request: Request, *, is_long: bool = False, weight: int = FEW_PASSES, kind: str = ""
+) -> Any:
     """Run ``ask`` in the worker's thread, before the explanations that wait; its answer, with ``id`` and ``notes``. Where it ``is_long``,
-    every other question goes first, also between two of its forward passes: that is for studies of many passes.
+    other questions go first, also between two of its forward passes: that is for studies of many passes; ``weight`` and ``kind`` are as
+    those of a :class:`Study`.
+
+    Where the request accepts server-sent events, the answer is told as it goes: ``expected`` with the ``seconds`` that it takes, where
+    earlier ones tell, ``progress`` with how many inputs of how many the model has answered (``asked``, ``total``), then ``done`` with the
+    answer, or ``failed`` with the problem. What can be refused at once is a Problem.
 
     The model is loaded where it is not. Raises Problem 404 (no such explanation), 409 (not finished, or the model has changed since),
     422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
     """
-    return await _answer(await _begin(services, explanation_id, ask, is_long), request)
+    task = await _begin(services, explanation_id, ask, is_long, weight, kind)
+    return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
-async def followed_study(services: Services, explanation_id: str, ask: Ask, *, is_long: bool = False) -> EventSourceResponse:
-    """As :func:`study`, told as it goes in server-sent events: ``progress`` with how many inputs of how many the model has answered
-    (``asked``, ``total``), then ``done`` with the answer, or ``failed`` with the problem. What can be refused at once is a Problem.
-    """
-    task = await _begin(services, explanation_id, ask, is_long)
+def _wants_events(request: Request) -> bool:
+    return "text/event-stream" in request.headers.get("accept", "")
 
+
+def _followed(task: Study) -> EventSourceResponse:
     async def events() -> AsyncIterator[ServerSentEvent]:
         try:
             async for event in task.feed.follow():
@@ -89,7 +96,7 @@ async def followed_study(services: Services, explanation_id: str, ask: Ask, *, i
     return EventSourceResponse(events(), sep="\n")
 
 
-async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool) -> Study:
+async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool, weight: int = FEW_PASSES, kind: str = "") -> Study:
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] != "done":
         detail = f"The explanation is {document['state']}, not done."
@@ -100,24 +107,25 @@ async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: boo
         answer = ask(subject)
         return {"id": explanation_id, **answer, "notes": subject.notes}
 
-    return await _submit(services, document["model"], work, is_long)
+    return await _submit(services, document["model"], work, is_long, weight, kind)
 
 
-async def _submit(services: Services, model: str, work: Work, is_long: bool) -> Study:
+async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str) -> Study:
     def submit() -> Study:
-        task = Study(services.registry.ask(model, services.worker.load), work, is_long)
+        task = Study(services.registry.ask(model, services.worker.load), work, is_long, weight, kind)
         services.worker.study(task)
         return task
 
     return await run_in_threadpool(submit)
 
 
-async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False) -> dict[str, Any]:
+async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, kind: str = "") -> Any:
     """Run ``work`` on the model of this name in the worker's thread, with the precedence of a :func:`study`; its answer.
 
     The model is loaded where it is not. Raises Problem 422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
     """
-    return await _answer(await _submit(services, model, work, is_long), request)
+    task = await _submit(services, model, work, is_long, FEW_PASSES, kind)
+    return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
 async def _answer(task: Study, request: Request) -> dict[str, Any]:

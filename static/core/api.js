@@ -79,17 +79,47 @@ function inCodeUnits(answer) {
   return answer;
 }
 
+const connectionLost = (title, detail) =>
+  new Problem({ type: "urn:vitrine:problem:connection-lost", title, detail, send: "Try again in a moment." });
+
+/**
+ * Whether something was not answered because the server went away: the same question has its answer once it is back.
+ * @param {any} problem
+ * @returns {boolean}
+ */
+export const isLost = (problem) => {
+  const { type } = problem ?? {};
+  return type === "urn:vitrine:problem:connection-lost" || type === "urn:vitrine:problem:interrupted";
+};
+
+const FIRST_PAUSE = 500; // milliseconds between two looks for the server, at first
+const LONGEST_PAUSE = 4000;
+
+/**
+ * Resolves once the server answers; rejects with an AbortError.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export async function serverIsBack(signal) {
+  for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    signal?.throwIfAborted();
+    try {
+      const { ok } = await fetch("/healthz", { signal });
+      if (ok) return;
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+    }
+  }
+}
+
 async function answer(path, options) {
   let response;
   try {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem({
-      title: "The server does not answer",
-      detail: "It may have been stopped, or the connection is gone.",
-      send: "Try again in a moment.",
-    });
+    throw connectionLost("The server does not answer", "It may have been stopped, or the connection is gone.");
   }
   if (response.ok) return response;
   const isProblem = (response.headers.get("content-type") || "").includes("problem+json");
@@ -215,6 +245,33 @@ export async function abandon(id) {
 }
 
 /**
+ * Ask exactly what an explanation was asked that the server did not finish.
+ * @param {string} id
+ * @returns {Promise<{id: string}>}
+ */
+export const askAgain = async (id) => (await send(`${explanationPath(id)}/again`, "POST")).json();
+
+/**
+ * End an explanation with the maps that are there.
+ * @param {string} id
+ * @returns {Promise<Response>}
+ */
+export const stopExplanation = (id) => send(`${explanationPath(id)}/stop`, "POST");
+
+/**
+ * Have the maps of these methods made before the others.
+ * @param {string} id
+ * @param {string[]} methods
+ * @returns {Promise<Response>}
+ */
+export const putFirst = (id, methods) =>
+  answer(`${explanationPath(id)}/order`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ methods }),
+  });
+
+/**
  * Send a body as JSON.
  * @param {string} path
  * @param {any} body
@@ -248,31 +305,27 @@ async function* eventsOf(response) {
 }
 
 /**
- * Send a body as JSON to a call that says how far it is: `onProgress` is given the data of each event `progress`.
- * Resolves to the answer; rejects with the Problem.
+ * Send a body as JSON to a call that says how far it is: `on` has functions of the data of the events `progress` and
+ * `expected`. Resolves to the answer; rejects with the Problem.
  * @param {string} path
  * @param {any} body
- * @param {(data: any) => void} onProgress
+ * @param {{[event: string]: (data: any) => void}} on
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-export async function followJSON(path, body, onProgress, signal) {
+export async function followJSON(path, body, on, signal) {
   const headers = { "content-type": "application/json", accept: "text/event-stream" };
   const response = await answer(path, { method: "POST", headers, body: JSON.stringify(body), signal });
   try {
     for await (const { event, data } of eventsOf(response)) {
-      if (event === "progress") onProgress(data);
       if (event === "failed") throw new Problem(data);
       if (event === "done") return data;
+      on[event]?.(data);
     }
   } catch (error) {
     if (error.name === "AbortError" || error instanceof Problem) throw error;
   }
-  throw new Problem({
-    title: "The connection to the server is lost",
-    detail: "The rest of the answer did not arrive.",
-    send: "Reload the page to ask again.",
-  });
+  throw connectionLost("The connection to the server is lost", "The rest of the answer did not arrive.");
 }
 
 /**
@@ -283,32 +336,55 @@ export async function followJSON(path, body, onProgress, signal) {
 export const loadModel = (name) => sendJSON("/api/models", { name });
 
 /**
- * Follow server-sent events until one of `last` arrives. `handlers` maps event names to functions of the event's data.
- * Returns a function that stops following. A lost connection is taken up again by the browser, from where it stopped.
+ * Follow server-sent events until one of `last` arrives. `handlers` maps event names to functions of the event's data;
+ * `lost` and `back` among them are called when the connection breaks and when it is there again. Returns a function that
+ * stops following. A lost connection is taken up again from where it stopped, by the browser or, where that gives up,
+ * here; `onLost` is called where the server is there and does not know of it any more.
  * @param {string} path
- * @param {{[event: string]: (data: any) => void}} handlers
+ * @param {{[event: string]: (data?: any) => void}} handlers
  * @param {string[]} last
  * @param {(problem: Problem) => void} onLost
  * @returns {() => void}
  */
-export function follow(path, handlers, last, onLost) {
-  const source = new EventSource(path);
-  for (const name of new Set([...Object.keys(handlers), ...last])) {
-    source.addEventListener(name, (event) => {
-      if (last.includes(name)) source.close();
-      handlers[name]?.(event.data ? inCodeUnits(JSON.parse(event.data)) : {});
-    });
-  }
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) {
-      onLost(
-        new Problem({
-          title: "The connection to the server is lost",
-          detail: "The rest of the answer did not arrive.",
-          send: "Reload the page to see what is there.",
-        }),
-      );
+export function follow(path, { lost = () => {}, back = () => {}, ...handlers }, last, onLost) {
+  const stopped = new AbortController();
+  let isGone = false;
+  let newest = -1; // id of the last event that came
+  let source = null;
+  const open = (known) => {
+    let wasOpen = false;
+    source = new EventSource(path);
+    for (const name of new Set([...Object.keys(handlers), ...last])) {
+      source.addEventListener(name, (event) => {
+        const number = Number(event.lastEventId || -1);
+        if (last.includes(name)) source.close();
+        else if (number >= 0 && number <= known) return; // it came before the connection broke
+        newest = Math.max(newest, number);
+        handlers[name]?.(event.data ? inCodeUnits(JSON.parse(event.data)) : {});
+      });
     }
-  });
-  return () => source.close();
+    source.addEventListener("open", () => {
+      wasOpen = true;
+      if (isGone) back();
+      isGone = false;
+    });
+    source.addEventListener("error", async () => {
+      const { readyState } = source;
+      const isUnknown = readyState === EventSource.CLOSED && !wasOpen && isGone;
+      if (isUnknown)
+        return onLost(connectionLost("The connection to the server is lost", "The rest of the answer did not arrive."));
+      if (!isGone) lost();
+      isGone = true;
+      if (readyState !== EventSource.CLOSED) return; // the browser tries again
+      await serverIsBack(stopped.signal).then(
+        () => open(newest),
+        () => {},
+      );
+    });
+  };
+  open(-1);
+  return () => {
+    stopped.abort();
+    source.close();
+  };
 }

@@ -36,6 +36,7 @@ function sentence(text) {
  * @param {Element} place
  */
 export function reportProblem(problem, place) {
+  if (problem instanceof DOMException && problem.name === "AbortError") return; // nobody waits for it
   if (!(problem instanceof Problem)) console.error(problem);
   showProblem(
     place,

@@ -150,7 +150,7 @@
 
 /**
  * The model has answered, and maps of `expected` will follow.
- * @typedef {Answer & {expected: string[]}} Started
+ * @typedef {Answer & {expected: string[], costs?: {[spec: string]: number}}} Started
  */
 
 /**

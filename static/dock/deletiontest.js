@@ -1,10 +1,13 @@
 // One explanation under the deletion test: in which order the tokens of its maps go, and what its model says then.
 
-import { explanationPath, followJSON } from "../core/api.js";
+import { explanationPath } from "../core/api.js";
 import { count } from "../core/dom.js";
 import { readFor } from "../plates/singleplates.js";
 
-/** @import { ScoreMap, Started } from "../core/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { ScoreMap, Started } from "../core/types.js"
+ */
 
 /**
  * The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on
@@ -83,11 +86,12 @@ export class DeletionTest {
   /**
    * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is
    * progress. Rejects with the Problem.
+   * @param {Waiting} asking
    * @param {() => void} heard
    * @param {() => void} moved
    * @returns {Promise<void>}
    */
-  async ask(heard, moved) {
+  async ask(asking, heard, moved) {
     if (this.#request) return;
     const { signal } = (this.#request = new AbortController());
     this.isAsking = true;
@@ -98,12 +102,8 @@ export class DeletionTest {
           this.progress = progress;
           moved();
         };
-        const answer = await followJSON(
-          `${explanationPath(this.id)}/perturbations`,
-          { target: label },
-          onProgress,
-          signal,
-        );
+        const path = `${explanationPath(this.id)}/perturbations`;
+        const answer = await asking.ask(path, { target: label }, signal, onProgress);
         if (signal.aborted) return;
         this.answers.set(label, { ...answer, isContrast: Boolean(against) });
         if (this.answers.size < this.info.targets.length) heard();

@@ -1,6 +1,7 @@
 // The dock at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded
 // when it is first used.
 
+import { Waiting } from "../asking/waiting.js";
 import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
 import { ORDER_NAMES } from "./removalorder.js";
@@ -29,6 +30,8 @@ export class Dock {
     this.output = el("output", { class: "num", for: "gone" });
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
+    this.asking = new Waiting(); // the curves
+    this.over = el("div", { class: "over" }, this.asking.node); // what is said over the wall, so that nothing moves
     const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
     const title = el("h2", { id: "truth-title" }, "Test the maps");
     const see = el(
@@ -37,6 +40,7 @@ export class Dock {
       "See the curves",
     );
     byId("truth").append(
+      this.over,
       title,
       segment(cut, "first", "First the", ORDER_NAMES),
       slide,

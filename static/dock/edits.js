@@ -1,6 +1,7 @@
 // Words clicked away one by one, or written in another way: what the model says of the text that is left.
 
-import { explanationPath, sendJSON } from "../core/api.js";
+import { Waiting } from "../asking/waiting.js";
+import { explanationPath } from "../core/api.js";
 import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { ChangeTable } from "../tools/answerchange.js";
@@ -47,6 +48,7 @@ export class Edits {
     this.workbench = workbench;
     this.tool = workbench.toolStates.of("edits");
     this.id = workbench.address.id;
+    this.asking = new Waiting();
     this.words = [];
     this.buttons = [];
     this.at = 0;
@@ -85,6 +87,7 @@ export class Edits {
       this.text,
       el("div", { class: "row" }, replace, reset),
       this.statusLine,
+      this.asking.node,
       this.problem,
       this.change.node,
     );
@@ -199,7 +202,7 @@ export class Edits {
     };
     const edited = this.gone.size + this.put.size;
     try {
-      const answer = await sendJSON(`${explanationPath(id)}/perturbations`, body, request.signal);
+      const answer = await this.asking.ask(`${explanationPath(id)}/perturbations`, body, request.signal);
       if (request.signal.aborted) return;
       showProblem(this.problem, null);
       this.#show(answer, edited);

@@ -12,6 +12,7 @@ import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
+ * @import { Waiting } from "../asking/waiting.js"
  * @import { Store } from "../core/state.js"
  * @import { DeletionAnswer } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
@@ -51,7 +52,7 @@ export class Scrubber {
   #waiting = 0;
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, problem: Element, statusLine: Element,
+   * @param {{workbench: WorkbenchView, tool: Store<any>, asking: Waiting, problem: Element, statusLine: Element,
    *   output: Element, isOpen: boolean, close: () => void}} dock
    */
   constructor(dock) {
@@ -186,7 +187,7 @@ export class Scrubber {
     };
     this.#trials
       .get(id)
-      .ask(heard, () => this.#tellProgress())
+      .ask(this.dock.asking, heard, () => this.#tellProgress())
       .catch((problem) => this.workbench.report(problem, this.dock.problem));
   }
 

@@ -12,6 +12,7 @@ import { partButton, Specimen } from "../inputs/specimen.js";
 import { PromptWords } from "../plates/promptwords.js";
 import { Versus } from "../plates/versus.js";
 import { SegmentationFold } from "../tools/segmentationfold.js";
+import { Unasked } from "../workbench/unasked.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
@@ -72,6 +73,7 @@ const workbench = new Workbench("clip", {
       segmentation.setBase(null);
     }
     segmentation.show(info.prompts ? [] : info.targets);
+    unasked.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
     if (!isNew) return specimen.belongsTo(question.id);
@@ -101,6 +103,11 @@ const prompts = new Prompts(byId("prompts"), {
   targetLine,
   onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
 });
+const unasked = new Unasked(
+  byId("prompts"),
+  () => Boolean(workbench.id) && String(prompts.all) !== String(workbench.question.targets.prompt ?? ""),
+  "The answer and the maps belong to the prompts before your change: ask for these with “Look for these”.",
+);
 const read = readChoice((number) =>
   workbench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }),
 );

@@ -5,6 +5,7 @@ import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
+import { Unasked } from "../workbench/unasked.js";
 
 const field = byId("text");
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
@@ -59,6 +60,7 @@ const pageSteps = {
     read = info;
     if (!field.value) fill(info.input.text); // it was not known yet when the page opened
     tellWindows(info);
+    unasked.look();
     if (isNew) cut();
   },
   openSample(sample) {
@@ -77,6 +79,12 @@ workbench.view.follow((now, before) => {
   cut();
 });
 field.addEventListener("input", () => (isWritten = true));
+const plain = (text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
+const unasked = new Unasked(
+  byId("writing"),
+  () => Boolean(read) && field.value !== plain(workbench.question.input?.text ?? read.input.text),
+  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
+);
 byId("writing").addEventListener("submit", (event) => {
   event.preventDefault();
   isWritten = false;

@@ -1,13 +1,16 @@
 // Why are these two alike? The input on show beside another one that the same model explained from this browser.
 
-import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { explanationPath, getJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { remembered } from "../core/historylist.js";
 import { spoken } from "../core/targets.js";
 import { seenBase } from "../inputs/specimen.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 const MOST = 24; // so many earlier ones are offered
 
@@ -16,17 +19,19 @@ const MOST = 24; // so many earlier ones are offered
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} tell
+ * @param {Waiting} asking
  * @returns {Promise<Tool>}
  */
-export async function open(root, workbench, tell) {
+export async function open(root, workbench, tell, asking) {
   await styled("tools/crossing.css");
-  return new Alike(root, workbench, tell);
+  return new Alike(root, workbench, tell, asking);
 }
 
 class Alike {
   #request = null;
 
-  constructor(root, workbench, tell) {
+  constructor(root, workbench, tell, asking) {
+    this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
     this.tool = workbench.toolStates.of("alike");
@@ -88,7 +93,8 @@ class Alike {
     this.busy.textContent = "Comparing …";
     try {
       this.tell(null);
-      const interaction = await sendJSON(`${explanationPath(id)}/alike`, { other, ...askedOf(this.tool) }, signal);
+      const question = { other, ...askedOf(this.tool) };
+      const interaction = await this.asking.ask(`${explanationPath(id)}/alike`, question, signal);
       const bases = await Promise.all([
         interaction.first.grid && seenBase(id),
         interaction.second.grid && seenBase(other),

@@ -1,13 +1,16 @@
 // Patches hidden with a brush: painted over, they are gone from what the model reads, and its answer follows while one
 // paints.
 
-import { explanationPath, sendJSON } from "../core/api.js";
+import { explanationPath } from "../core/api.js";
 import { count, el, number, percent } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/face.js";
 import { ChangeTable } from "./answerchange.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -23,9 +26,10 @@ const ONLY_PAINTED = "This model needs all of its patches: hidden ones are paint
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} report
+ * @param {Waiting} asking
  * @returns {Tool}
  */
-export const open = (root, workbench, report) => new Brush(root, workbench, report);
+export const open = (root, workbench, report, asking) => new Brush(root, workbench, report, asking);
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
 function readPatches(text, patches) {
@@ -62,7 +66,8 @@ class Brush {
   #before = []; // what was hidden before each stroke
   #stroke = null; // whether the stroke that is on its way hides; null between strokes
 
-  constructor(root, workbench, report) {
+  constructor(root, workbench, report, asking) {
+    this.asking = asking;
     this.root = root;
     this.workbench = workbench;
     this.report = report;
@@ -316,7 +321,7 @@ class Brush {
     const target = this.info.targets[0];
     const isPainted = this.#chosen("brush-way") === "painted";
     const ask = (way) =>
-      sendJSON(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden, ...way });
+      this.asking.ask(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden, ...way });
     try {
       const answer = await ask(isPainted ? { how: "painted" } : {}); // taken out where the model allows it
       if (id === this.id) {

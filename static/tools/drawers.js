@@ -1,5 +1,6 @@
 // What lies under the wall of plates: each is fetched when it is first opened, and asks the server nothing before.
 
+import { Waiting } from "../asking/waiting.js";
 import { el, styled } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";
@@ -7,8 +8,8 @@ import { showSentences } from "../maps/summary.js";
 /** @import { WorkbenchView } from "../plates/types.js" */
 
 /**
- * A drawer's module has open(root, workbench), which resolves to {show(subject)}; `show` is called for every finished
- * explanation. One with `kinds` is for those pages alone.
+ * A drawer's module has open(root, workbench, report, asking), which resolves to {show(subject)}; `show` is called for
+ * every finished explanation, and `asking` asks the server. One with `kinds` is for those pages alone.
  */
 const DRAWERS = [
   {
@@ -88,6 +89,7 @@ class Drawer {
     this.workbench = workbench;
     this.tool = workbench.toolStates.of(id);
     this.problem = el("div");
+    this.asking = new Waiting(); // what it asks the server
     this.waiting = el("p", { class: "quiet" });
     this.body = el("div", { class: "body" });
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
@@ -97,14 +99,19 @@ class Drawer {
       name,
       this.waiting,
       this.problem,
+      this.asking.node,
       this.body,
     );
     showSentences(this.body, workbench.view);
-    workbench.subject.follow(() => this.#show());
+    workbench.subject.follow((now, before) => {
+      if (now.id !== before.id) this.asking.drop();
+      this.#show();
+    });
   }
 
   #toggle() {
     this.tool.set({ open: this.node.open || undefined });
+    if (!this.node.open) this.asking.drop();
     this.#show();
   }
 
@@ -131,9 +138,9 @@ class Drawer {
 
   async #fetch() {
     const [module] = await Promise.all([this.load(), styled(`tools/${this.id}.css`)]);
-    return module.open(this.body, this.workbench, (problem) =>
-      problem ? this.workbench.report(problem, this.problem) : showProblem(this.problem, null),
-    );
+    const report = (problem) =>
+      problem ? this.workbench.report(problem, this.problem) : showProblem(this.problem, null);
+    return module.open(this.body, this.workbench, report, this.asking);
   }
 }
 

@@ -1,6 +1,6 @@
 // Layers and heads: a small map of every head of every block, one of them large, and what each block adds to a map.
 
-import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { explanationPath, getJSON } from "../core/api.js";
 import { segment } from "../core/controls.js";
 import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
@@ -10,6 +10,7 @@ import { HeadGrid, headName } from "../maps/headgrid.js";
 import { baseOf, contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
 
 /**
+ * @import { Waiting } from "../asking/waiting.js"
  * @import { Head } from "../maps/headgrid.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
@@ -23,19 +24,21 @@ const ABOUT =
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} report
+ * @param {Waiting} asking
  * @returns {Promise<Tool>}
  */
-export async function open(root, workbench, report) {
-  return new Layers(root, workbench, report, (await getJSON("/api/quantities")).quantities);
+export async function open(root, workbench, report, asking) {
+  return new Layers(root, workbench, report, asking, (await getJSON("/api/quantities")).quantities);
 }
 
 class Layers {
   #ticket = 0;
   #answers = new Map();
 
-  constructor(root, workbench, report, quantities) {
+  constructor(root, workbench, report, asking, quantities) {
     this.workbench = workbench;
     this.report = report;
+    this.asking = asking;
     this.subject = null;
     this.heads = null;
     this.strip = null;
@@ -154,8 +157,8 @@ class Layers {
   #ask(path, question) {
     const key = JSON.stringify([path, question]);
     if (!this.#answers.has(key)) {
-      const answer = sendJSON(`${explanationPath(this.subject.id)}/${path}`, question);
-      answer.catch(() => this.#answers.delete(key));
+      const answer = this.asking.ask(`${explanationPath(this.subject.id)}/${path}`, question);
+      answer.catch(() => this.#answers.get(key) === answer && this.#answers.delete(key));
       this.#answers.set(key, answer);
     }
     return this.#answers.get(key);
@@ -216,7 +219,7 @@ class Layers {
     if (!wanted.length) return;
     strip.isBusy = true;
     try {
-      const answer = await sendJSON(`${explanationPath(strip.id)}/layers`, {
+      const answer = await this.asking.ask(`${explanationPath(strip.id)}/layers`, {
         ...strip.question,
         block: wanted.sort((a, b) => a - b),
       });

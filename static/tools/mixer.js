@@ -1,12 +1,15 @@
 // The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it
 // started from.
 
-import { explanationPath, getJSON, sendJSON } from "../core/api.js";
+import { explanationPath, getJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
 import { contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
 const NUMBERS = [
@@ -31,21 +34,24 @@ const NUMBERS = [
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} report
+ * @param {Waiting} asking
  * @returns {Promise<Tool>}
  */
-export async function open(root, workbench, report) {
-  return new Mixer(root, workbench, report, await getJSON("/api/rules"));
+export async function open(root, workbench, report, asking) {
+  return new Mixer(root, workbench, report, asking, await getJSON("/api/rules"));
 }
 
 class Mixer {
   #ticket = 0;
   #answers = new Map();
+  #underway = new Map(); // key of an answer that has not come -> what ends the asking
   #scores = new WeakMap(); // mix -> its deletion score
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
-  constructor(root, workbench, report, { rules, kinds }) {
+  constructor(root, workbench, report, asking, { rules, kinds }) {
     this.workbench = workbench;
     this.report = report;
+    this.asking = asking;
     this.kinds = kinds;
     this.rules = new Map(rules.map((rule) => [rule.name, rule]));
     this.subject = null;
@@ -180,15 +186,33 @@ class Mixer {
     this.#run();
   }
 
+  #question(choices) {
+    return { readout: this.readout.value, target: this.target.value, rule: choices };
+  }
+
   #ask(choices) {
-    const question = { readout: this.readout.value, target: this.target.value, rule: choices };
+    const question = this.#question(choices);
     const key = JSON.stringify(question);
     if (!this.#answers.has(key)) {
-      const answer = sendJSON(`${explanationPath(this.subject.id)}/mix`, question);
-      answer.catch(() => this.#answers.delete(key));
+      const request = new AbortController();
+      const answer = this.asking.ask(`${explanationPath(this.subject.id)}/mix`, question, request.signal);
+      const forget = () => this.#underway.get(key) === request && this.#underway.delete(key);
+      answer.then(forget, () => forget() && this.#answers.delete(key));
       this.#answers.set(key, answer);
+      this.#underway.set(key, request);
     }
     return this.#answers.get(key);
+  }
+
+  /** Stop what was asked before and is not wanted any more. */
+  #leave(...wanted) {
+    const keys = wanted.map((choices) => JSON.stringify(this.#question(choices)));
+    for (const [key, request] of this.#underway) {
+      if (keys.includes(key)) continue;
+      this.#underway.delete(key);
+      this.#answers.delete(key);
+      request.abort();
+    }
   }
 
   /** Write what is asked into the address: of the choices those that were changed. */
@@ -208,8 +232,10 @@ class Mixer {
     this.#scoring?.abort();
     for (const plate of this.pair.children) plate.dataset.state = "stale";
     this.numbers.setAttribute("aria-busy", "true");
+    const start = this.#choicesOf(this.preset.value);
+    this.#leave(start, this.choices);
     try {
-      const [from, mixed] = await Promise.all([this.#ask(this.#choicesOf(this.preset.value)), this.#ask(this.choices)]);
+      const [from, mixed] = await Promise.all([this.#ask(start), this.#ask(this.choices)]);
       if (ticket !== this.#ticket) return;
       this.report(null);
       this.#draw(from, mixed);
@@ -226,7 +252,10 @@ class Mixer {
     try {
       for (const mix of [from, mixed]) {
         if (!this.#scores.has(mix))
-          this.#scores.set(mix, await sendJSON(path, { scores: mix.map.scores, target: mix.map.target }, signal));
+          this.#scores.set(
+            mix,
+            await this.asking.ask(path, { scores: mix.map.scores, target: mix.map.target }, signal),
+          );
         if (signal.aborted) return;
         this.#tell(from, mixed);
       }

@@ -1,11 +1,14 @@
 // The bias probe: one sentence, one slot, two or more lists of words; what the model says, and what the word did.
 
-import { getJSON, Problem, sendJSON } from "../core/api.js";
+import { getJSON, Problem } from "../core/api.js";
 import { answered, el, number, percent, signedNumber, staticPath } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { classOf } from "../core/targets.js";
 
-/** @import { WorkbenchView, Tool } from "../plates/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 const NAMES = {
   women: ["Maria", "Anna", "Emma", "Julia", "Laura", "Sophie"],
@@ -55,12 +58,15 @@ const shownDifference = ({ probability, logit }) =>
  * The same sentence with one word in several ways.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
+ * @param {Report} report
+ * @param {Waiting} asking
  * @returns {Tool}
  */
-export const open = (root, workbench) => new Probe(root, workbench);
+export const open = (root, workbench, report, asking) => new Probe(root, workbench, asking);
 
 class Probe {
-  constructor(root, workbench) {
+  constructor(root, workbench, asking) {
+    this.asking = asking;
     this.workbench = workbench;
     this.model = null;
     this.lastTicket = 0;
@@ -241,14 +247,15 @@ class Probe {
     this.go.disabled = true;
     this.status.textContent = "asking the model";
     try {
-      const answer = await sendJSON("/api/probes", { ...question, model: this.model, groups });
+      const answer = await this.asking.ask("/api/probes", { ...question, model: this.model, groups });
       if (ticket !== this.lastTicket) return;
       this.tool.set({ ...question, lists });
       showProblem(this.problem, null);
       this.#show(answer);
     } catch (problem) {
-      if (!(problem instanceof Problem)) throw problem;
       this.status.textContent = "not asked";
+      if (problem.name === "AbortError") return; // the drawer was closed
+      if (!(problem instanceof Problem)) throw problem;
       showProblem(this.problem, problem);
     } finally {
       this.go.disabled = false;

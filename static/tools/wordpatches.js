@@ -1,28 +1,33 @@
 // Each word of a prompt and its patches: point at a word and the picture lights, point at a patch and the words do.
 
-import { explanationPath, sendJSON } from "../core/api.js";
+import { explanationPath } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Waiting } from "../asking/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
 
 /**
  * The words of a prompt and their patches.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} tell
+ * @param {Waiting} asking
  * @returns {Promise<Tool>}
  */
-export async function open(root, workbench, tell) {
+export async function open(root, workbench, tell, asking) {
   await styled("tools/crossing.css");
-  return new WordPatches(root, workbench, tell);
+  return new WordPatches(root, workbench, tell, asking);
 }
 
 class WordPatches {
   #request = null;
 
-  constructor(root, workbench, tell) {
+  constructor(root, workbench, tell, asking) {
+    this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
     this.tool = workbench.toolStates.of("wordpatches");
@@ -67,7 +72,7 @@ class WordPatches {
     this.result.inert = true;
     try {
       this.tell(null);
-      const interaction = await sendJSON(
+      const interaction = await this.asking.ask(
         `${explanationPath(id)}/interactions`,
         { prompt: this.select.value, ...askedOf(this.tool) },
         signal,

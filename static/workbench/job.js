@@ -1,6 +1,6 @@
 // One explanation at a time: a newer one drops the older, and what arrives late for the older is not heard.
 
-import { abandon, createExplanation, explanationPath, follow } from "../core/api.js";
+import { abandon, askAgain, createExplanation, explanationPath, follow, isLost, serverIsBack } from "../core/api.js";
 
 const LAST = ["done", "failed", "cancelled"];
 
@@ -12,7 +12,8 @@ export class Job {
 
   /**
    * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
-   * lost(problem).
+   * lost(problem); gone() and back() where the server goes away and is there again, renewed(job) where it then makes
+   * anew, under another id, what it had not finished.
    * @param {{[event: string]: (data: any, job?: any) => void}} on
    */
   constructor(on) {
@@ -33,11 +34,12 @@ export class Job {
     this.#sending?.abort();
     const sending = (this.#sending = new AbortController());
     try {
-      const fields = await prepare();
-      if (isOld()) return null;
-      const accepted = await createExplanation(fields, sending.signal);
+      const accepted = await this.#persist(async () => {
+        const fields = await prepare();
+        return isOld() ? null : createExplanation(fields, sending.signal);
+      }, sending.signal);
       if (isOld()) {
-        abandon(accepted.id);
+        if (accepted) abandon(accepted.id);
         return null;
       }
       this.follow(Object.assign(job, { id: accepted.id, isOver: false }));
@@ -49,7 +51,54 @@ export class Job {
   }
 
   /**
-   * Follow an explanation from its beginning; `job` is {id, state?}.
+   * Ask exactly what a job was asked that was not finished, and follow it under its new id.
+   * @param {{[name: string]: any}} job
+   * @returns {Promise<any>} as `start`
+   */
+  async again(job) {
+    const { id } = job;
+    const ticket = ++this.#lastTicket;
+    this.#sending?.abort();
+    const { signal } = (this.#sending = new AbortController());
+    const accepted = await this.#persist(() => askAgain(id), signal);
+    if (ticket !== this.#lastTicket) {
+      abandon(accepted.id);
+      return null;
+    }
+    if (this.#live?.job === job) {
+      this.#live.stop(); // what it was before is over
+      this.#live = null;
+    }
+    this.follow(Object.assign(job, { id: accepted.id, isOver: false, state: null }));
+    return job;
+  }
+
+  /** Do what may find the server away until it is back. */
+  async #persist(ask, signal) {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (problem) {
+        if (!isLost(problem)) throw problem;
+        this.on.gone?.();
+        await serverIsBack(signal);
+        this.on.back?.();
+      }
+    }
+  }
+
+  /** The server stopped before it was done: it is made anew once the server is back. */
+  async #renew(job, problem) {
+    this.on.gone?.();
+    try {
+      if (await this.again(job)) this.on.renewed?.(job);
+    } catch (refusal) {
+      if (refusal.name !== "AbortError") this.on.failed(refusal.isOf?.("no-question") ? problem : refusal, job);
+    }
+  }
+
+  /**
+   * Follow an explanation from its beginning; `job` is {id, state?}. One that is known to have failed is not made anew.
    * @param {{[name: string]: any}} job
    */
   follow(job) {
@@ -62,7 +111,8 @@ export class Job {
         job.isOver = true;
         run(data, job);
       });
-    const { queued, started, method, done, failed, lost } = this.on;
+    const { queued, started, method, done, failed, lost, gone = () => {}, back = () => {} } = this.on;
+    const wasOver = job.state === "failed";
     live.stop = follow(
       `${explanationPath(job.id)}/events`,
       {
@@ -70,7 +120,14 @@ export class Job {
         started: here((info) => started(info, job)),
         method: here((map) => method(map, job)),
         done: end(done),
-        failed: end((data) => failed(data.problem ?? data, job)),
+        failed: here((data) => {
+          const problem = data.problem ?? data;
+          job.isOver = true;
+          if (isLost(problem) && !wasOver) this.#renew(job, problem);
+          else failed(problem, job);
+        }),
+        lost: here(gone),
+        back: here(back),
         cancelled: end(() =>
           failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job),
         ),

@@ -7,12 +7,14 @@
 import { MethodButton } from "../choice/methodbutton.js";
 import { ModelChoice } from "../choice/modelchoice.js";
 import { getJSON } from "../core/api.js";
-import { byId, say, seconds } from "../core/dom.js";
+import { byId, el, say, seconds } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { remember } from "../core/historylist.js";
 import { check, loadLimits } from "../core/limits.js";
 import { countMethods, isMethod, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
+import { MapsUnderway } from "../asking/mapsunderway.js";
+import { LOST } from "../asking/waiting.js";
 import { Dock } from "../dock/dock.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample, linkedSample } from "../inputs/firstsample.js";
@@ -94,6 +96,7 @@ export class Workbench {
       started: (info, question) => this.#started(info, question),
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => {
+        this.underway.end();
         this.wall.close();
         this.headline.sumUp(true);
         this.#drawn.then(() => question === this.shown && this.subject.set({ done: true }));
@@ -101,9 +104,23 @@ export class Workbench {
       },
       failed: (problem, question) => this.#failed(problem, question),
       lost: (problem) => this.#stopped(problem),
+      gone: () => {
+        say("status", LOST);
+        this.underway.lose();
+      },
+      back: () => {
+        say("status", "connected again");
+        this.underway.regain();
+      },
+      renewed: (question) => this.#renewed(question),
     });
+    this.underway = new MapsUnderway(
+      (problem) => this.report(problem, byId("case-problem")),
+      () => this.ask({}),
+    );
     addDrawers(byId("drawers"), this);
     this.dock = new Dock(this);
+    this.dock.over.prepend(this.underway.node);
     this.view.follow(() => this.write());
     this.cut.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
@@ -137,6 +154,7 @@ export class Workbench {
       this.page.ready();
       const { id } = this.address;
       const stored = id && (await findStored(id, this.kind, this.models));
+      if (id && !stored) this.headline.clear(); // nothing is asked
       this.models.chosen = Boolean(this.address.model);
       if (stored) await this.page.prepare?.(stored);
       const first = this.address.sample
@@ -288,6 +306,7 @@ export class Workbench {
       side: side === "text" ? "text" : null,
       ...targets,
       methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
+      order: modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual).map(({ spec }) => spec),
     };
     await check(fields);
     return fields;
@@ -344,6 +363,8 @@ export class Workbench {
     this.received = [];
     this.#hang(info.expected);
     question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
+    // what was asked of an address alone is known only now
+    if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, this.kind).targets;
     if (isNew) this.wall.clear();
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
@@ -354,6 +375,7 @@ export class Workbench {
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
       this.report(problem, byId("case-problem")),
     );
+    this.underway.begin(question.id, this.wall.variants, info.costs);
     this.#progress();
     if (question.input.isOwn || before) scrollToAnswer();
   }
@@ -365,23 +387,56 @@ export class Workbench {
   }
 
   #progress() {
+    this.underway.arrive(this.wall.shown.map(({ spec }) => spec));
     const [done, all] = [this.wall.shown, this.wall.variants].map((variants) => variants.filter(isMethod));
     say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
   }
 
   #failed(problem, question) {
     this.#pend(false);
+    const isStored = question === this.#accepted && !this.shown; // the address goes on to name it
     if (question !== this.shown) {
       this.#revert();
-      this.write();
+      if (!isStored) this.write();
     }
-    this.#stopped(problem);
+    this.#stopped(problem, question);
   }
 
-  #stopped(problem) {
+  /** It will not go on by itself; `question`, if it can be asked again as it was. */
+  #stopped(problem, question = null) {
+    this.underway.end();
     this.wall.close();
     say("status", "stopped");
-    showProblem(byId("case-problem"), problem);
+    const mayGoBetter = question && !(problem.status >= 400 && problem.status < 500);
+    showProblem(byId("case-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));
+  }
+
+  /** A button that asks exactly what was asked: the same input, targets, methods and options. */
+  #againButton(question) {
+    const again = async () => {
+      button.disabled = true;
+      try {
+        this.question = question;
+        say("status", "asked");
+        if (await this.job.again(question)) this.#renewed(question);
+      } catch (problem) {
+        if (problem.name !== "AbortError") this.report(problem, byId("case-problem"));
+      }
+    };
+    const button = el("button", { type: "button", class: "act plain again", on: { click: again } }, "Ask again");
+    return button;
+  }
+
+  /** The server makes a question anew: it has another id. */
+  #renewed(question) {
+    this.#accepted = this.question = question;
+    question.input.source = question.id;
+    question.isAgain = true;
+    remember(question.id);
+    showProblem(byId("case-problem"), null);
+    say("status", "asked");
+    this.underway.regain();
+    this.write();
   }
 
   /**

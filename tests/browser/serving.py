@@ -50,13 +50,15 @@ class HasEngine(Protocol):
 
 
 @contextmanager
-def played(home: Path, engine: HasEngine | None = None, samples: Iterable[Path] | None = (), **settings: Any) -> Iterator[str]:
+def played(
+    home: Path, engine: HasEngine | None = None, samples: Iterable[Path] | None = (), *, grace: int = 5, **settings: Any
+) -> Iterator[str]:
     """The address of a server in a thread of this process: on the stand-in engine or another one, on the real one where none is given.
 
-    ``samples`` are folders, None those that ship.
+    ``samples`` are folders, None those that ship; ``grace`` the seconds for which it waits, as it stops, for those who follow events.
     """
     app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), engine and engine.engine(), samples)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_graceful_shutdown=5))
+    server = uvicorn.Server(uvicorn.Config(app, port=settings.get("port", 0), ws="none", log_config=None, timeout_graceful_shutdown=grace))
     ready = threading.Event()
     started = server.startup
 

@@ -141,6 +141,7 @@ class FakeEngine:
         precision: str,
         observer: Any,
         cancelled: Callable[[], bool],
+        next_method: Callable[[list[str]], str | None],
     ) -> Explanation:
         assert threading.current_thread().name == "worker"
         asked = [None] if target is None else target
@@ -156,8 +157,10 @@ class FakeEngine:
         explanation.prompted, explanation.abstention = model.kind == "clip", self.abstention
         explanation.tensors = given(inputs)
         observer.on_prediction(explanation)
-        for one in targets:
-            for spec in methods:
+        left = list(methods)
+        while left and (spec := next_method(list(left))) is not None:
+            left.remove(spec)
+            for one in targets:
                 self._at(spec)
                 if cancelled():
                     raise Cancelled

@@ -57,8 +57,8 @@ def test_places_in_the_queue(site: Site) -> None:
         return [data["position"] for _, name, data in site.events(f"/api/explanations/{one}/events") if name == "queued"]
 
     # followed live the story has every place; told again from the store, the last one
-    assert places(third) in ([2, 1], [0])
-    assert places(second) in ([1], [0])
+    assert places(third) in ([2, 1, 0], [0])
+    assert places(second) in ([1], [1, 0], [0])
 
 
 def test_a_cancelled_question_is_not_before_the_next_one(site: Site) -> None:
@@ -128,7 +128,7 @@ def test_whoever_hangs_up_cancels(site: Site) -> None:
 
     def held_until_cancelled() -> None:
         worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
-        assert worker._running.cancelled.wait(20)
+        assert worker._running[-1].cancelled.wait(20)
         gate.open()
 
     assert site.client.portal is not None

@@ -268,3 +268,47 @@ def test_problems_survive_their_json() -> None:
 
     problem = Problem(422, "empty-text", "The text is empty.", send="Send words.")
     assert from_json(problem.to_json()).to_json() == problem.to_json()
+
+
+@pytest.mark.parametrize("had_begun", [True, False])
+def test_what_the_server_did_not_finish_is_asked_again_exactly(sites: Sites, had_begun: bool) -> None:
+    """After its return: the same picture and part of it, targets, methods, and options; under another id."""
+    asked = {"target": ["dog"], "against": "zebra", "methods": [*USUAL_METHODS, "random"], "crop": "2,3,30,31", "order": ["random"]}
+    with sites() as site:
+        expected = site.ask(png(3), wait=True, **asked).json()
+        site.client.delete(f"/api/explanations/{expected['id']}")
+        if not had_begun:
+            held = site.engine.gate("raw_attention")
+            site.ask(png(9), methods=["raw_attention"])
+            held.wait()
+        gate = site.engine.gate("rollout")
+        one = site.ask(png(3), **asked).json()["id"]
+        if had_begun:
+            gate.wait()
+        site.client.app.state.services.worker._stopping = True  # type: ignore[attr-defined]
+        for closed in site.engine.gates.values():
+            closed.open()
+    with sites() as site:
+        document = site.get(f"/api/explanations/{one}")
+        assert (document["state"], document["problem"]["type"]) == ("failed", "urn:vitrine:problem:interrupted")
+        assert "stopping" not in document["problem"]["detail"]
+        answer = site.client.post(f"/api/explanations/{one}/again")
+        assert answer.status_code == 202
+        again = site.finish(answer.json()["id"])
+        ours = ("id", "created", "seconds")
+        assert again["id"] != one
+        assert {k: v for k, v in again.items() if k not in ours} == {k: v for k, v in expected.items() if k not in ours}
+        # asked once more, it is there
+        assert site.client.post(f"/api/explanations/{one}/again").json()["id"] == again["id"]
+
+
+def test_a_text_is_asked_again_too_and_what_has_no_question_is_said(sites: Sites, refused: Check) -> None:
+    with sites() as site:
+        one = site.ask(model="reviews-bert", text="a dull film", long_texts="cut", wait=True).json()["id"]
+        assert site.client.post(f"/api/explanations/{one}/again").json()["id"] == one
+        refused(site.client.post("/api/explanations/none/again"), 404, "no-such-explanation")
+    store = Store(sites.home, 10)
+    store.add({"id": "old", "state": "failed", "created": "2026-01-01", "model": "m"}, {})
+    store.close()
+    with sites(loaded=False) as site:
+        refused(site.client.post("/api/explanations/old/again"), 409, "no-question")

@@ -16,20 +16,20 @@ from explainers.errors import ExplainerError
 from server.http.problems import Problem
 from server.jobs.tasks import Study
 from server.services import Use
-from server.studies.study import Ask, Subject, followed_study, study
+from server.studies.study import Ask, Subject, study
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import FakeEngine, Gate
 
+FOLLOW = {"Accept": "text/event-stream"}
+
 
 def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
-    """Add a call that runs ``ask``; gives its name. With the query ``?follow=1`` it is told as it goes."""
+    """Add a call that runs ``ask``; gives its name."""
     app = site.client.app
     assert isinstance(app, FastAPI)
     name = f"probe{len(app.routes)}"
 
-    async def call(one: str, services: Use, request: Request, follow: bool = False) -> Any:
-        if follow:
-            return await followed_study(services, one, ask, is_long=is_long)
+    async def call(one: str, services: Use, request: Request) -> Any:
         return await study(services, one, ask, request, is_long=is_long)
 
     app.add_api_route(f"/api/explanations/{{one}}/{name}", call, methods=["POST"], response_model=None)
@@ -193,7 +193,7 @@ def _until_waiting(site: Site) -> None:
     assert isinstance(app, FastAPI)
     worker = app.state.services.worker
     with worker._change:
-        assert worker._change.wait_for(lambda: worker._studies, 20)
+        assert worker._change.wait_for(lambda: worker._queue.studies, 20)
 
 
 class LongStudy:
@@ -296,7 +296,7 @@ def test_a_study_is_told_as_it_goes(site: Site, refused: Check) -> None:
     one, name = image(site)["id"], probe(site, long, is_long=True)
     for gate in long.gates:
         gate.open()
-    with site.client.stream("POST", f"/api/explanations/{one}/{name}?follow=1") as answer:
+    with site.client.stream("POST", f"/api/explanations/{one}/{name}", headers=FOLLOW) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         told = [line for line in answer.iter_lines() if line]
     assert told == [
@@ -308,10 +308,10 @@ def test_a_study_is_told_as_it_goes(site: Site, refused: Check) -> None:
     def fails(subject: Subject) -> dict[str, Any]:
         raise ExplainerError("That cannot be asked.")
 
-    answer = site.client.post(f"/api/explanations/{one}/{probe(site, fails)}?follow=1")
+    answer = site.client.post(f"/api/explanations/{one}/{probe(site, fails)}", headers=FOLLOW)
     assert answer.text.splitlines()[0] == "event: failed"
     assert "That cannot be asked." in answer.text
-    refused(site.client.post(f"/api/explanations/nothing/{name}?follow=1"), 404, "no-such-explanation")
+    refused(site.client.post(f"/api/explanations/nothing/{name}", headers=FOLLOW), 404, "no-such-explanation")
 
 
 def test_too_many_studies_are_refused_and_a_stop_answers_those_that_wait(sites: Sites, refused: Check) -> None:
