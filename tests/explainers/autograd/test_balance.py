@@ -116,3 +116,22 @@ def test_the_loss_of_a_single_operator_is_what_is_missing() -> None:
     expected = float((SEED.view_as(X) * torch.sigmoid(X))[worst].sum())
     assert abs(loss.amount - expected) < 1e-9
     assert abs(float(missing[worst]) - expected) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["efficientformerv2_s0", "convit_tiny", "mvitv2_tiny"])
+def test_models_whose_attention_was_missed(name: str) -> None:
+    """Talking heads by convolution (a logit of -5098 was missed by 10,279), and scores that are written over."""
+    import timm
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = timm.create_model(name, num_classes=5).eval()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+    pixels = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    result = explainers.explain(explainers.wrap(module), {"pixel_values": pixels}, methods=["fullgrad:libra", "input_x_gradient"])
+    one = result["fullgrad:libra"]
+    assert one.completeness_error is not None
+    assert one.completeness_error < 1e-5 * max(1.0, float(result.logits.abs().max()))
+    assert not one.notes
