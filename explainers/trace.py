@@ -169,8 +169,8 @@ class Trace:
         seed = self.chosen.seed(self.recording.logits, self.rule)
         begun, where = (seed * self.recording.logits.detach()).sum(1), ""
         if self._rerun is not None:
-            found = losses_of(self.rerun, self.rule, seed, missing)
-            where = "" if not found else "; it is lost at " + " and at ".join(loss.told for loss in found[:2])
+            largest = losses_of(self.rerun, self.rule, seed, missing)
+            where = "" if not largest else "; it is lost at " + " and at ".join(loss.words for loss in largest[:2])
         for sample, (lost, whole) in enumerate(zip(missing.tolist(), begun.tolist(), strict=True)):
             if lost:
                 self.notes_of_samples.setdefault(sample, []).append(

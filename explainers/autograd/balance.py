@@ -36,7 +36,7 @@ class Loss:
     places: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """Kind and places in words."""
         others = f" and {len(self.places) - 1} more places" if len(self.places) > 1 else ""
         return self.title + (f" in {self.places[0]}{others}" if self.places and self.places[0] else "")
@@ -109,9 +109,9 @@ def losses_of(rerun: Rerun, rule: Rule, seed: Tensor, missing: Tensor) -> list[L
     kinds: dict[str, dict[str, float]] = {}
     for (title, place), amount in recording.lost.items():
         kinds.setdefault(title, {})[place] = amount
-    found = [
+    kinds_lost = [
         Loss(sum(places.values()), title, tuple(sorted((p for p in places if places[p]), key=lambda p: -abs(places[p]))))
         for title, places in kinds.items()
     ]
-    large = [loss for loss in found if abs(loss.amount) >= LEAST_SHARE * float(missing[worst].abs())]
+    large = [loss for loss in kinds_lost if abs(loss.amount) >= LEAST_SHARE * float(missing[worst].abs())]
     return sorted(large, key=lambda loss: -abs(loss.amount))

@@ -24,16 +24,13 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.signals import AttentionParts, Signals, missing_of
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.models.eval_mode import evaluating
-from explainers.models.tokens import as_tokens, rows_mix_tokens
+from explainers.models.tokens import as_tokens, mask_of, rows_mix_tokens
 
 Change = Callable[[Tensor], Tensor]
-
-#: What tokens and biases may miss, in epsilons of the sum of the sizes of their terms: 3 was the most on 60 families and trained models.
-ROUNDING_OF_ACCOUNT = 16.0
 
 
 class Recording:
@@ -117,7 +114,7 @@ class Recording:
                 "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
             )
         x = self.block_inputs[0]
-        self.mask: Tensor = _mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens = self._class_tokens()
 
     # --- forward ------------------------------------------------------------------------------------------------------
@@ -392,7 +389,7 @@ class Recording:
         grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
         signals = self._signals([torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)], started)
         if rule.accounts:
-            signals = replace(signals, missing=_missing(signals, self.block_inputs[0].detach(), (seed * self.logits.detach()).sum(1)))
+            signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), (seed * self.logits.detach()).sum(1)))
         if not estimated:
             return signals
         errors = [torch.zeros_like(w) if f is None else error_of(f) for w, f in zip(wanted, grads, strict=True)]
@@ -424,29 +421,3 @@ class Recording:
         if self.logits.is_cuda:
             torch.cuda.synchronize(self.logits.device)
         return time.perf_counter()
-
-
-def _missing(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
-    """What tokens ``x`` and biases miss of what the backward pass began with (B,), 0 where that is rounding."""
-    terms = (x * signals.block_inputs[0]).flatten(1)
-    missing = begun - (terms.sum(1) + signals.bias.sum(1) + signals.unplaced)
-    size = terms.abs().sum(1) + signals.bias.abs().sum(1) + signals.unplaced.abs()
-    rounding = ROUNDING_OF_ACCOUNT * torch.finfo(x.dtype).eps * size
-    return torch.where(missing.abs() > rounding, missing, 0.0)
-
-
-def _mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """bool (B, S): which tokens of a text ``x`` are real. A model may add padding at its end. Raises ExplainerError where tokens are fewer
-    than those of the text.
-    """
-    ids = tensors.get("input_ids")
-    mask = tensors.get("attention_mask")
-    if mask is None:
-        mask = torch.ones(x.shape[:2] if ids is None else ids.shape, device=x.device)
-    added = x.shape[1] - mask.shape[1]
-    if added < 0:
-        raise ExplainerError(
-            f"The model's blocks see {x.shape[1]} tokens of a text of {mask.shape[1]}, so that which word a score belongs to is not known: "
-            "pass blocks=[...] to wrap() with those that see each of them."
-        )
-    return torch.nn.functional.pad(mask.bool(), (0, added))

@@ -102,7 +102,7 @@ def _each_sample(
     class_specific=True,
     needs=("mask_token",),
     slow=True,
-    passes="2 · tokens + 1 forward for patches, tokens + 1 for words",
+    passes="2 x tokens + 2 forward",
     options={
         "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64),
         "compare": Option(bool, True, "single patches: also take each one out, and say where that disagrees with painting it grey"),

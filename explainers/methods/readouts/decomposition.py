@@ -89,10 +89,10 @@ def _hold_to_account(trace: Trace, scores: Tensor, whole: Tensor) -> None:
     libra = trace.under("libra")
     part = whole - libra.bias.sum(1) - libra.unplaced
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
-    for sample, (total, own, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
-        if abs(total - own) > bound:
+    for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
+        if abs(total - expected) > bound:
             trace.notes_of_samples.setdefault(sample, []).append(
-                f"The contributions should add up to {own:.3g}, the explained number without what the biases add; they add up to "
+                f"The contributions should add up to {expected:.3g}, the explained number without what the biases add; they add up to "
                 f"{total:.3g}."
             )
 
