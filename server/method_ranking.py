@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
+from explainers.evaluation.marks import best_marked, is_control
 from server.run_reports import RunReport, read_run_reports
 
 #: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
@@ -28,7 +29,9 @@ class MethodRanking:
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
-        return {spec: results[spec] for spec in ranked(self.run.report, self.metric) if spec != CONTROL}
+        marked = best_marked(self.run.report, self.metric)
+        order = [spec for spec in ranked(self.run.report, self.metric) if not is_control(spec)]
+        return {spec: {**results[spec], "tied": spec in marked} for spec in order}
 
     @cached_property
     def ranks(self) -> dict[str, int]:
