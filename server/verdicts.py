@@ -55,7 +55,8 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
     report = ranking.run.report
     title = next(method["title"] for method in report["methods"] if method["spec"] == best)
     measured = f"{report['inputs']} photos of {report['dataset']['title']}"
-    return f"On photos: {title} is {places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]} ({ranking.metric['title']}, {measured})."
+    place = f"{places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]}"
+    return f"On photos: {title} is {place} ({ranking.metric['title']}, {measured})."
 
 
 #: So many methods are named as those to trust.

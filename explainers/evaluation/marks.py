@@ -1,4 +1,4 @@
-"""Which figures of a report are marked as the best, and which columns cannot tell: a control explains nothing, so it is never among the best."""
+"""Which figures of a report are marked as the best, and which columns cannot tell: a control is never among the best."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
     best = (min if is_lower else max)(methods.values(), key=lambda figure: figure["value"])
     if control["low"] > best["high"] if is_lower else control["high"] < best["low"]:
         return (
-            f"The test compares {len(figures)} methods at once on {report['inputs']} inputs, which is too much for it: it cannot tell even a map of "
-            "random numbers from the best, though their values lie apart. Read the values, not who is first."
+            f"The test compares {len(figures)} methods at once on {report['inputs']} inputs, which is too much for it: it cannot tell "
+            "even a map of random numbers from the best, though their values lie apart. Read the values, not who is first."
         )
     if metric.get("family") == "sanity":
         return "A map of random numbers does as well as the best: it never changes. This asks whether a map stays, not whether it is right."

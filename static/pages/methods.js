@@ -48,11 +48,12 @@ function card(method, gallery, rule) {
   );
 }
 
-/** What a search finds in: names, authors, rules, the words about a method. */
-const textOf = (method) =>
-  [method.name, method.title, method.description, ...method.pairs.flatMap(({ title, by, spec }) => [title, by, spec])]
-    .join(" ")
-    .toLowerCase();
+/** What a search finds in: name, words, and what its pairs with its own rules are called and by whom. */
+const textOf = (method) => {
+  const own = method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
+  const said = own.flatMap(({ title, by, spec }) => [title, by, spec]);
+  return [method.name, method.title, method.description, ...said].join(" ").toLowerCase();
+};
 
 /** The gallery: families with their cards, a search, a choice of family and of rule. */
 class MethodGallery {

@@ -21,11 +21,9 @@ const shown = (value, { unit }) => (unit === "share" ? `${number(100 * value)}\u
 /** What is no better than random numbers, or worse. */
 function warning({ by_chance: byChance, worse }) {
   const lines = [];
-  const are = (entries) => (entries.length === 1 ? "is" : "are");
   if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
-  if (worse.length)
-    lines.push(el("p", { class: "chance" }, "Worse than random numbers, as if turned round: ", listed(worse), "."));
-  if (!lines.length) lines.push(el("p", { class: "chance" }, `None of them ${are([0])} as bad as random numbers.`));
+  if (worse.length) lines.push(el("p", { class: "chance" }, "Worse than random numbers: ", listed(worse), "."));
+  if (!lines.length) lines.push(el("p", { class: "chance" }, "None of the others is as bad as random numbers."));
   return lines;
 }
 
@@ -33,8 +31,9 @@ function warning({ by_chance: byChance, worse }) {
  * One kind of input: its three best, with their maps, and those to leave alone.
  * @param {string} kind "image", "clip" or "text"
  * @param {any} ranking as GET /api/leaderboard has it
- * @param {{gallery: Gallery, signed: Map<string, boolean>, onRun: (id: string) => void, titleOf: (model: string) => string}} page
- *   what the page knows: maps, which methods have signs, what shows a run, names of models
+ * @param {{gallery: Gallery, signed: Map<string, boolean>, onRun: (id: string) => void,
+ *   titleOf: (model: string) => string}} page what the page knows: maps, which methods have signs, what shows a run,
+ *   names of models
  * @returns {HTMLElement}
  */
 export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) {

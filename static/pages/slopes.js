@@ -1,4 +1,4 @@
-// Two metrics side by side: the methods in the order of each, a line from place to place. Where lines cross, the metrics
+// Two metrics side by side: the methods in the order of each, a line from place to place. Where lines cross, they
 // disagree.
 
 import { count, el } from "../core/dom.js";
@@ -24,6 +24,7 @@ function order(run, { name, direction }, specs) {
  * @returns {Element}
  */
 export function slopes(run, axes, width) {
+  const controls = new Set(run.methods.filter(({ control }) => control).map(({ spec }) => spec));
   const titles = new Map(run.methods.map(({ spec, title }) => [spec, title]));
   const known = [...titles.keys()].filter((spec) => axes.every(({ name }) => run.results[name][spec].value !== null));
   if (!known.length) return el("p", {}, "No method has a value by both metrics.");
@@ -35,7 +36,6 @@ export function slopes(run, axes, width) {
   const y = (place) => TOP + ROW * (place + 0.5);
   const lines = left.map((spec, place) => {
     const end = right.indexOf(spec);
-    const controls = new Set(run.methods.filter(({ by }) => by === "control").map((method) => method.spec));
     const kind = controls.has(spec) ? "baseline" : place < MARKED ? "first" : "";
     const bend = (to - from) / 2;
     const [a, b] = [from + GAP, to - GAP];

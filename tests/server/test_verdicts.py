@@ -68,7 +68,16 @@ def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
 
 
 def test_a_ranking_in_words_names_the_best_of_different_readouts_and_what_is_no_better_than_chance() -> None:
-    values = {"rollout:x": 0.9, "rollout": 0.85, "lrp": 0.8, "attcat": 0.75, "partial_lrp": 0.7, "fullgrad": 0.3, CONTROL: 0.25, "lime": 0.1}
+    values = {
+        "rollout:x": 0.9,
+        "rollout": 0.85,
+        "lrp": 0.8,
+        "attcat": 0.75,
+        "partial_lrp": 0.7,
+        "fullgrad": 0.3,
+        CONTROL: 0.25,
+        "lime": 0.1,
+    }
     order = [*values]
     apart = [[0.0] * len(order) for _ in order]
     for spec in ("fullgrad", CONTROL):  # the paired test does not tell them apart

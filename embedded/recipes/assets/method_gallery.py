@@ -1,9 +1,9 @@
 """The maps of the Methods page: ``python -m embedded.recipes.assets.method_gallery`` makes ``static/pages/gallery.json``.
 
-Every method with each of its own rules explains one sample photo to ``photos-vit``, and the quick ones a prompt to ``clip`` and a sentence to
-``reviews-bert``; what is kept are the scores of the patches or words, in 127 steps. The photo itself is not copied: the page shows the
-sample, cut as the model saw it. Beside them stands what happens to a signal on its way back through one block, under every rule
-(:func:`way_back`), on the same photo. Slow methods make this take some minutes.
+Every method with each of its own rules explains one sample photo to ``photos-vit``, and the quick ones a prompt to ``clip`` and a
+sentence to ``reviews-bert``; what is kept are the scores of the patches or words, in 127 steps. The photo itself is not copied: the
+page shows the sample, cut as the model saw it. Beside them stands what happens to a signal on its way back through one block, under
+every rule (:func:`way_back`), on the same photo. Slow methods make this take some minutes.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def packed(scores: Tensor) -> str:
 
 
 def watched(block: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
-    """Hooks on a block of timm's (norm, attention, norm, MLP, each half on a branch beside the residual path) that keep, by stage, the tensors
-    between its parts. What goes into a norm goes in by a view of its own, so that its signal is that of the branch alone.
+    """Hooks on a block of timm's (norm, attention, norm, MLP, each half on a branch beside the residual path) that keep, by stage, the
+    tensors between its parts. What goes into a norm goes in by a view of its own, so that its signal is that of the branch alone.
     """
 
     def keep(stage: str) -> Callable[..., None]:
@@ -119,7 +119,7 @@ def way_back(
 
 
 def maps_of(name: str, inputs: Any, target: str | None, content: bool, *, slow: bool) -> dict[str, Any]:
-    """Every method that can run of a model on one input: the class that is explained, and by spec the scores of the patches or of the words."""
+    """Every method that can run of a model on one input: the class that is explained, and by spec the scores of patches or words."""
     model = explainers.load(name)
     maps: dict[str, str] = {}
     about: dict[str, Any] = {}
@@ -142,8 +142,8 @@ def maps_of(name: str, inputs: Any, target: str | None, content: bool, *, slow: 
 
 
 def gallery() -> dict[str, Any]:
-    """What the pages read: for each kind of input its model, the class, the scores of each method, and the photo's ``sample`` with the part of
-    it that the model saw, or the words; and ``way``, the way back through one block under each rule.
+    """What the pages read: for each kind of input its model, the class, the scores of each method, and the photo's ``sample`` with the part
+    of it that the model saw, or the words; and ``way``, the way back through one block under each rule.
     """
     photo = str(ROOT / "embedded" / "samples" / "photos" / PHOTO)
     model = explainers.load("photos-vit")

@@ -11,18 +11,27 @@ from explainers.evaluation.marks import best_marked, cannot_tell, is_control
 from tests.server.made_up_run import report
 
 
-def measured(direction: str, control: float, tied: bool, *, family: str = "faithfulness", name: str = "lif") -> tuple[dict[str, Any], dict[str, Any]]:
+def measured(
+    direction: str, control: float, tied: bool, *, family: str = "faithfulness", name: str = "lif"
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """A report of two methods, at 0.8 and 0.4, and the control."""
     metric = {"name": name, "title": "Kept", "direction": direction, "family": family, "unit": "share"}
     values = {"rollout": (0.8, True), "fullgrad:libra": (0.4, True), "random": (control, tied)}
     results = {
-        spec: {"value": value, "error": 0.01, "low": value - 0.02, "high": value + 0.02, "tied": mark} for spec, (value, mark) in values.items()
+        spec: {"value": value, "error": 0.01, "low": value - 0.02, "high": value + 0.02, "tied": mark}
+        for spec, (value, mark) in values.items()
     }
     return {"inputs": 6, "metrics": [metric], "results": {name: results}}, metric
 
 
 def test_only_what_knows_nothing_is_a_control() -> None:
-    assert [is_control(spec) for spec in ("random", "random?seed=2", "rollout", "of_another_package:libra", "?")] == [True, True, False, False, False]
+    assert [is_control(spec) for spec in ("random", "random?seed=2", "rollout", "of_another_package:libra", "?")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_column_that_tells_marks_the_best() -> None:

@@ -47,7 +47,16 @@ def test_another_name_may_not(site: Site, refused: Check, host: str) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "null", "https://localhost.evil.example", "http://testserver:3000", "http://localhost:3000", "file://", "", "http://["],
+    [
+        "http://evil.example",
+        "null",
+        "https://localhost.evil.example",
+        "http://testserver:3000",
+        "http://localhost:3000",
+        "file://",
+        "",
+        "http://[",
+    ],
 )
 def test_a_page_of_another_site_may_not(site: Site, refused: Check, origin: str) -> None:
     """Also where the browser is too old to say so itself."""
