@@ -144,6 +144,13 @@ def test_the_sample_stands_beside_the_title_and_tables_are_folded(desk: Visit) -
     expect(page.get_by_role("region", name="Rules it can be read with")).to_be_hidden()
 
 
+def test_on_a_phone_the_sample_comes_right_after_the_title(phone: Visit) -> None:
+    page = phone.open("/methods/rollout", maps=False)
+    expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
+    tops = page.locator(".columns > *").evaluate_all("(all) => all.map((node) => [node.className, node.getBoundingClientRect().top])")
+    assert [name for name, _ in sorted(tops, key=lambda place: place[1])] == ["title", "example", "account"]
+
+
 def test_the_way_back_shows_what_is_lost_and_what_is_kept(desk: Visit) -> None:
     """In the numbers of the stored sample: an ordinary gradient carries nothing through a norm, Libra all of it."""
     page = desk.open("/methods/input_x_gradient", maps=False)
