@@ -100,7 +100,7 @@ export class Gallery {
    */
   thumbnail(kind, spec, signed, title) {
     const { maps, words, grid, label } = this.data[kind];
-    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map yet");
+    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map was made ahead: its page draws one");
     const scores = unpacked(maps[spec]);
     if (words) return wordStrip(words.map((text, i) => ({ text, score: scores[i] })));
     const about = { role: "img", "aria-label": `What made the model say ${label}, by ${title}` };
