@@ -44,6 +44,28 @@ const lines = ({ calibration }) =>
     ),
   );
 
+/** What the scores measure by which a model says that it does not know, in plain words. */
+const SCORES = {
+  cosine: "the likeness of picture and prompt (cosine)",
+  energy: "the response of all classes together (energy)",
+  max_logit: "the response of the best class (logit)",
+  max_probability: "the largest probability",
+  neutral_probability: "the probability of no opinion",
+  opinion_evidence: "the evidence for any opinion",
+  pieces_per_word: "the number of pieces that a word is cut into",
+  probability_gap: "the lead of the best class",
+  prominence: "the lead of the best class over the others (prominence)",
+  share_unknown: "the share of unknown words",
+  strange_words: "the share of words of another language",
+  word_familiarity: "the likeness of the strangest word to a known one",
+};
+
+/** The same calibration, its scores in words. */
+const inWords = (calibration) => ({
+  ...calibration,
+  lines: calibration.lines.map((line) => ({ ...line, score: SCORES[line.score] ?? line.score })),
+});
+
 /** How large a model is, as far as it is known. */
 function sizeOf({ details, megabytes }) {
   if (details.parameters)
@@ -52,7 +74,7 @@ function sizeOf({ details, megabytes }) {
 }
 
 function card(model) {
-  const doubts = lines(model);
+  const doubts = model.calibration && lines({ calibration: inWords(model.calibration) });
   const rows = facts(model).map(([name, value]) =>
     el(
       "div",

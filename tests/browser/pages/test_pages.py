@@ -77,6 +77,7 @@ def test_on_a_phone_the_gallery_is_no_longer_than_a_few_screens(phone: Visit) ->
     assert phone.page.evaluate("() => document.documentElement.scrollHeight") < 4500
 
 
+@pytest.mark.trained  # tiny models have no calibration
 def test_the_models_and_their_cards(desk: Visit) -> None:
     desk.open("/models", maps=False)
     models = desk.get("/api/models")["models"]
@@ -93,6 +94,10 @@ def test_the_models_and_their_cards(desk: Visit) -> None:
     tops = desk.page.locator(".card").evaluate_all("(all) => all.map((card) => card.getBoundingClientRect()).map((b) => [b.top, b.height])")
     assert len({tuple(place) for place in tops[:3]}) == 1  # of a row, all alike
     expect(desk.page.locator(".load")).to_contain_text("config.json and model.safetensors")
+    assert desk.page.locator(".card .line").count() >= 4
+    for name in ("scenes-vit", "photos-vit", "clip", "reviews-bert"):
+        for line in desk.page.locator(f'.card[data-name="{name}"] .line').all_text_contents():
+            assert re.search(r"where the [a-z ()]+ is (below|above) -?[\d.]+", line), line  # what is measured, in words
     card = desk.page.locator(".card[data-name=scenes-vit]")
     card.get_by_text("Model card").click()
     detail = desk.get(model_path("scenes-vit"))
