@@ -78,7 +78,7 @@ function card(model) {
   const rows = facts(model).map(([name, value]) =>
     el(
       "div",
-      {},
+      { class: name === "folder" ? "wide" : "" },
       el("dt", {}, name),
       el("dd", { title: name === "weights" ? `SHA-256 of the weights: ${model.weights_digest}` : "" }, String(value)),
     ),

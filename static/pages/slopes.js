@@ -33,26 +33,32 @@ export function slopes(run, axes, width) {
   const isWide = width - 2 * longest > 120;
   const from = Math.min(longest, width - 110);
   const to = isWide ? width - longest : width - 40;
+  const placeIn = (list) => {
+    const methods = list.filter((spec) => !controls.has(spec)); // a control has no place
+    return (spec) => (controls.has(spec) ? "–" : String(methods.indexOf(spec) + 1));
+  };
+  const [placeLeft, placeRight] = [placeIn(left), placeIn(right)];
   const y = (place) => TOP + ROW * (place + 0.5);
   const lines = left.map((spec, place) => {
     const end = right.indexOf(spec);
-    const kind = controls.has(spec) ? "baseline" : place < MARKED ? "first" : "";
+    const [here, there] = [placeLeft(spec), placeRight(spec)];
+    const kind = controls.has(spec) ? "baseline" : Number(here) <= MARKED ? "first" : "";
     const bend = (to - from) / 2;
     const [a, b] = [from + GAP, to - GAP];
-    const name = isWide ? `${end + 1}  ${titles.get(spec)}` : `${end + 1}`;
+    const name = isWide ? `${there}  ${titles.get(spec)}` : there;
     return svg(
       "g",
-      { class: `slope ${kind}`, "data-spec": spec, "data-places": `${place + 1} ${end + 1}` },
-      svg("title", {}, `${titles.get(spec)}: ${place + 1} by ${axes[0].title}, ${end + 1} by ${axes[1].title}`),
+      { class: `slope ${kind}`, "data-spec": spec, "data-places": `${here} ${there}` },
+      svg("title", {}, `${titles.get(spec)}: ${here} by ${axes[0].title}, ${there} by ${axes[1].title}`),
       svg("path", { d: `M${a} ${y(place)}C${a + bend} ${y(place)} ${b - bend} ${y(end)} ${b} ${y(end)}` }),
       svg("circle", { cx: a, cy: y(place), r: 3 }),
       svg("circle", { cx: b, cy: y(end), r: 3 }),
-      svg("text", { x: from, y: y(place) + 4, class: "end" }, `${titles.get(spec)}  ${place + 1}`),
+      svg("text", { x: from, y: y(place) + 4, class: "end" }, `${titles.get(spec)}  ${here}`),
       svg("text", { x: to, y: y(end) + 4 }, name),
     );
   });
   const height = TOP + ROW * known.length + 4;
-  const label = `Places of ${count(known.length, "method")} by ${axes[0].title}, joined to their places by ${axes[1].title}`;
+  const label = `Places of ${count(known.filter((spec) => !controls.has(spec)).length, "method")} by ${axes[0].title}, joined to their places by ${axes[1].title}`;
   return svg(
     "svg",
     { role: "img", "aria-label": label, viewBox: `0 0 ${width} ${height}`, width, height, class: "plot" },
