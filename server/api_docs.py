@@ -31,7 +31,7 @@ _PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)  +(\S.*)$")
 _HEAD = """# The library
 
 Made from the docstrings of the public modules by `python -m server.docs`. [extending.md](extending.md) shows how a package of your own adds
-methods, rules, metrics and data sets; the [README](../README.md) lists what there is.
+methods, rules, metrics and data sets; [methods.md](methods.md) and [rules.md](rules.md) list what there is.
 """
 
 

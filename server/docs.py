@@ -1,4 +1,4 @@
-"""The tables of the README and of ``docs``, made from the registries: ``python -m server.docs`` writes them, a test keeps them fresh.
+"""The tables of ``docs``, made from the registries: ``python -m server.docs`` writes them, a test keeps them fresh.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 """
@@ -137,7 +137,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "datasets": datasets_markdown,
 }
 #: The files that hold tables, and which.
-PAGES = {"README.md": ("methods", "rules", "models", "references", "settings"), "docs/evaluation.md": ("metrics", "datasets")}
+PAGES = {
+    "docs/methods.md": ("methods", "references"),
+    "docs/rules.md": ("rules",),
+    "docs/models.md": ("models",),
+    "docs/settings.md": ("settings",),
+    "docs/evaluation.md": ("metrics", "datasets"),
+}
 
 
 def render(text: str) -> str:

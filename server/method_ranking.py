@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from explainers.evaluation.marks import best_marked
 from server.run_reports import CONTROL, RunReport, places, read_run_reports
 
 #: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
@@ -25,7 +26,8 @@ class MethodRanking:
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
-        return {spec: results[spec] for spec in self.ranks}
+        marked = best_marked(self.run.report, self.metric)
+        return {spec: {**results[spec], "tied": spec in marked} for spec in self.ranks}
 
     @cached_property
     def ranks(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 from explainers.evaluation.html import ranked, shown
+from explainers.evaluation.marks import best_marked, cannot_tell, is_control
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from server.http.problems import Problem
 from server.json_text import encodable, parsed_json
@@ -28,9 +29,19 @@ class RunReport:
     shipped: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The report without the comparison of every pair of methods."""
+        """The report without the comparison of every pair of methods. A figure is ``tied`` where it is marked as the best; a metric says
+        why it ``cannot_tell``, where it cannot; a method whether it is a ``control``.
+        """
         document = {name: value for name, value in self.report.items() if name != "apart"}
-        return {"id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs, **document}
+        metrics = [{**metric, "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]]
+        results = dict(self.report["results"])
+        for metric in metrics:
+            marked = best_marked(self.report, metric)
+            figures = results[metric["name"]]
+            results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
+        methods = [{**method, "control": is_control(method["spec"])} for method in self.report["methods"]]
+        about = {"id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs}
+        return {**about, **document, "methods": methods, "metrics": metrics, "results": results}
 
     @property
     def shows_inputs(self) -> bool:

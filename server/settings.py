@@ -136,7 +136,7 @@ def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[s
 
 
 def table() -> str:
-    """The settings as a Markdown table, for the README and the documentation."""
+    """The settings as a Markdown table, for the documentation."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
     for setting in fields(Settings):
         shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"

@@ -1,9 +1,10 @@
-"""When to trust a method, in sentences made of what was measured: its place against the best and against a random map, model by model."""
+"""Which method to trust, in words made of what was measured: its place against the best and against a random map, model by model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from explainers.evaluation.html import ranked
 from server.method_ranking import MethodRanking
@@ -43,6 +44,48 @@ def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: 
         if parts:
             sentences.append(Verdict(spec, "; ".join(parts) + "."))
     return sentences
+
+
+def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
+    """One line: how the best of ``specs`` stands in the run by which methods are ranked on photos."""
+    places = {} if ranking is None else {spec: rank for spec in specs if (rank := ranking.rank(spec)) is not None}
+    if ranking is None or not places:
+        return "Not measured on photos in any run that ships: judge it by its formula, and by the deletion test on your own input."
+    best = min(places, key=lambda spec: places[spec])
+    report = ranking.run.report
+    title = next(method["title"] for method in report["methods"] if method["spec"] == best)
+    measured = f"{report['inputs']} photos of {report['dataset']['title']}"
+    place = f"{places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]}"
+    return f"On photos: {title} is {place} ({ranking.metric['title']}, {measured})."
+
+
+#: So many methods are named as those to trust.
+NAMED = 3
+
+
+def in_words(ranking: MethodRanking) -> dict[str, Any]:
+    """What a run says in words: the methods to ``trust``, the first of different read-outs that beat a random map; how many cannot be told
+    from the best (``tied``); those ``by_chance``, which cannot be told from a random map; and those ``worse`` than one.
+    """
+    levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
+    titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
+    trust: dict[str, str] = {}
+    for spec, level in levels.items():  # best first
+        if level < _CHANCE and len(trust) < NAMED:
+            trust.setdefault(spec.partition("?")[0].partition(":")[0], spec)
+
+    def named(specs: Iterable[str]) -> list[dict[str, Any]]:
+        return [{"spec": spec, "title": titles[spec], "rank": ranking.ranks[spec]} for spec in specs]
+
+    document = ranking.to_json()
+    return {
+        **{name: document[name] for name in ("run", "model", "measured", "metric", "random")},
+        "of": len(levels),
+        "tied": sum(figure["tied"] for figure in document["ranks"].values()),
+        "trust": [{**entry, **document["ranks"][entry["spec"]]} for entry in named(trust.values())],
+        "by_chance": named(spec for spec, level in levels.items() if level == _CHANCE),
+        "worse": named(spec for spec, level in levels.items() if level == _WORSE),
+    }
 
 
 #: Best first.

@@ -1,4 +1,4 @@
-"""The rules of the house that no tool checks: which way imports go, what a folder holds, how long a module may be, what is pinned."""
+"""The rules of the house that no tool checks: which way imports go, what a folder is for, how long a module may be, what is pinned."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from explainers.evaluation.examples import drawn, unpacked
+from explainers.evaluation.marks import best_marked, cannot_tell, is_control
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1a15; --paper: #fffefb; --soft: #5f5a4e; --rule: #d8d2c2; --mark: #7a4a00; --line: #8a3ffc }
@@ -52,6 +53,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         f"<p class=soft>{escape(NO_VALUE)}.</p>" if lacks_values(report) else "",
         f"<p class=soft>{escape(FEWER)}.</p>" if has_counts(report) else "",
         _table(report),
+        *_undecided(report),
         "<h2>Intervals</h2>",
         *(_intervals(report, metric) for metric in report["metrics"]),
         "<h2>Curves</h2>" if report["curves"] else "",
@@ -127,6 +129,8 @@ def _table(report: dict[str, Any]) -> str:
     metrics = report["metrics"]
     heads = ["<th scope=col>Method</th>", *(f"<th scope=col>{escape(m['title'] + (' %' if m['unit'] == 'share' else '') + _arrow(m))}</th>"
                                             for m in metrics)]  # fmt: skip
+    marked = {metric["name"]: best_marked(report, metric) for metric in metrics}
+    muted = {metric["name"] for metric in metrics if cannot_tell(report, metric)}
     first = ranked(report, metrics[0])
     order = [*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)]
     rows = []
@@ -137,9 +141,17 @@ def _table(report: dict[str, Any]) -> str:
             text = shown(value["value"], metric["unit"])
             error = f" <small>±{shown(value['error'], metric['unit'])}</small>" if value["value"] is not None else ""
             error += f" <small>{of}</small>" if (of := counted(report, metric, spec)) else ""
-            cells.append(f"<td class=tied>{text}*{error}</td>" if value["tied"] else f"<td>{text}{error}</td>")
+            is_best = spec in marked[metric["name"]]
+            style = " class=tied" if is_best else " class=soft" if metric["name"] in muted else ""
+            cells.append(f"<td{style}>{text}{'*' if is_best else ''}{error}</td>")
         rows.append(f"<tr><td>{escape(spec)}</td>{''.join(cells)}</tr>")
     return f"<div class=scroll><table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+
+
+def _undecided(report: dict[str, Any]) -> list[str]:
+    """Of each metric that cannot tell which method is good, why."""
+    reasons = {metric["title"]: cannot_tell(report, metric) for metric in report["metrics"]}
+    return [f"<p class=soft><b>{escape(title)}</b>, in grey: {escape(reason)}</p>" for title, reason in reasons.items() if reason]
 
 
 def _intervals(report: dict[str, Any], metric: dict[str, Any]) -> str:
@@ -154,10 +166,10 @@ def _intervals(report: dict[str, Any], metric: dict[str, Any]) -> str:
     def at(value: float) -> float:
         return 230 + (value - low) * scale
 
-    lines = []
+    lines, marked = [], best_marked(report, metric)
     for row, spec in enumerate(order):
         bar, y = results[spec], 14 + row * height
-        colour = "var(--mark)" if bar["tied"] else "currentColor"
+        colour = "var(--mark)" if spec in marked else "currentColor"
         lines.append(
             f'<text x="0" y="{y + 4}">{escape(spec)}</text><line x1="{at(bar["low"]):.1f}" x2="{at(bar["high"]):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{colour}"/><circle cx="{at(bar["value"]):.1f}" cy="{y}" r="3" fill="{colour}"/>'
@@ -203,7 +215,7 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterable[str]:
         order = ranked(report, metric)
         if not order:
             continue
-        spec = order[0]
+        spec = next((spec for spec in order if not is_control(spec)), order[0])
         yield f"<h3>{escape(metric['title'])}: {escape(spec)}</h3>"
         for end, cases in examples["chosen"][metric["name"]][spec].items():
             yield "".join(_case(examples, spec, index, signed[spec], f"{end}: {shown(value, metric['unit'])}") for index, value in cases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +17,7 @@ class CatalogueEntry:
     photos       made for the photos that people bring
     recommended  of a model of the hub: one to get first where there is a network
     megabytes    what a download of its weights takes, where it is known
+    good_for     what one takes it for, in a phrase
     """
 
     name: str
@@ -28,16 +29,34 @@ class CatalogueEntry:
     photos: bool = False
     recommended: bool = False
     megabytes: int | None = None
+    good_for: str = ""
 
 
 def _embedded(name: str, kind: Kind, title: str, description: str, photos: bool = False) -> CatalogueEntry:
-    return CatalogueEntry(name, kind, title, description, True, "made for Vitrine", photos=photos)
+    return CatalogueEntry(name, kind, title, description, True, "made for Vitrine", photos=photos, good_for=_GOOD_FOR[name])
 
 
 def _hub(name: str, kind: Kind, title: str, description: str, recommended: bool = False, megabytes: int | None = None) -> CatalogueEntry:
     source = "timm" if name.startswith("timm/") else "transformers"
-    return CatalogueEntry(name, kind, title, description, False, source, recommended=recommended, megabytes=megabytes)
+    known = CatalogueEntry(name, kind, title, description, False, source, recommended=recommended, megabytes=megabytes)
+    return replace(known, good_for=_GOOD_FOR[name])
 
+
+#: What one takes each model for.
+_GOOD_FOR = {
+    "scenes-vit": "seeing whether a map finds what is known to be there: every scene comes with the outlines of its objects",
+    "clip": "asking a picture for anything that can be said in a few English words",
+    "photos-vit": "photos of your own",
+    "reviews-bert": "film reviews in English, with praise, blame and negation in one text",
+    "timm/vit_base_patch16_224.augreg2_in21k_ft_in1k": "photos, at the size of published results",
+    "timm/deit3_base_patch16_224.fb_in1k": "how methods fare with LayerScale",
+    "timm/eva02_small_patch14_336.mim_in22k_ft_in1k": "how methods fare with SwiGLU and rotary positions",
+    "timm/beitv2_base_patch16_224.in1k_ft_in22k_in1k": "how methods fare where no classification token is read",
+    "hf/openai/clip-vit-base-patch32": "prompts, at the size of published results",
+    "hf/google/siglip-base-patch16-224": "how methods fare where the head pools with attention",
+    "hf/textattack/bert-base-uncased-SST-2": "sentences of reviews, at the size of published results",
+    "hf/distilbert/distilbert-base-uncased-finetuned-sst-2-english": "sentences of reviews, quicker",
+}
 
 CATALOGUE: list[CatalogueEntry] = [
     _embedded("scenes-vit", "image", "Scenes ViT", "Names the objects in rendered scenes, 14 x 14 patches."),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import textwrap
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
@@ -21,6 +23,7 @@ from server.http.uploads import encoded, open_image
 from server.jobs.map_files import map_npy, pixels_name, with_pixels
 from server.jobs.store import TENSORS
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
+from server.method_ranking import ranking_for
 from server.services import Services, Use
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
@@ -35,11 +38,42 @@ def _family(readout: str) -> str | None:
     return METHODS[readout].family if readout in METHODS else None
 
 
+def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """The map of a finished explanation that is shown where there is room for one: of its methods that which stands first in the run
+    by which they are ranked, for the first target. None where it has no map but the control's.
+    """
+    ranking = ranking_for(kind, document["model"])
+    maps = [entry for entry in document["maps"] if _family(entry["readout"]) != "control"]
+    return min(maps, key=lambda entry: (ranking and ranking.rank(entry["method"])) or len(document["maps"]) + 999, default=None)
+
+
+def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """The first words of a text, each with its score over the largest magnitude of all: the sum over a word's pieces where scores are
+    signed, else the largest.
+    """
+    merge = sum if entry["signed"] else max
+    words = [
+        {"text": word["text"], "score": merge(entry["scores"][token] for token in word["tokens"])}
+        for word in document["input"].get("words", ())
+        if word["tokens"]
+    ]
+    largest = max((abs(word["score"]) for word in words), default=0.0) or 1.0
+    taken, length = [], 0
+    for word in words:
+        length += len(word["text"]) + 1
+        if length > EXCERPT:
+            break
+        taken.append({"text": word["text"], "score": round(word["score"] / largest, 3)})
+    return taken
+
+
 @router.get("/{id}/summary")
 def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at.
 
-    ``methods`` explained it, ``controls`` are the random maps beside them, and each may have several ``maps``.
+    ``methods`` explained it, ``controls`` are the random maps beside them, and each may have several ``maps``. ``about`` is the same
+    for all explanations of one picture or text. ``map`` is the address of the picture of one map, ``words`` are the first ones of a
+    text with their scores.
     """
     document = find_document(explanation_id, services)
     source = document.get("input", {"kind": None})
@@ -51,11 +85,26 @@ def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     controls = sum(family == "control" for family in families.values())
     short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
     short |= {"methods": len(families) - controls, "controls": controls}
+    kind = "text" if text else "clip" if prompted else "image"
+    best = _best_map(document, kind) if document["state"] == "done" else None
+    short["specs"] = list(families)
     if text:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT, placeholder=" …")
-    elif stored_file(explanation_id, PICTURE, services) is not None:
+        short["about"] = _digest(source["text"].encode("utf-8", "replace"))
+        if best is not None:
+            short["words"] = _scored_words(document, best)
+    elif (picture := stored_file(explanation_id, PICTURE, services)) is not None:
         short["thumbnail"] = f"/api/explanations/{explanation_id}/thumbnail.jpg"
+        short["about"] = _digest(picture)
+        if best is not None and stored_file(explanation_id, SEEN, services) is not None:
+            which = f"target={quote(best['target'], safe='')}&size={THUMBNAIL_SIDE}"
+            short["map"] = f"/api/explanations/{explanation_id}/maps/{quote(best['method'], safe='')}.png?{which}"
     return JSONResponse(short)
+
+
+def _digest(data: bytes) -> str:
+    """What tells one input from another, short."""
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 @router.get("/{id}/thumbnail.jpg", response_class=Response)

@@ -14,6 +14,7 @@ from server.http.problems import Problem, suggestion
 from server.method_ranking import REFERENCE_MODELS, ranking_for
 from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.services import Services, Use
+from server.verdicts import in_words
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=JsonRoute)
 
@@ -37,13 +38,15 @@ def find_run_report(run_id: str, services: Services) -> RunReport:
 @router.get("")
 def leaderboard(services: Use) -> dict[str, Any]:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
-    told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``problems`` says which of the
-    folders cannot be read.
+    told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``rankings`` says in words, by the
+    kind of input, what those runs found; ``problems`` which of the folders cannot be read.
     """
     runs, problems = _run_reports(services)
-    ranking = [reference.run.id for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None]
+    references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
+    ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
-    return {"runs": [run.to_json() for run in runs], "problems": problems}
+    rankings = {kind: in_words(reference) for kind, reference in references.items()}
+    return {"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems}
 
 
 @router.get("/{id}/examples")

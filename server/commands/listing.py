@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--all", action="store_true", help="say all there is about each: paper, rules, options, needs, costs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print the table of the README")
+    form.add_argument("--markdown", action="store_true", help="print the table of docs/methods.md")
     parser.set_defaults(run=run_methods)
 
 

@@ -64,6 +64,7 @@ class ModelEntry:
     photos: bool = False  # made for the photos that people bring
     recommended: bool = False  # of the hub: one to get first
     megabytes: int | None = None  # of its download, where it is known
+    good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
     state: State = "available"
     problem: Problem | None = None
@@ -86,6 +87,7 @@ class ModelEntry:
             "photos": self.photos,
             "recommended": self.recommended,
             "megabytes": self.megabytes,
+            "good_for": self.good_for,
             "details": self.facts.details if self.facts else {},
         }
         if self.problem:
@@ -108,6 +110,7 @@ class ModelRegistry:
             first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
             entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
             entry.photos, entry.recommended, entry.megabytes = listed.photos, listed.recommended, listed.megabytes
+            entry.good_for = listed.good_for
             self._entries[listed.name] = entry
 
     def find(self, name: str) -> ModelEntry:

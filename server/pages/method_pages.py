@@ -14,11 +14,11 @@ from explainers import RULES
 from explainers.methods.about import ABOUT, SYMBOLS
 from server.docs import ARXIV
 from server.http.problems import Problem, suggestion
-from server.method_ranking import method_rankings
+from server.method_ranking import method_rankings, ranking_for
 from server.pages.formula import mathml, symbols
 from server.run_reports import figures_of, folders_of_runs, read_run_reports
 from server.services import Use
-from server.verdicts import verdicts
+from server.verdicts import on_photos, verdicts
 
 
 def linked(text: str) -> Markup:
@@ -47,6 +47,16 @@ def about(name: str) -> dict[str, Any]:
     }
 
 
+def refused(method: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Why rules make no sense with a method: each reason with the titles of its rules."""
+    reasons: dict[str, list[str]] = {}
+    for pair in method["pairs"]:
+        if pair["reason"] and pair["rule"]:
+            said = pair["reason"].partition(": ")[2].partition(". ")[0].rstrip(".")
+            reasons.setdefault(said, []).append(RULES[pair["rule"]].title)
+    return list(reasons.items())
+
+
 def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:
     """Add ``/methods/{read-out}`` to ``app``."""
     template = templates.get_template("method.html")
@@ -59,6 +69,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
         method = listed[name]
         runs, _ = read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
         shipped = [result for result in runs if result.shipped]
+        specs = [name, *(f"{name}:{rule}" for rule in method["rules"])]
         papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
         return HTMLResponse(
             template.render(
@@ -67,7 +78,9 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 title=method["title"],
                 method=method,
                 about=about(name),
-                verdicts=verdicts([name, *(f"{name}:{rule}" for rule in method["rules"])], method_rankings(), shipped),
+                verdict=on_photos(specs, ranking_for("image")),
+                verdicts=verdicts(specs, method_rankings(), shipped),
+                refused=refused(method) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
                 papers=[linked(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},

@@ -201,6 +201,7 @@
  * @property {boolean} photos whether it is made for photos that people bring
  * @property {boolean} recommended
  * @property {number | null} megabytes
+ * @property {string} good_for
  * @property {ModelDetails} details
  * @property {string | undefined} device
  * @property {string | undefined} weights_digest

@@ -1,4 +1,4 @@
-// The explanations made from this browser: look again, compare two, delete.
+// The explanations made from this browser, those of one picture together: look again, search, compare two, delete.
 
 import { explanationPath, forgetExplanation, getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
@@ -9,12 +9,13 @@ import { drop, remembered } from "../core/historylist.js";
 import { spoken, sureness } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
 import { forget } from "../workbench/tabmemory.js";
+import { wordStrip } from "./gallery.js";
 
 const BATCH = 24; // read at once
 const UNFINISHED = { queued: "still waiting", running: "still being made", failed: "failed" };
 const left = remembered(); // ids that are not shown yet
 const ticked = new Map(); // id -> summary
-let shown = 0;
+const summaries = []; // those that are known
 
 const link = (summary) => `${summary.page}?id=${encodeURIComponent(summary.id)}`;
 const when = (created) => new Date(created).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
@@ -26,15 +27,19 @@ function answer({ state, targets, problem }) {
   return targets.map(spoken).join(", ");
 }
 
+/** The answer's map, over the picture or in the words; without one, the picture or the text. */
+function viewOf({ map, thumbnail, words, excerpt }) {
+  if (map || thumbnail) return el("img", { src: map ?? thumbnail, alt: "", loading: "lazy" });
+  return el("span", { class: "excerpt" }, words?.length ? wordStrip(words) : (excerpt ?? ""));
+}
+
 function record(summary) {
   const name = summary.title ?? answer(summary);
   const first = summary.targets?.[0];
   const isAlone = summary.page === "/prompt" && summary.targets?.length === 1;
   const sure = first && sureness(first, summary.abstention);
   const isShare = isAlone && !first.abstention; // shares need two prompts
-  const view = summary.thumbnail
-    ? el("img", { src: summary.thumbnail, alt: "", loading: "lazy" })
-    : el("span", { class: "excerpt" }, summary.excerpt ?? "");
+  const view = viewOf(summary);
   const box = el("input", { type: "checkbox", on: { change: () => tick(summary, box.checked) } });
   const naming = namingField(
     () => summary,
@@ -109,12 +114,44 @@ async function remove(summary, node) {
   } catch (problem) {
     if (problem.status !== 404) return showProblem(byId("problem"), problem);
   }
+  node.remove();
+  leave(summary);
+  draw("Deleted.");
+}
+
+/** Take an explanation off the list. */
+function leave(summary) {
   drop(summary.id);
   forget(summary.id);
   tick(summary, false);
-  node.remove();
-  shown--;
-  tell("Deleted.");
+  summaries.splice(summaries.indexOf(summary), 1);
+}
+
+/** Delete everything on the list, on the server too. */
+async function removeAll() {
+  const all = [...summaries];
+  byId("delete-all-sure").disabled = true;
+  try {
+    for (const summary of all) {
+      await forgetExplanation(summary.id).catch((problem) => {
+        if (problem.status !== 404) throw problem;
+      });
+      leave(summary);
+    }
+  } catch (problem) {
+    showProblem(byId("problem"), problem);
+  }
+  byId("delete-all-sure").disabled = false;
+  askAll(false);
+  draw(`${count(all.length - summaries.length, "explanation")} deleted.`);
+}
+
+/** Ask whether all is to be deleted. */
+function askAll(on) {
+  byId("delete-all").hidden = on;
+  byId("delete-all-asked").hidden = !on;
+  byId("delete-all-sure").textContent = `Delete all ${summaries.length} for good`;
+  (on ? byId("delete-all-keep") : byId("delete-all")).focus();
 }
 
 /** Why these cannot be set side by side; "" where they can. */
@@ -138,16 +175,48 @@ function tick(summary, on) {
   byId("chosen").textContent = reason;
 }
 
-function tell(before = "") {
-  const rest = left.length ? `, ${left.length} more` : "";
-  byId("comparing").hidden = shown + left.length < 2;
-  say(
-    "status",
-    `${before} ${shown || left.length ? `${count(shown, "explanation")}${rest}` : "Nothing is here yet: explain a picture or a text first."}`.trim(),
+/** What a search finds in. */
+const textOf = (summary) =>
+  [summary.title, answer(summary), summary.excerpt, titles.get(summary.model), summary.model, ...(summary.specs ?? [])]
+    .join(" ")
+    .toLowerCase();
+
+/** The explanations of one picture or text together, the newest first by the time of its newest. */
+function groups(found) {
+  const byInput = new Map();
+  for (const summary of [...found].sort((a, b) => b.created.localeCompare(a.created))) {
+    const input = summary.about ?? summary.id;
+    byInput.set(input, [...(byInput.get(input) ?? []), summary]);
+  }
+  return [...byInput.values()];
+}
+
+function group(members) {
+  if (members.length === 1) return record(members[0]);
+  const what = members[0].page === "/text" ? "text" : "picture";
+  return el(
+    "li",
+    { class: "group" },
+    el("p", { class: "quiet" }, `${members.length} explanations of one ${what}`),
+    el("ul", { class: "members" }, members.map(record)),
   );
 }
 
-/** Show the next ones; those that the server has forgotten leave the list, with a word. */
+/** Draw what the search leaves. */
+function draw(before = "") {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = summaries.filter((summary) => words.every((word) => textOf(summary).includes(word)));
+  byId("records").replaceChildren(...groups(found).map(group));
+  const compare = byId("records").querySelectorAll("[type=checkbox]");
+  for (const box of compare) box.checked = ticked.has(box.closest(".record").dataset.id);
+  byId("tools").hidden = !summaries.length;
+  byId("comparing").hidden = summaries.length < 2;
+  const all = count(summaries.length, "explanation");
+  const text = summaries.length ? all : "Nothing is here yet: explain a picture or a text first.";
+  say("status", `${before} ${words.length ? `${found.length} of ${all}` : text}`.trim());
+}
+
+/** Read the next ones; those that the server has forgotten leave the list, with a word. */
 async function next() {
   const ids = left.splice(0, BATCH);
   const results = await Promise.allSettled(ids.map((id) => getJSON(`${explanationPath(id)}/summary`)));
@@ -164,17 +233,19 @@ async function next() {
     drop(id);
     forget(id);
   }
-  shown += listed.length;
-  byId("records").append(...listed.map(record));
-  byId("more").hidden = !left.length;
-  tell(gone.length ? `The server has forgotten ${count(gone.length, "explanation")}: they left this list.` : "");
+  summaries.push(...listed);
+  draw(gone.length ? `The server has forgotten ${count(gone.length, "explanation")}: they left this list.` : "");
 }
 
 byId("compare").addEventListener("click", () => {
   const [a, b] = ticked.values();
   location.href = `${link(a)}&compare=${encodeURIComponent(b.id)}`;
 });
-byId("more").addEventListener("click", next);
+byId("search").addEventListener("input", () => draw());
+byId("delete-all").addEventListener("click", () => askAll(true));
+byId("delete-all-keep").addEventListener("click", () => askAll(false));
+byId("delete-all-sure").addEventListener("click", removeAll);
+
 /** What models are called; one that is gone goes by its name. */
 async function loadTitles() {
   const { models } = await getJSON("/api/models");
@@ -182,4 +253,6 @@ async function loadTitles() {
 }
 
 await Promise.all([loadLimits(), loadTitles()]).catch((problem) => showProblem(byId("problem"), problem));
-await next();
+do await next();
+while (left.length);
+byId("records").setAttribute("aria-busy", "false");

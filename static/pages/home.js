@@ -2,7 +2,7 @@
 // findings to look at.
 
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
-import { limits } from "../core/colour.js";
+import { limits, ramp } from "../core/colour.js";
 import { byId, el, percent, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { FEATURED_METHOD } from "../core/registry.js";
@@ -11,6 +11,7 @@ import { acceptPictures } from "../inputs/pictures.js";
 import { greyBase, paint } from "../maps/heatmap.js";
 
 const BASELINE = "raw_attention"; // what FEATURED_METHOD is set beside
+const [PHOTOS, REVIEWS] = [9, 3]; // samples on the strip
 const SIDE = 672; // pixels of the live plate
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const LAST = ["done", "failed", "cancelled"];
@@ -95,8 +96,14 @@ async function hang(sample, models) {
   const [under, over] = sheets;
   const edge = el("div", { class: "edge", "aria-hidden": "true" });
   byId("stage").replaceChildren(under.canvas, over.canvas, edge);
-  byId("left-name").textContent = over.map.title;
-  byId("right-name").textContent = under.map.title;
+  for (const [side, { map }] of [
+    ["left", over],
+    ["right", under],
+  ]) {
+    byId(`${side}-name`).textContent = map.title;
+    const stops = ramp(map.signed).map((colour) => `rgb(${colour.join(" ")})`);
+    byId(`${side}-legend`).querySelector("i").style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  }
   const sweep = byId("sweep");
   const show = () => {
     over.canvas.style.clipPath = `inset(0 ${100 - sweep.value}% 0 0)`;
@@ -136,8 +143,21 @@ async function nameClasses(sample, explanation) {
   byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...question, ...methods])}`;
 }
 
+/** A strip of samples, each with its question already there: photos first, then reviews. */
+function layStrip(samples) {
+  const linkOf = ({ id, kind, title, thumbnail }) =>
+    el(
+      "a",
+      { href: `${kind === "text" ? "/text" : "/image"}?sample=${encodeURIComponent(id)}`, title },
+      thumbnail ? el("img", { src: thumbnail, alt: title, width: 56, height: 56 }) : title,
+    );
+  const of = (kind, most) => samples.filter((sample) => sample.kind === kind).slice(0, most);
+  byId("strip").append(...[...of("image", PHOTOS), ...of("text", REVIEWS)].map(linkOf));
+}
+
 try {
   const { models, samples } = await loaded;
+  layStrip(samples);
   const sample = shownSample(samples);
   if (sample) await nameClasses(sample, await hang(sample, models));
 } catch (problem) {

@@ -1,17 +1,20 @@
-// The Leaderboard page: methods by metrics of a run, sorted by any column; a figure opens its examples; two metrics
-// against each other.
+// The Leaderboard page: which methods to trust, in words and maps; then methods by metrics of a run, sorted by any
+// column; a figure opens its examples under itself; two metrics side by side.
 
 import { getJSON } from "../core/api.js";
 import { byId, count, el, number, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { svg } from "../core/svg.js";
+import { Gallery, wordStrip } from "./gallery.js";
 import { Measuring } from "./measure.js";
+import { rankingCard } from "./ranking.js";
+import { slopes } from "./slopes.js";
 
 const ARROWS = { higher: "↑", lower: "↓" };
 const BETTER = { higher: "higher is better", lower: "lower is better" };
 const BAR = { width: 76, height: 8 };
-const [LETTER, LINE, RADIUS] = [6.7, 11, 4.5]; // of names and of points in the plot, in its units
-const PLOT = { widest: 640, height: 320, left: 52, bottom: 40, top: 12, right: 24 };
+const WIDEST = 900; // pixels of the plot
+const FEW = 5; // runs of fewer inputs are trials: nobody is ranked by them
 
 const state = new URLSearchParams(location.search);
 
@@ -101,9 +104,10 @@ function cell(run, metric, spec, ends) {
     on: { click: open },
   };
   const value = run.shows_inputs ? el("button", asks, text) : el("span", { class: "figure", title: label }, text);
+  const kind = figure.tied ? "tied" : metric.cannot_tell ? "muted" : "";
   return el(
     "td",
-    { class: figure.tied ? "tied" : "", data: { metric: metric.name } },
+    { class: kind, data: { metric: metric.name } },
     value,
     of ? el("span", { class: "quiet count" }, of) : null,
     interval(figure, ends),
@@ -122,11 +126,16 @@ function table(run) {
   };
   const head = (name, title, note) => {
     const chosen = name === column;
-    const falling = run.metrics.find((metric) => metric.name === name)?.direction !== "lower";
+    const metric = run.metrics.find((candidate) => candidate.name === name);
+    const falling = metric?.direction !== "lower";
     const direction = name === "method" ? !reversed : falling === reversed;
     return el(
       "th",
-      { scope: "col", "aria-sort": chosen ? (direction ? "ascending" : "descending") : null },
+      {
+        scope: "col",
+        class: metric?.cannot_tell ? "muted" : "",
+        "aria-sort": chosen ? (direction ? "ascending" : "descending") : null,
+      },
       el(
         "button",
         { type: "button", class: "sort", data: { sort: name }, title: note, on: { click: () => sort(name) } },
@@ -167,24 +176,16 @@ function table(run) {
 
 function drawTable(run) {
   byId("figures").replaceChildren(table(run));
-}
-
-/** The words of a text, each on a ground as strong as its score; underlined too, dotted where it speaks against. */
-function words(list) {
-  return el(
-    "p",
-    { class: "words" },
-    list.flatMap(({ text, score }) => [
-      el("span", { class: `${score < 0 ? "against" : "for"} s${Math.round(4 * Math.abs(score))}` }, text),
-      " ",
-    ]),
+  const muted = run.metrics.filter((metric) => metric.cannot_tell);
+  byId("undecided").replaceChildren(
+    ...muted.map((metric) => el("li", {}, el("strong", {}, metric.title), `, in grey: ${metric.cannot_tell}`)),
   );
 }
 
 function example(run, metric, sample, end) {
   const about = `${end}: ${shown(sample.value, metric.unit)}${unitOf(metric)}`;
   const map = sample.words
-    ? words(sample.words)
+    ? wordStrip(sample.words)
     : el("img", {
         src: sample.image,
         width: 160,
@@ -199,9 +200,26 @@ function example(run, metric, sample, end) {
   );
 }
 
+/** The row under that of a method, for its examples; another one that is open closes. */
+function rowUnder(run, spec) {
+  closeExamples();
+  const row = byId("figures").querySelector(`tbody tr[data-spec="${CSS.escape(spec)}"]`);
+  const place = el("div", { class: "examples", "aria-live": "polite", role: "group", "aria-label": "Examples" });
+  row.after(el("tr", { class: "open" }, el("td", { colSpan: run.metrics.length + 1 }, place)));
+  return place;
+}
+
+function closeExamples() {
+  byId("figures").querySelector("tr.open")?.remove();
+  byId("figures").querySelector("td[data-open]")?.removeAttribute("data-open");
+}
+
 async function showExamples(run, metric, spec) {
-  const place = byId("examples");
   remember({ metric: metric.name, method: spec });
+  const place = rowUnder(run, spec);
+  const selector = `tr[data-spec="${CSS.escape(spec)}"] td[data-metric="${metric.name}"]`;
+  const opened = byId("figures").querySelector(selector);
+  opened.setAttribute("data-open", "");
   try {
     const path = `/api/leaderboard/${encodeURIComponent(run.id)}/examples?metric=${encodeURIComponent(metric.name)}&method=${encodeURIComponent(spec)}`;
     const examples = await getJSON(path);
@@ -215,88 +233,28 @@ async function showExamples(run, metric, spec) {
         class: "act plain",
         on: {
           click: () => {
-            place.replaceChildren();
+            closeExamples();
             remember({ metric: null, method: null });
+            opened.querySelector("button").focus();
           },
         },
       },
       "Close",
     );
+    const { title } = run.methods.find((method) => method.spec === spec);
     place.replaceChildren(
-      el("h2", { tabIndex: -1 }, `${metric.title} of ${spec}: where it did best and worst`),
+      el("h3", { tabIndex: -1 }, `${metric.title} of ${title}: where it did best and worst`),
       el("div", { class: "cases" }, figures),
       close,
     );
-    place.querySelector("h2").focus();
+    place.querySelector("h3").focus({ preventScroll: true });
+    place.scrollIntoView({ block: "nearest" });
   } catch (problem) {
     showProblem(place, problem);
   }
 }
 
-/** Whether two boxes {left, right, middle} of lines of text lie over each other. */
-const overlap = (a, b) => a.right > b.left && a.left < b.right && Math.abs(a.middle - b.middle) < LINE;
-
-/**
- * A point a method, its name to the right of it or to the left. A name that would lie over another one, over a point or
- * outside of the plot is left out; pointing at its point tells it.
- */
-function points(run, specs, axes, at, width) {
-  const values = specs.map((spec) => axes.map(({ name }) => run.results[name][spec].value));
-  const taken = values.map(([x, y]) => ({ left: at.x(x) - RADIUS, right: at.x(x) + RADIUS, middle: at.y(y) }));
-  return specs.map((spec, number) => {
-    const { left, right, middle } = taken[number];
-    const place = { cx: (left + right) / 2, cy: middle, r: RADIUS, class: spec === "random" ? "baseline" : "" };
-    const figures = axes.map(
-      (metric, i) => `${metric.title} ${shown(values[number][i], metric.unit)}${unitOf(metric)}`,
-    );
-    const dot = svg("circle", place, svg("title", {}, `${spec}: ${figures.join(", ")}`));
-    const long = LETTER * spec.length;
-    const name = [
-      { left: right + 3, right: right + 3 + long, middle },
-      { left: left - 3 - long, right: left - 3, middle },
-    ].find((box) => box.left > PLOT.left && box.right < width && !taken.some((other) => overlap(box, other)));
-    if (!name) return svg("g", {}, dot);
-    taken.push(name);
-    return svg("g", {}, dot, svg("text", { x: name.left, y: middle + 4 }, spec));
-  });
-}
-
-/** Two metrics against each other, a point a method, drawn `width` pixels wide. */
-function plot(run, axes, width) {
-  const specs = run.methods
-    .map((method) => method.spec)
-    .filter((spec) => axes.every((axis) => run.results[axis.name][spec].value !== null));
-  if (!specs.length) return el("p", {}, "No method has a value for both metrics.");
-  const spans = axes.map((axis) => {
-    const values = specs.map((spec) => run.results[axis.name][spec].value);
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    const margin = (high - low || 1) * 0.06;
-    return [low - margin, high + margin];
-  });
-  const along = (i, from, to) => (value) => from + ((value - spans[i][0]) / (spans[i][1] - spans[i][0])) * (to - from);
-  const at = { x: along(0, PLOT.left, width - PLOT.right), y: along(1, PLOT.height - PLOT.bottom, PLOT.top) };
-  const ticks = [0, 0.5, 1].flatMap((t) => {
-    const [x, y] = spans.map(([low, high]) => low + t * (high - low));
-    return [
-      svg("text", { x: at.x(x), y: PLOT.height - PLOT.bottom + 16, class: "tick middle" }, shown(x, axes[0].unit)),
-      svg("text", { x: PLOT.left - 6, y: at.y(y) + 4, class: "tick end" }, shown(y, axes[1].unit)),
-    ];
-  });
-  const frame = svg("path", {
-    class: "axes",
-    d: `M${PLOT.left} ${PLOT.top}V${PLOT.height - PLOT.bottom}H${width - PLOT.right}`,
-  });
-  const label = `${axes[1].title} against ${axes[0].title}, a point for each of ${count(specs.length, "method")}`;
-  return svg(
-    "svg",
-    { role: "img", "aria-label": label, viewBox: `0 0 ${width} ${PLOT.height}`, class: "plot" },
-    frame,
-    ticks,
-    points(run, specs, axes, at, width),
-  );
-}
-
-function scatter(run) {
+function showSlopes(run) {
   const place = byId("scatter");
   place.hidden = run.metrics.length < 2;
   if (place.hidden) return;
@@ -307,14 +265,14 @@ function scatter(run) {
     class: "scroll",
     tabIndex: 0,
     role: "region",
-    "aria-label": "Two metrics against each other",
+    "aria-label": "Two metrics side by side",
   });
   const draw = () =>
     drawing.replaceChildren(
-      plot(
+      slopes(
         run,
         names.map((name) => run.metrics.find((metric) => metric.name === name)),
-        Math.min(PLOT.widest, drawing.clientWidth || PLOT.widest),
+        Math.min(WIDEST, drawing.clientWidth || WIDEST),
       ),
     );
   const select = (i, label) => {
@@ -329,8 +287,9 @@ function scatter(run) {
     return el("label", {}, label, el("select", { on: { change } }, options));
   };
   place.replaceChildren(
-    el("h2", {}, "Two metrics against each other"),
-    el("div", { class: "choice" }, select(0, "across "), select(1, "up ")),
+    el("h2", {}, "Do two metrics agree?"),
+    el("p", {}, "The methods in the order of each metric, best at the top. Where lines cross, the metrics disagree."),
+    el("div", { class: "choice" }, select(0, "left "), select(1, "right ")),
     drawing,
   );
   draw();
@@ -364,7 +323,7 @@ function about(run) {
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? "" : " It keeps no examples of its inputs."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";
@@ -374,9 +333,27 @@ function show(run) {
   remember({ run: run.id });
   about(run);
   drawTable(run);
-  byId("examples").replaceChildren();
-  scatter(run);
+  showSlopes(run);
   definitions(run);
+}
+
+/** What to trust on each kind of input, in words and maps, from the runs that ship. */
+async function showRankings(rankings, runs, titleOf) {
+  const gallery = await Gallery.load();
+  const onRun = (id) => {
+    byId("run").value = id;
+    byId("run").dispatchEvent(new Event("change"));
+    byId("choice").scrollIntoView();
+    byId("run").focus();
+  };
+  byId("rankings").replaceChildren(
+    ...Object.entries(rankings).map(([kind, ranking]) => {
+      const { methods } = runs.find(({ id }) => id === ranking.run);
+      const signed = new Map(methods.map((method) => [method.spec, method.signed]));
+      return rankingCard(kind, ranking, { gallery, signed, onRun, titleOf });
+    }),
+  );
+  byId("rankings").setAttribute("aria-busy", "false");
 }
 
 /** What is said where no run is known. */
@@ -385,18 +362,28 @@ const EMPTY =
 
 /** Fill the choice of runs, and show the one called `wanted`, else the first. */
 async function load(wanted) {
-  const [{ runs, problems }, { models }] = await Promise.all([getJSON("/api/leaderboard"), getJSON("/api/models")]);
+  const [{ runs, rankings, problems }, { models }] = await Promise.all([
+    getJSON("/api/leaderboard"),
+    getJSON("/api/models"),
+  ]);
   const titleOf = (name) => models.find((model) => model.name === name)?.title ?? name;
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
   byId("figures").hidden = !chosen;
   if (!chosen) return void say("status", EMPTY);
-  const options = runs.map((run) => {
+  const optionOf = (run) => {
     const way = run.plan.how ? `, tokens ${run.plan.how}` : "";
     const apart = run.shipped ? `, ${count(run.methods.length, "method")}${way}` : ` (${run.id})`;
     const title = `${titleOf(run.plan.model)} on ${run.dataset.title}, ${count(run.inputs, "input")}${apart}`;
     return el("option", { value: run.id, selected: run === chosen }, title);
-  });
+  };
+  const parts = [
+    ["Runs", runs.filter((run) => run.inputs >= FEW)],
+    ["Trials of a few inputs, too few to rank anything", runs.filter((run) => run.inputs < FEW)],
+  ];
+  const options = parts
+    .filter(([, members]) => members.length)
+    .map(([label, members]) => el("optgroup", { label }, members.map(optionOf)));
   const change = (event) => {
     remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });
     show(runs.find((run) => run.id === event.target.value));
@@ -404,6 +391,7 @@ async function load(wanted) {
   byId("choice").replaceChildren(el("label", {}, "Run ", el("select", { id: "run", on: { change } }, options)));
   const [metric, method] = [chosen.metrics.find(({ name }) => name === state.get("metric")), state.get("method")];
   show(chosen);
+  void showRankings(rankings, runs, titleOf);
   if (metric && chosen.shows_inputs && chosen.results[metric.name][method]) await showExamples(chosen, metric, method);
 }
 

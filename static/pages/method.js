@@ -11,7 +11,7 @@ import {
   methodsPath,
   Problem,
 } from "../core/api.js";
-import { byId, el, say, seconds } from "../core/dom.js";
+import { byId, el, say, seconds, staticPath } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
@@ -19,6 +19,7 @@ import { readAddress, Store } from "../core/state.js";
 import { greyBase } from "../maps/heatmap.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
+import { wayPicture } from "./wayback.js";
 
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
 const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
@@ -30,10 +31,12 @@ const stores = {
   onRead: (text) => say("status", text),
 };
 let lastTicket = 0;
+let drawWay = () => {}; // of a rule by its name, once the numbers are there
 
 /**
  * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind,
- * reasons}, what the loaded models say against it. The usual model is asked first, then every other one that is loaded.
+ * reasons}, what the loaded models say against it. The model of photos is asked first, then the usual one, then every
+ * other one that is loaded.
  */
 async function places() {
   const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
@@ -51,7 +54,7 @@ async function places() {
 async function placeOf(kind, models, samples) {
   const loaded = models
     .filter((model) => model.state === "loaded")
-    .sort((a, b) => Number(b.default) - Number(a.default));
+    .sort((a, b) => Number(b.photos) - Number(a.photos) || Number(b.default) - Number(a.default));
   const reasons = new Set();
   for (const model of loaded) {
     const registry = new Registry(await getJSON(methodsPath(model.name)));
@@ -125,6 +128,37 @@ async function show(place, spec) {
   }
 }
 
+/** The way back of the rules that the method is read with, in a picture: first that of the example. */
+async function showWay() {
+  const place = document.getElementById("way");
+  if (!place) return;
+  const [{ way }, { rules, kinds }] = await Promise.all([
+    getJSON(staticPath("pages/gallery.json")),
+    getJSON("/api/rules"),
+  ]);
+  const own = place.dataset.rules.split(" ").filter((name) => way.rules[name]);
+  const names = [...new Set([...own, "gradient"])];
+  drawWay = (name) => {
+    if (!names.includes(name)) return;
+    const rule = rules.find((candidate) => candidate.name === name);
+    const choiceOf = (kind) => {
+      const column = kinds.find((candidate) => candidate.name === kind || candidate.name.startsWith(kind));
+      return column.choices.find(({ value }) => value === rule[column.name]).title;
+    };
+    byId("way-picture").replaceChildren(wayPicture(way, name, choiceOf));
+    for (const button of byId("way-rules").children)
+      button.setAttribute("aria-pressed", String(button.dataset.rule === name));
+  };
+  byId("way-where").textContent = `Block ${way.block} of ${way.of} of ${way.model}, on the photo of the gallery. `;
+  byId("way-rules").replaceChildren(
+    ...names.map((name) =>
+      el("button", { type: "button", data: { rule: name }, on: { click: () => drawWay(name) } }, ruleName(name)),
+    ),
+  );
+  drawWay(names[0]);
+  drawWay(document.getElementById("choose-rule")?.value.split(/[:?]/)[1]);
+}
+
 /** The choices over the example: which input, which rule; both are in the address. */
 function choices(all) {
   const address = new URLSearchParams(location.search);
@@ -145,6 +179,7 @@ function choices(all) {
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
   const changed = () => {
     write();
+    drawWay(place().pairs.find(({ spec }) => spec === rules.value).rule);
     showChosen();
   };
   const [inputs, inputRow] = select(
@@ -188,6 +223,7 @@ try {
       send: "Load another one on the Models page",
     });
   byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
+  await showWay();
 } catch (problem) {
   showProblem(byId("problem"), problem);
 }

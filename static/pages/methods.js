@@ -1,10 +1,11 @@
-// The Methods page: every method of the registry with each of its rules, and the rules themselves.
+// The Methods page: every method of the registry on the same photo, by family; and the rules.
 
 import { getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { learnRules, ruleName } from "../core/rules.js";
 import { paperLink } from "../maps/label.js";
+import { Gallery } from "./gallery.js";
 
 const cite = ({ by, year, paper }) => {
   const text = [by, year].filter(Boolean).join(", ");
@@ -14,103 +15,101 @@ const cite = ({ by, year, paper }) => {
     : el("span", { title: paper ?? "" }, text || "–");
 };
 
-/** What holds for a method whatever its rule. */
-function traits(method) {
-  const sign = method.signed ? "for and against" : "strength only";
-  const scope = method.class_specific
-    ? "specific to the class"
-    : el("span", { class: "warn" }, "the same map for every class");
-  const sum =
-    method.promise &&
-    ` · adds up to ${method.promise.total}, under ${method.promise.rules.map(ruleName).join(" and ")} alone`;
+/** What holds for a method whatever its rule, in a few words. */
+const traits = (method) =>
+  [
+    method.signed ? "for and against" : "strength only",
+    method.class_specific ? null : "the same for every class",
+    method.slow ? "slow" : null,
+  ].filter(Boolean);
+
+/** The usual pair of a method, or that with the rule that was chosen. */
+const pairOf = (method, rule) => {
+  const wanted = rule && method.rules.length ? rule : method.rule;
+  return wanted !== method.rule && !method.rules.includes(wanted)
+    ? null
+    : method.pairs.find((pair) => pair.rule === wanted);
+};
+
+/** A card a method: its map, its name, one line, and what holds for it. */
+function card(method, gallery, rule) {
+  const pair = pairOf(method, rule);
+  const usual = pairOf(method, "");
+  const face = pair
+    ? gallery.thumbnail("image", pair.spec, method.signed, pair.title)
+    : el("span", { class: "thumb none" }, `not with ${ruleName(rule)}`);
   return el(
-    "p",
-    { class: "traits" },
-    sign,
-    " · ",
-    scope,
-    sum,
-    method.passes ? ` · ${method.passes}` : "",
-    method.slow ? " · slow" : "",
+    "li",
+    { class: "method-card", data: { method: method.name, family: method.family, spec: pair?.spec ?? "" } },
+    el("a", { href: `/methods/${method.name}` }, face, el("h3", {}, method.title)),
+    el("p", { class: "by" }, [usual.by, usual.year].filter(Boolean).join(", ")),
+    el("p", { class: "says" }, usual.line || method.description),
+    el("p", { class: "traits" }, traits(method).join(" · ")),
   );
 }
 
-/** The name of a pair of read-out and rule, where it says more than the two. */
-const ownName = (method, { title }) => (title === method.title || title.startsWith(`${method.title} ·`) ? null : title);
+/** What a search finds in: name, words, and what its pairs with its own rules are called and by whom. */
+const textOf = (method) => {
+  const own = method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
+  const said = own.flatMap(({ title, by, spec }) => [title, by, spec]);
+  return [method.name, method.title, method.description, ...said].join(" ").toLowerCase();
+};
 
-/** The options of a method, as they are declared. */
-function options(method) {
-  const rows = method.options.map((option) => {
-    const usual = option.default === null ? "" : `=${option.default}`;
-    return [el("dt", {}, el("code", {}, option.name + usual)), el("dd", {}, `${option.help} (${option.allowed})`)];
-  });
-  return rows.length ? el("dl", { class: "options" }, rows.flat()) : null;
-}
-
-/** The rules that make no sense with a method, and why; those with the same reason together. */
-function refused(method) {
-  if (!method.rules.length) return null;
-  const byReason = new Map();
-  for (const { rule, reason } of method.pairs.filter((pair) => pair.reason)) {
-    const why = reason.slice(reason.indexOf(": ") + 2).split(". ")[0];
-    byReason.set(why, [...(byReason.get(why) ?? []), ruleName(rule)]);
+/** The gallery: families with their cards, a search, a choice of family and of rule. */
+class MethodGallery {
+  constructor({ methods, families }, rules, gallery) {
+    this.methods = methods;
+    this.families = families.filter(({ name }) => methods.some((method) => method.family === name));
+    this.gallery = gallery;
+    this.texts = new Map(methods.map((method) => [method, textOf(method)]));
+    this.search = el("input", { type: "search", id: "search", on: { input: () => this.draw() } });
+    this.family = el(
+      "select",
+      { id: "family", on: { change: () => this.draw() } },
+      el("option", { value: "" }, "all"),
+      this.families.map(({ name, title }) => el("option", { value: name }, title)),
+    );
+    const used = rules.filter(({ name }) => methods.some((method) => method.rules.includes(name)));
+    this.rule = el(
+      "select",
+      { id: "rule", on: { change: () => this.draw() } },
+      el("option", { value: "" }, "its usual one"),
+      used.map(({ name }) => el("option", { value: name }, ruleName(name))),
+    );
+    const field = (label, control) => el("label", {}, el("span", {}, label), control);
+    byId("filters").append(
+      field("Search", this.search),
+      field("Family", this.family),
+      field("Drawn with the rule", this.rule),
+    );
   }
-  return [...byReason].map(([why, rules]) => el("p", { class: "refused" }, `Not with ${rules.join(", ")}: ${why}.`));
-}
 
-function family(method, variants) {
-  const rows = variants.map((variant, i) =>
-    el(
-      "tr",
-      { class: i ? "" : "first", data: { spec: variant.spec } },
-      i
-        ? null
-        : el(
-            "th",
-            { scope: "rowgroup", rowSpan: variants.length },
-            el("a", { class: "title", href: `/methods/${method.name}` }, method.title),
-            el("p", {}, method.description),
-            traits(method),
-            options(method),
-            refused(method),
-          ),
-      el("td", {}, variant.rule ? ruleName(variant.rule) : el("span", { class: "quiet" }, "none needed")),
-      el("td", {}, ownName(method, variant)),
-      el("td", {}, cite(variant)),
-      el("td", {}, el("code", {}, variant.spec)),
-    ),
-  );
-  return el("tbody", {}, rows);
-}
-
-function methodsTable(methods, variants) {
-  const heads = ["Method", "Rule", "Then known as", "Paper", "Write it as"];
-  const head = el(
-    "thead",
-    {},
-    el(
-      "tr",
-      {},
-      heads.map((text) => el("th", { scope: "col" }, text)),
-    ),
-  );
-  const columns = el(
-    "colgroup",
-    {},
-    ["method", "", "", "paper", ""].map((name) => el("col", { class: name })),
-  );
-  return el(
-    "table",
-    {},
-    columns,
-    head,
-    methods.map((method) =>
-      family(
-        method,
-        variants.filter((variant) => variant.readout === method.name),
-      ),
-    ),
-  );
+  /** Draw what is left by the search and the choices. */
+  draw() {
+    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = this.methods.filter(
+      (method) =>
+        (!this.family.value || method.family === this.family.value) &&
+        words.every((word) => this.texts.get(method).includes(word)),
+    );
+    const parts = this.families.map(({ name, title, line }) => {
+      const members = found.filter((method) => method.family === name);
+      const cards = members.map((method) => card(method, this.gallery, this.rule.value));
+      return members.length
+        ? el(
+            "section",
+            { style: `--members: ${members.length}` },
+            el("h2", {}, title),
+            el("p", { class: "quiet" }, line),
+            el("ul", { class: "gallery" }, cards),
+          )
+        : null;
+    });
+    byId("methods").replaceChildren(...parts.filter(Boolean));
+    byId("methods").setAttribute("aria-busy", "false");
+    const all = this.methods.length;
+    say("status", found.length === all ? `${count(all, "method")}` : `${found.length} of ${count(all, "method")}`);
+  }
 }
 
 /** A row a rule, a column a kind of operator: what the rule does there. */
@@ -144,17 +143,17 @@ function rulesTable(rules, kinds) {
 }
 
 try {
-  const [{ methods, variants, counts }, { rules, kinds }] = await Promise.all([
+  const [listed, { rules, kinds }, gallery] = await Promise.all([
     getJSON("/api/methods"),
     getJSON("/api/rules"),
+    Gallery.load(),
   ]);
   learnRules(rules);
-  byId("methods").append(methodsTable(methods, variants));
+  byId("photo-label").textContent = gallery.labelOf("image");
+  new MethodGallery(listed, rules, gallery).draw();
   byId("rules").append(rulesTable(rules, kinds));
-  say(
-    "status",
-    `${count(counts.readouts, "read-out")}, ${count(counts.methods, "method")}: ${counts.listed} with rules of their own, listed here, and ${counts.parts} with the other rules`,
-  );
+  const { readouts, methods } = listed.counts;
+  byId("counts").textContent = `${count(readouts, "read-out")} make ${count(methods, "method")} with their rules.`;
 } catch (problem) {
   showProblem(byId("methods"), problem);
 }

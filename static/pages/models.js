@@ -16,7 +16,7 @@ const following = new Set();
  * What is known of a model, as pairs of name and value.
  * @param {Model} model
  */
-function facts({ details, device, weights_digest: digest }) {
+function facts({ details, device, weights_digest: digest, embedded, name }) {
   const size = (value) => (Array.isArray(value) ? value.join("×") : value);
   const millions = (n) => `${(n / 1e6).toFixed(1)} M`;
   return [
@@ -29,8 +29,9 @@ function facts({ details, device, weights_digest: digest }) {
     ["classes", details.classes],
     ["parameters", details.parameters && millions(details.parameters)],
     ["device", device],
+    ["folder", embedded && `embedded/models/${name}`],
     ["weights", digest?.slice(0, 12)],
-  ].filter(([, value]) => value !== undefined && value !== null && value !== "");
+  ].filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
 }
 
 /** Where a model says that it does not know, and how that line was measured. */
@@ -43,11 +44,41 @@ const lines = ({ calibration }) =>
     ),
   );
 
+/** What the scores measure by which a model says that it does not know, in plain words. */
+const SCORES = {
+  cosine: "the likeness of picture and prompt (cosine)",
+  energy: "the response of all classes together (energy)",
+  max_logit: "the response of the best class (logit)",
+  max_probability: "the largest probability",
+  neutral_probability: "the probability of no opinion",
+  opinion_evidence: "the evidence for any opinion",
+  pieces_per_word: "the number of pieces that a word is cut into",
+  probability_gap: "the lead of the best class",
+  prominence: "the lead of the best class over the others (prominence)",
+  share_unknown: "the share of unknown words",
+  strange_words: "the share of words of another language",
+  word_familiarity: "the likeness of the strangest word to a known one",
+};
+
+/** The same calibration, its scores in words. */
+const inWords = (calibration) => ({
+  ...calibration,
+  lines: calibration.lines.map((line) => ({ ...line, score: SCORES[line.score] ?? line.score })),
+});
+
+/** How large a model is, as far as it is known. */
+function sizeOf({ details, megabytes }) {
+  if (details.parameters)
+    return `${(details.parameters / 1e6).toFixed(1)} million parameters, ${details.blocks} blocks`;
+  return megabytes ? `a download of ${megabytes}\u2009MB` : "its size is known once it is loaded";
+}
+
 function card(model) {
+  const doubts = model.calibration && lines({ calibration: inWords(model.calibration) });
   const rows = facts(model).map(([name, value]) =>
     el(
       "div",
-      {},
+      { class: name === "folder" ? "wide" : "" },
       el("dt", {}, name),
       el("dd", { title: name === "weights" ? `SHA-256 of the weights: ${model.weights_digest}` : "" }, String(value)),
     ),
@@ -77,11 +108,17 @@ function card(model) {
       { class: "kind" },
       [KINDS[model.kind], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
     ),
+    el("p", { class: "size num" }, sizeOf(model)),
     el("p", {}, model.description),
-    rows.length ? el("dl", { class: "facts" }, rows) : null,
-    lines(model) ?? null,
+    model.good_for ? el("p", { class: "good-for" }, el("strong", {}, "Good for "), `${model.good_for}.`) : null,
     place,
     el("div", { class: "give" }, open, load),
+    rows.length
+      ? el("details", { class: "about" }, el("summary", {}, "In numbers"), el("dl", { class: "facts" }, rows))
+      : null,
+    doubts?.length
+      ? el("details", { class: "about" }, el("summary", {}, "When it says that it does not know"), doubts)
+      : null,
     about,
   );
   if (model.problem) showProblem(place, model.problem);

@@ -8,7 +8,7 @@ from typing import Any
 import explainers
 from server.method_ranking import MethodRanking, method_rankings
 from server.run_reports import CONTROL, RunReport, read_run_reports
-from server.verdicts import verdicts
+from server.verdicts import in_words, verdicts
 
 #: spec -> value, whether tied with the best, and p against the control
 FIGURES = {"a": (0.9, True, 0.0), "b": (0.8, False, 0.0), "c": (0.7, False, 0.01), "d": (0.3, False, 0.2), "e": (0.1, False, 0.0)}
@@ -65,3 +65,43 @@ def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
     assert "0.87 (photos-vit)" in said["lrp"]
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
+
+
+def test_a_ranking_in_words_names_the_best_of_different_readouts_and_what_is_no_better_than_chance() -> None:
+    values = {
+        "rollout:x": 0.9,
+        "rollout": 0.85,
+        "lrp": 0.8,
+        "attcat": 0.75,
+        "partial_lrp": 0.7,
+        "fullgrad": 0.3,
+        CONTROL: 0.25,
+        "lime": 0.1,
+    }
+    order = [*values]
+    apart = [[0.0] * len(order) for _ in order]
+    for spec in ("fullgrad", CONTROL):  # the paired test does not tell them apart
+        apart[order.index(spec)][order.index(CONTROL)] = apart[order.index(CONTROL)][order.index(spec)] = 0.3
+    run = made("srg", values, apart={"srg": apart}, tied="rollout:x", kind="image", dataset={"title": "Made up"})
+    run.report["methods"] = [{"spec": spec, "title": spec.upper()} for spec in order]
+    for figure in run.report["results"]["srg"].values():
+        figure |= {"low": figure["value"], "high": figure["value"], "error": 0.0}
+    said = in_words(MethodRanking(run, {"name": "srg", "direction": "higher", "unit": "share", "title": "Gain"}))
+    assert [(entry["spec"], entry["title"], entry["rank"]) for entry in said["trust"]] == [
+        ("rollout:x", "ROLLOUT:X", 1),
+        ("lrp", "LRP", 3),
+        ("attcat", "ATTCAT", 4),
+    ]
+    assert [entry["spec"] for entry in said["by_chance"]] == ["fullgrad"]
+    assert [entry["spec"] for entry in said["worse"]] == ["lime"]
+    assert (said["of"], said["tied"], said["measured"]) == (7, 1, "3 pictures of Made up")
+
+
+def test_what_ships_says_in_words_what_its_figures_say() -> None:
+    """On photos, by SRG: the first three read-outs of the run, each above the random map, and no method named twice."""
+    ranking = method_rankings()["photos-vit"]
+    said, figures = in_words(ranking), ranking.run.report["results"]["srg"]
+    assert [entry["spec"] for entry in said["trust"]] == ["gradcam_plus:libra", "xgradcam_plus:libra", "input_x_gradient:libra"]
+    assert all(figures[entry["spec"]]["low"] > figures[CONTROL]["high"] for entry in said["trust"])
+    assert all(figures[entry["spec"]]["high"] < figures[CONTROL]["low"] for entry in said["worse"])
+    assert {entry["spec"] for entry in said["worse"]} == {"attcat", "input_x_gradient", "fullgrad_plus", "fullgrad"}

@@ -32,7 +32,7 @@ def fill(desk: Visit) -> tuple[Any, Any, Any]:
 
 def listed(desk: Visit) -> tuple[Any, Any, Any]:
     """The history of the same, without going to their pages."""
-    ids = [explained(desk, "image", png(number)) for number in (2, 1)] + [explained(desk, "text")]
+    ids = [explained(desk, "text"), *(explained(desk, "image", png(number)) for number in (1, 2))][::-1]  # the newest first
     desk.open("/history", maps=False)
     desk.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", ids)
     desk.page.reload()
@@ -160,6 +160,48 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_have_text("1 explanation")
     expect(desk.page.locator("#comparing")).to_be_hidden()  # there is nothing to compare it with
+
+
+def test_a_thumbnail_is_the_answers_map_and_those_of_one_picture_stand_together_by_time(desk: Visit) -> None:
+    one = png(5)
+    older = explained(desk, "image", one, methods=["fullgrad_plus:libra", "random"])
+    other = explained(desk, "image", png(6), methods=["random"])
+    newer = explained(desk, "image", one, methods=["rollout"])
+    text = explained(desk, "text", methods=["fullgrad_plus:libra"])
+    desk.open("/history", maps=False)
+    desk.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", [older, text, other, newer])  # as looked at
+    desk.page.reload()
+    records = desk.page.locator(".record")
+    expect(records).to_have_count(4)
+    assert records.evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)") == [text, newer, older, other]
+    expect(desk.page.locator(".group")).to_have_count(1)
+    expect(desk.page.locator(".group > p")).to_have_text("2 explanations of one picture")
+    assert desk.page.locator(".group .record").evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)") == [newer, older]
+    sources = {node: desk.page.locator(f'[data-id="{node}"] img').get_attribute("src") or "" for node in (older, newer, other)}
+    assert "/maps/fullgrad_plus%3Alibra.png" in sources[older]  # not the control's
+    assert "/maps/rollout.png" in sources[newer]
+    assert sources[other].endswith("/thumbnail.jpg")  # random numbers are no map of an answer
+    expect(desk.page.locator(f'[data-id="{text}"] .words span.s4')).to_have_count(1)
+
+    desk.page.get_by_label("Search").fill("rollout")
+    expect(records).to_have_count(1)
+    expect(desk.page.locator("#status")).to_have_text("1 of 4 explanations")
+    desk.page.get_by_label("Search").fill("no such thing")
+    expect(records).to_have_count(0)
+
+
+def test_all_is_deleted_after_a_second_word(desk: Visit) -> None:
+    ids = [document["id"] for document in listed(desk)]
+    desk.page.get_by_role("button", name="Delete all", exact=True).click()
+    expect(desk.page.get_by_role("button", name="Keep them")).to_be_focused()
+    desk.page.get_by_role("button", name="Keep them").click()
+    expect(desk.page.locator(".record")).to_have_count(3)
+    desk.page.get_by_role("button", name="Delete all", exact=True).click()
+    desk.page.get_by_role("button", name="Delete all 3 for good").click()
+    expect(desk.page.locator("#status")).to_contain_text("3 explanations deleted. Nothing is here yet")
+    expect(desk.page.locator(".record")).to_have_count(0)
+    assert {HTTP.get(f"{desk.address}/api/explanations/{one}").status_code for one in ids} == {404}
+    assert desk.page.evaluate("() => localStorage.getItem('vitrine.history')") == "[]"
 
 
 def test_the_history_on_a_phone(phone: Visit) -> None:

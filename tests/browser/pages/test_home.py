@@ -56,6 +56,13 @@ def test_the_picture_and_the_findings_are_there_before_any_map_and_the_slider_un
         slider.fill(str(share))
         assert over.evaluate("(node) => node.style.clipPath") in (f"inset(0px {100 - share}% 0px 0px)", f"inset(0 {100 - share}% 0 0)")
     expect(page.locator("#left-name")).to_have_text("Raw attention")
+    expect(page.locator(".sheet strong")).to_have_text(["Where it looked", "What made the answer"])
+    expect(page.locator(".legend")).to_have_text(["littlemuch", "againstfor"])
+    grounds = page.locator(".legend i").evaluate_all("(all) => all.map((node) => getComputedStyle(node).backgroundImage)")
+    assert all(ground.startswith("linear-gradient") for ground in grounds)
+    assert grounds[0] != grounds[1]
+    findings = page.locator("#findings li").evaluate_all("(all) => all.map((node) => node.getBoundingClientRect().bottom)")
+    assert max(findings) <= 900  # above the fold of a window of that height
     no_violation(page)
 
 
@@ -141,3 +148,16 @@ def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None
     if number == 1:
         assert desk.query["gone"] == ["20"]
         expect(desk.page.locator(".panels svg")).to_have_count(2, timeout=60_000)
+
+
+def test_a_sample_of_the_strip_opens_with_its_question(desk: Visit) -> None:
+    page = desk.open("/", maps=False)
+    samples = {sample["id"]: sample for sample in desk.get("/api/samples")["samples"]}
+    links = page.locator("#strip a")
+    expect(links.first).to_be_visible()
+    targets = links.evaluate_all("(all) => all.map((link) => link.getAttribute('href'))")
+    assert {path.split("?")[0] for path in targets} <= {"/image", "/text"}
+    assert all(path.split("sample=")[1] in samples for path in targets)
+    links.first.click()
+    desk.maps()
+    expect(page.locator("#samples button").first).to_have_attribute("aria-pressed", "true")

@@ -1,7 +1,8 @@
-"""The Leaderboard page on runs with figures written by hand: sorting, ties, examples, two metrics, another run."""
+"""The Leaderboard page: what ships, in words and maps; and runs with figures written by hand: sorting, ties, examples, two metrics."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def order(page: Page) -> list[str]:
 
 def cases(page: Page) -> Locator:
     """The examples, once they are there: the best and the worst."""
-    figures = page.locator("#examples figure")
+    figures = page.locator("tr.open figure")
     figures.nth(1).wait_for()
     expect(figures).to_have_count(2)
     return figures
@@ -92,23 +93,25 @@ def test_what_cannot_be_told_from_the_best_is_marked(desk: Visit) -> None:
 def test_a_figure_opens_its_examples(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
     page.locator('#figures tr[data-spec="rollout"] td[data-metric=ap] button').click()
-    expect(page.get_by_role("heading", name="Segmentation AP of rollout")).to_be_focused()
+    expect(page.get_by_role("heading", name="Segmentation AP of Rollout")).to_be_focused()
+    assert page.locator('#figures tr[data-spec="rollout"] + tr.open').count() == 1  # under the figure that was asked
     figures = cases(page)
     expect(figures.first).to_contain_text("best: 90.0 %")
     expect(figures.last).to_contain_text("worst: 10.0 %")
     expect(figures.last).to_contain_text("zebra · scene 5")
     page.wait_for_function(
-        "() => [...document.querySelectorAll('#examples img')].every((image) => image.complete && image.naturalWidth === 160)"
+        "() => [...document.querySelectorAll('tr.open img')].every((image) => image.complete && image.naturalWidth === 160)"
     )
     page.reload()
     cases(page)
     page.get_by_role("button", name="Close").click()
-    expect(page.locator("#examples figure")).to_have_count(0)
+    expect(page.locator("tr.open")).to_have_count(0)
+    expect(page.locator('#figures tr[data-spec="rollout"] td[data-metric=ap] button')).to_be_focused()
 
 
 def test_a_run_that_keeps_its_inputs_to_itself_opens_no_examples(desk: Visit) -> None:
     page = desk.open("/leaderboard?run=reviews-bert-on-sst-2", maps=False)
-    expect(page.locator("#status")).to_contain_text("no examples are shown")
+    expect(page.locator("#status")).to_contain_text("keeps no examples")
     page.locator("#figures tbody tr").first.wait_for()
     expect(page.locator("#figures button.figure")).to_have_count(0)
     assert page.locator("#figures span.figure").count() > 50
@@ -126,27 +129,84 @@ def test_another_run_is_shown_with_its_words(desk: Visit) -> None:
     assert desk.query["run"] == ["second"]
 
 
-def test_two_metrics_against_each_other(desk: Visit) -> None:
+def test_two_metrics_side_by_side(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
-    plot = page.get_by_role("img", name="against")
-    expect(plot).to_have_attribute("aria-label", "Completeness error against MIF accuracy, a point for each of 1 method")
+    plot = page.locator("#scatter .plot")
+    expect(plot).to_have_attribute("aria-label", "Places of 1 method by MIF accuracy, joined to their places by Completeness error")
     page.locator("#scatter select").last.select_option(label="Segmentation AP")
-    expect(page.locator(".plot circle")).to_have_count(3)
-    places = {text: page.locator(".plot g", has_text=text).locator("circle").bounding_box() for text in ("rollout", "random")}
-    assert places["rollout"] is not None
-    assert places["random"] is not None
-    assert places["rollout"]["x"] > places["random"]["x"]  # more
-    assert places["rollout"]["y"] < places["random"]["y"]  # and higher
+    places = dict(page.locator(".slope").evaluate_all("(all) => all.map((node) => [node.dataset.spec, node.dataset.places])"))
+    assert places == {"fullgrad:libra": "1 2", "rollout": "2 1", "random": "– –"}  # the first two cross
+    names = page.locator(".slope text.end").evaluate_all("(all) => all.map((node) => [node.textContent, node.getBoundingClientRect().y])")
+    assert [text.split("  ") for text, _ in names] == [["Fullgrad:Libra", "1"], ["Rollout", "2"], ["Random", "–"]]
+    assert names[0][1] < names[1][1] < names[2][1]
+    expect(page.locator(".slope.baseline")).to_have_attribute("data-spec", "random")
 
 
-def test_on_a_phone_no_point_of_the_plot_is_out_of_sight(browser: Browser, board: str) -> None:
-    for narrow in visit(browser, board, 390):
-        page = narrow.open(FIRST, maps=False)
-        page.locator("#scatter select").last.select_option(label="Segmentation AP")
-        marks = page.locator(".plot circle, .plot text")
-        expect(page.locator(".plot circle")).to_have_count(3)
-        boxes = [mark.bounding_box() for mark in marks.all()]
-        assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+def test_no_name_of_the_plot_is_over_another_or_out_of_sight(browser: Browser, board: str) -> None:
+    for width in (1440, 390):
+        for visitor in visit(browser, board, width):
+            page = visitor.open("/leaderboard?run=photos-vit-on-coco&y=srg", maps=False)
+            names = page.locator(".slope text.end")
+            expect(names).to_have_count(28)
+            boxes = names.evaluate_all(
+                "(all) => all.map((node) => { const b = node.getBoundingClientRect(); return [b.top, b.bottom, b.left, b.right]; })"
+            )
+            boxes.sort()
+            assert all(below[0] >= above[1] - 2 for above, below in itertools.pairwise(boxes))
+            assert all(left >= 0 and right <= width for _, _, left, right in boxes)
+
+
+def test_what_to_trust_stands_first_in_words_and_maps(desk: Visit) -> None:
+    """As the runs that ship say; what is no better than random numbers is named."""
+    page = desk.open("/leaderboard", maps=False)
+    said = desk.get("/api/leaderboard")["rankings"]
+    assert list(said) == ["image", "clip", "text"]
+    expect(page.locator(".rankings h2")).to_have_text(
+        ["On photos, trust these three", "On prompts, trust these three", "On reviews, trust these three"]
+    )
+    first, table = page.locator(".rankings").bounding_box(), page.locator("#figures").bounding_box()
+    assert first is not None
+    assert table is not None
+    assert first["y"] + first["height"] <= table["y"]
+    for kind, ranking in said.items():
+        card = page.locator(f'.kind[data-kind="{kind}"]')
+        expect(card.locator("li h3")).to_have_text([entry["title"] for entry in ranking["trust"]])
+        named = " ".join(card.locator(".chance").all_inner_texts())
+        assert ("No better than chance" in named) == bool(ranking["by_chance"])
+        assert ("Worse than random numbers" in named) == bool(ranking["worse"])
+        for entry in ranking["by_chance"] + ranking["worse"]:
+            assert entry["title"] in named
+    inks = page.locator('.kind[data-kind="image"] canvas').evaluate_all("(all) => all.map((canvas) => canvas.toDataURL())")
+    assert len(set(inks)) == 3  # three maps, no two alike
+    expect(page.locator('.kind[data-kind="text"] .words').first.locator("span.s4")).to_have_count(1)
+    page.locator('.kind[data-kind="text"]').get_by_role("button", name="All its figures").click()
+    expect(page.locator("#run")).to_have_value(said["text"]["run"])
+
+
+def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_why(desk: Visit) -> None:
+    page = desk.open("/leaderboard?run=photos-vit-on-coco", maps=False)
+    expect(page.locator("#undecided li")).to_have_count(1)
+    expect(page.locator("#undecided")).to_contain_text(
+        "LIF accuracy, in grey: A map of random numbers does as well as the best, and 23 of 27 methods"
+    )
+    cells = page.locator("#figures td[data-metric=lif]")
+    expect(cells).to_have_count(28)
+    assert set(cells.evaluate_all("(all) => all.map((cell) => cell.className)")) == {"muted"}
+    assert not any("*" in text for text in cells.all_inner_texts())
+    expect(page.locator('#figures tr[data-spec="random"] .star')).to_have_count(0)
+    assert page.locator("#figures td[data-metric=srg] .star").count() == 1  # another column tells
+
+
+def test_trials_of_a_few_inputs_stand_apart_from_the_runs(desk: Visit) -> None:
+    page = desk.open("/leaderboard", maps=False)
+    expect(page.locator("#run optgroup")).to_have_count(2)
+    inputs = {run["id"]: run["inputs"] for run in desk.get("/api/leaderboard")["runs"]}
+    real, trials = (
+        page.locator(f"#run optgroup:nth-child({place}) option").evaluate_all("(all) => all.map((option) => option.value)")
+        for place in (1, 2)
+    )
+    assert min(inputs[run] for run in real) >= 5
+    assert {inputs[run] for run in trials} == {1, 3}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -22,7 +22,7 @@ def test_a_method_on_a_sample_with_two_rules(desk: Visit) -> None:
         spec = "fullgrad" if rule == "gradient" else "fullgrad:libra"
         expect(page.locator(f'{DONE}[data-spec="{spec}"] [data-drawn=true]')).to_be_visible(timeout=60_000)
         document = desk.get("/api/explanations/" + (link.get_attribute("href") or "").split("id=")[1])
-        assert document["model"] == "scenes-vit"
+        assert document["model"] == "photos-vit"  # on a photo
         assert [attribution["method"] for attribution in document["maps"]] == [spec]
         assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     page.get_by_label("Input", exact=True).select_option(label="a review")
@@ -39,6 +39,7 @@ def test_formulas_are_drawn_by_the_browser_nothing_is_cut_and_no_spec_is_broken(
     for width in (1440, 390):
         for visitor in visit(browser, address, width):
             page = visitor.open("/methods/token_tm", maps=False)
+            page.evaluate("() => document.querySelectorAll('details').forEach((part) => { part.open = true; })")
             expect(page.locator("#figures tr").nth(1)).to_be_visible()
             lines = page.locator("td code").evaluate_all("(all) => all.map((code) => [code.textContent, code.getClientRects().length])")
             assert ["token_tm:libra", 1] in lines
@@ -90,11 +91,11 @@ def listed(desk: Visit, **states: str) -> None:
 
 
 def test_another_model_takes_the_place_of_one_that_is_not_loaded(desk: Visit) -> None:
-    listed(desk, **{"scenes-vit": "failed", "photos-vit": "loaded"})
+    listed(desk, **{"photos-vit": "failed", "scenes-vit": "loaded"})
     page = desk.open("/methods/rollout", maps=False)
     expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
     document = desk.get("/api/explanations/" + (page.locator("#try a").get_attribute("href") or "").split("id=")[1])
-    assert document["model"] == "photos-vit"
+    assert document["model"] == "scenes-vit"
     assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     expect(page.locator("#against li")).to_have_text(
         [re.compile("^Not on a picture and a prompt: No model"), re.compile("^Not on a review: No model")]
@@ -127,3 +128,48 @@ def test_input_and_rule_are_in_the_address(desk: Visit) -> None:
     assert (desk.query["input"], desk.query["rule"]) == (["text"], ["input_x_gradient:libra"])
     page.reload()
     expect(shown).to_be_visible(timeout=60_000)
+
+
+def test_the_sample_stands_beside_the_title_and_tables_are_folded(desk: Visit) -> None:
+    page = desk.open("/methods/input_x_gradient", maps=False)
+    title, sample = page.locator("h1").bounding_box(), page.locator(".example").bounding_box()
+    assert title is not None
+    assert sample is not None
+    assert sample["x"] > title["x"] + 400
+    assert abs(sample["y"] - title["y"]) < 40
+    expect(page.locator("#verdict")).to_have_text(
+        "On photos: Input × Gradient · Libra is 4 of 27, in the best third (Symmetric relevance gain, 60 photos of COCO 2017)."
+    )
+    expect(page.locator("#figures")).to_be_hidden()
+    expect(page.get_by_role("region", name="Rules it can be read with")).to_be_hidden()
+
+
+def test_on_a_phone_the_sample_comes_right_after_the_title(phone: Visit) -> None:
+    page = phone.open("/methods/rollout", maps=False)
+    expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
+    tops = page.locator(".columns > *").evaluate_all("(all) => all.map((node) => [node.className, node.getBoundingClientRect().top])")
+    assert [name for name, _ in sorted(tops, key=lambda place: place[1])] == ["title", "example", "account"]
+
+
+def test_the_way_back_shows_what_is_lost_and_what_is_kept(desk: Visit) -> None:
+    """In the numbers of the stored sample: an ordinary gradient carries nothing through a norm, Libra all of it."""
+    page = desk.open("/methods/input_x_gradient", maps=False)
+    norm = page.locator('.way-back li[data-operator="norm"]').first
+    page.locator("#way-rules").get_by_role("button", name="gradient", exact=True).click()
+    expect(norm).to_contain_text("norm, derivative: 4.80 → 0.000921, lost")
+    pulse = page.locator(".way .pulse").first
+    assert pulse.evaluate("(node) => getComputedStyle(node).animationName") == "way-back"
+    page.locator("#way-rules").get_by_role("button", name="Libra").click()
+    expect(norm).to_contain_text("norm, constant scale: 3.35 → 3.35, kept whole")
+    expect(page.locator(".way rect + text")).to_have_count(4)
+    page.emulate_media(reduced_motion="reduce")
+    assert pulse.evaluate("(node) => getComputedStyle(node).animationName") == "none"
+    page.emulate_media(reduced_motion="no-preference")
+    page.get_by_label("Rule", exact=True).select_option(label="AttnLRP")  # the picture follows the example
+    expect(page.locator('#way-rules [aria-pressed="true"]')).to_have_text("AttnLRP")
+
+
+def test_a_method_without_a_rule_has_no_way_back(desk: Visit) -> None:
+    page = desk.open("/methods/rollout", maps=False)
+    expect(page.locator(f"{DONE} [data-drawn=true]")).to_be_visible(timeout=60_000)
+    expect(page.locator("#way")).to_have_count(0)

@@ -16,39 +16,54 @@ WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 350_000  # bytes
 
 
-def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
-    desk.open("/methods", maps=False)
+def test_the_methods_are_a_gallery_of_the_registry(desk: Visit) -> None:
+    page = desk.open("/methods", maps=False)
     listed = desk.get("/api/methods")
-    rows = desk.page.locator("#methods tbody tr")
-    expect(rows).to_have_count(len(listed["variants"]))
-    assert rows.evaluate_all("(rows) => rows.map((row) => row.dataset.spec)") == [variant["spec"] for variant in listed["variants"]]
-    told = rows.evaluate_all("(rows) => rows.map((row) => [row, ...row.querySelectorAll('td code')].map((node) => node.innerText))")
-    for (text, *codes), variant in zip(told, listed["variants"], strict=True):
-        assert variant["by"] in text
-        assert codes == [variant["spec"]]
-    heads = desk.page.locator("#methods th").evaluate_all(
-        """(heads) => heads.map((head) => ({
-          text: head.textContent,
-          options: [...head.querySelectorAll("dd")].map((option) => option.textContent),
-          refused: head.querySelectorAll(".refused").length,
-        }))"""
-    )
+    cards = page.locator(".method-card")
+    expect(cards).to_have_count(len(listed["methods"]))
+    expect(page.locator(".method-card canvas")).to_have_count(len(listed["methods"]))  # a map each, no empty frame
+    told = {card["method"]: card for card in cards.evaluate_all("(all) => all.map((card) => ({ ...card.dataset, text: card.innerText }))")}
+    families = {family["name"]: family["title"] for family in listed["families"]}
     for method in listed["methods"]:
-        (head,) = (head for head in heads if method["description"] in head["text"])
-        assert method["title"] in head["text"]
-        assert ("for and against" if method["signed"] else "strength only") in head["text"]
-        assert ("specific to the class" if method["class_specific"] else "the same map for every class") in head["text"]
-        for option in method["options"]:
-            assert sum(f"{option['help']} ({option['allowed']})" in text for text in head["options"]) == 1
-        why = {pair["reason"].split(": ")[1].split(". ")[0] for pair in method["pairs"] if pair["reason"] and method["rules"]}
-        assert head["refused"] == len(why)
-        assert all(reason in head["text"] for reason in why)
-    named = {variant["title"] for variant in listed["variants"]} & {"AttnLRP", "Conservative LRP"}
-    assert named
-    for name in named:
-        expect(desk.page.locator("#methods td", has_text=name).first).to_be_visible()
+        card = told[method["name"]]
+        assert method["title"] in card["text"]
+        assert ("for and against" if method["signed"] else "strength only") in card["text"]
+        assert ("the same for every class" in card["text"]) == (not method["class_specific"])
+        assert card["family"] == method["family"]
+    expect(page.locator("#methods h2")).to_have_text(
+        [title for name, title in families.items() if any(m["family"] == name for m in listed["methods"])]
+    )
+    assert page.evaluate("() => document.documentElement.scrollHeight") < 3500
+    page.locator('.method-card[data-method="rollout"] a').click()
+    expect(page.locator("h1")).to_have_text("Attention rollout")
+
+
+def test_the_gallery_is_searched_parted_and_drawn_with_another_rule(desk: Visit) -> None:
+    page = desk.open("/methods", maps=False)
+    cards = page.locator(".method-card")
+    expect(cards.first).to_be_visible()
+    page.get_by_label("Search").fill("chefer attention")
+    names = cards.evaluate_all("(all) => all.map((card) => card.dataset.method)")
+    assert "generic_attention" in names
+    assert "occlusion" not in names
+    page.get_by_label("Search").fill("attnlrp")  # a rule's name finds the methods that know it
+    expect(page.locator('.method-card[data-method="input_x_gradient"]')).to_be_visible()
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Family").select_option("perturbation")
+    expect(cards).to_have_count(4)
+    page.get_by_label("Family").select_option("gradients")
+    face = page.locator('.method-card[data-method="fullgrad"] canvas')
+    before = face.evaluate("(canvas) => canvas.toDataURL()")
+    page.get_by_label("Drawn with the rule").select_option("libra")
+    expect(page.locator('.method-card[data-method="fullgrad"]')).to_have_attribute("data-spec", "fullgrad:libra")
+    assert face.evaluate("(canvas) => canvas.toDataURL()") != before
+
+
+def test_the_rules_are_those_of_the_registry(desk: Visit) -> None:
+    page = desk.open("/methods", maps=False)
+    page.get_by_text("What each rule does").click()
     listed = desk.get("/api/rules")
-    rows = desk.page.locator("#rules tbody tr")
+    rows = page.locator("#rules tbody tr")
     expect(rows).to_have_count(len(listed["rules"]))
     cells = rows.evaluate_all("(rows) => rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.innerText))")
     does = [tuple(row[: len(listed["kinds"])]) for row in cells]
@@ -56,6 +71,13 @@ def test_the_methods_are_those_of_the_registry(desk: Visit) -> None:
     expect(rows.get_by_role("rowheader")).to_have_text([rule["label"] for rule in listed["rules"]])
 
 
+def test_on_a_phone_the_gallery_is_no_longer_than_a_few_screens(phone: Visit) -> None:
+    phone.open("/methods", maps=False)
+    expect(phone.page.locator(".method-card").first).to_be_visible()
+    assert phone.page.evaluate("() => document.documentElement.scrollHeight") < 4500
+
+
+@pytest.mark.trained  # tiny models have no calibration
 def test_the_models_and_their_cards(desk: Visit) -> None:
     desk.open("/models", maps=False)
     models = desk.get("/api/models")["models"]
@@ -64,6 +86,18 @@ def test_the_models_and_their_cards(desk: Visit) -> None:
         card = desk.page.locator(f'.card[data-name="{model["name"]}"]')
         expect(card).to_contain_text(model["description"])
         expect(card.get_by_role("link", name="Open")).to_have_count(1 if model["state"] == "loaded" else 0)
+        expect(card.locator(".good-for")).to_have_text(f"Good for {model['good_for']}.")
+        expect(card.locator(".size")).to_contain_text(
+            "parameters" if model["details"] else "download" if model["megabytes"] else "once it is loaded"
+        )
+        assert card.locator("details[open]").count() == 0  # numbers and doubts are folded
+    tops = desk.page.locator(".card").evaluate_all("(all) => all.map((card) => card.getBoundingClientRect()).map((b) => [b.top, b.height])")
+    assert len({tuple(place) for place in tops[:3]}) == 1  # of a row, all alike
+    expect(desk.page.locator(".load")).to_contain_text("config.json and model.safetensors")
+    assert desk.page.locator(".card .line").count() >= 4
+    for name in ("scenes-vit", "photos-vit", "clip", "reviews-bert"):
+        for line in desk.page.locator(f'.card[data-name="{name}"] .line').all_text_contents():
+            assert re.search(r"where the [a-z ()]+ is (below|above) -?[\d.]+", line), line  # what is measured, in words
     card = desk.page.locator(".card[data-name=scenes-vit]")
     card.get_by_text("Model card").click()
     detail = desk.get(model_path("scenes-vit"))

@@ -130,6 +130,28 @@ def test_a_summary_says_what_a_list_shows(site: Site, refused: Check) -> None:
     refused(site.client.get("/api/explanations/nothing/summary"), 404, "no-such-explanation")
 
 
+def test_a_summary_has_the_map_of_the_best_method_and_knows_its_input(site: Site) -> None:
+    """The first by rank of those that were asked, the control never; of a text its words with scores over the largest."""
+    picture = png(7)
+    two = site.ask(picture, methods=["random", "rollout", "fullgrad_plus:libra"], wait=True).json()
+    short = site.get(f"/api/explanations/{two['id']}/summary")
+    assert f"/api/explanations/{two['id']}/maps/fullgrad_plus%3Alibra.png" in short["map"]
+    drawn = Image.open(io.BytesIO(site.client.get(short["map"]).content))
+    assert max(drawn.size) == 160
+    again = site.get(f"/api/explanations/{site.ask(picture, methods=['random'], wait=True).json()['id']}/summary")
+    assert again["about"] == short["about"]
+    assert "map" not in again
+    other = site.get(f"/api/explanations/{site.ask(png(8), methods=['random'], wait=True).json()['id']}/summary")
+    assert other["about"] != short["about"]
+    text = site.ask(model="reviews-bert", text="A warm and wonderful film.", methods=["fullgrad_plus:libra"], wait=True).json()
+    words = site.get(f"/api/explanations/{text['id']}/summary")["words"]
+    (scores,) = (entry["scores"] for entry in text["maps"])
+    by_hand = [sum(scores[token] for token in word["tokens"]) for word in text["input"]["words"]]
+    largest = max(map(abs, by_hand))
+    assert [word["score"] for word in words] == pytest.approx([score / largest for score in by_hand], abs=1e-3)
+    assert words[0]["text"] == "A"
+
+
 def test_a_summary_of_what_failed(sites: Sites) -> None:
     with sites() as site:
         site.engine.errors["rollout"] = [RuntimeError("broken")]

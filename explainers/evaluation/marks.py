@@ -1,0 +1,50 @@
+"""Which figures of a report are marked as the best, and which columns cannot tell: a control is never among the best."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from explainers.methods import METHODS
+
+
+def is_control(spec: str) -> bool:
+    """Whether a spec is that of a control, which knows nothing of the input: see :mod:`explainers.methods.families`."""
+    readout = re.split("[:?]", spec, maxsplit=1)[0]
+    return readout in METHODS and METHODS[readout].family == "control"
+
+
+def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
+    """Why a metric cannot tell on the model and data of a report which method is good, in a sentence; None where it can.
+
+    It cannot where a control is among the best, or cannot be told from them.
+    """
+    figures = {spec: figure for spec, figure in report["results"][metric["name"]].items() if figure["value"] is not None}
+    control = next((figure for spec, figure in figures.items() if is_control(spec) and figure["tied"]), None)
+    methods = {spec: figure for spec, figure in figures.items() if not is_control(spec)}
+    if control is None or not methods:
+        return None
+    is_lower = metric["direction"] == "lower"
+    best = (min if is_lower else max)(methods.values(), key=lambda figure: figure["value"])
+    if control["low"] > best["high"] if is_lower else control["high"] < best["low"]:
+        return (
+            f"The test compares {len(figures)} methods at once on {report['inputs']} inputs, which is too much for it: it cannot tell "
+            "even a map of random numbers from the best, though their values lie apart. Read the values, not who is first."
+        )
+    if metric.get("family") == "sanity":
+        return "A map of random numbers does as well as the best: it never changes. This asks whether a map stays, not whether it is right."
+    why = ""
+    if metric["name"] == "lif":
+        why = f" Even when tokens go in a random order, the answer stays in {control['value']:.0%} of the cases."
+    tied = sum(figure["tied"] for figure in methods.values())
+    return (
+        f"A map of random numbers does as well as the best, and {tied} of {len(methods)} methods cannot be told from them: "
+        f"on this model and data the metric does not tell a map that knows something from one that knows nothing.{why}"
+    )
+
+
+def best_marked(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
+    """The methods that are marked: they cannot be told from the best. No control is one; there are none where the metric cannot tell."""
+    if cannot_tell(report, metric) is not None:
+        return set()
+    return {spec for spec, figure in report["results"][metric["name"]].items() if figure["tied"] and not is_control(spec)}

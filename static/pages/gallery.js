@@ -1,0 +1,111 @@
+// The maps that were made ahead: every method on the same photo, prompt and sentence. `gallery.json` is made by
+// embedded/recipes/assets/method_gallery.py.
+
+import { getJSON, loadImage } from "../core/api.js";
+import { limits } from "../core/colour.js";
+import { el, staticPath } from "../core/dom.js";
+import { greyBase, paint } from "../maps/heatmap.js";
+
+/**
+ * What a signal is on its way back through a block under one rule, at each stage.
+ * @typedef {{norms: number[], carried: number[]}} Way
+ */
+
+const SIDE = 176; // pixels of a canvas
+const STEPS = 127;
+const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
+const PAPER = "#8c8984"; // where the sample is not at hand
+
+/** Scores from -1 to 1, as `packed` of the Python module wrote them. */
+const unpacked = (text) => [...atob(text)].map((byte) => ((byte.charCodeAt(0) << 24) >> 24) / STEPS);
+
+/**
+ * The words of a text, each underlined as strongly as it scores; dotted where it speaks against.
+ * @param {{text: string, score: number}[]} list
+ * @returns {HTMLElement}
+ */
+export function wordStrip(list) {
+  return el(
+    "p",
+    { class: "words" },
+    list.flatMap(({ text, score }) => [
+      el("span", { class: `${score < 0 ? "against" : "for"} s${Math.round(4 * Math.abs(score))}` }, text),
+      " ",
+    ]),
+  );
+}
+
+/** The part of a picture that a model saw, in grey. */
+async function baseOf(address, [left, top, right, bottom]) {
+  const canvas = new OffscreenCanvas(SIDE, SIDE);
+  const context = canvas.getContext("2d");
+  context.fillStyle = PAPER;
+  context.fillRect(0, 0, SIDE, SIDE);
+  if (!address) return canvas;
+  const image = await loadImage(address);
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, left, top, right - left, bottom - top, 0, 0, SIDE, SIDE);
+  return greyBase(canvas, SIDE, SIDE);
+}
+
+/** The maps of all methods, by kind of input: "image", "clip", "text". */
+export class Gallery {
+  /**
+   * @param {any} data as the file has it
+   * @param {{[kind: string]: OffscreenCanvas}} bases what is under the maps of pictures
+   */
+  constructor(data, bases) {
+    this.data = data;
+    this.bases = bases;
+  }
+
+  /**
+   * Fetch the file and the sample.
+   * @returns {Promise<Gallery>}
+   */
+  static async load() {
+    const [data, { samples }] = await Promise.all([getJSON(staticPath("pages/gallery.json")), getJSON("/api/samples")]);
+    const kinds = ["image", "clip"];
+    const addressOf = (kind) => samples.find(({ id }) => id === data[kind].sample)?.image;
+    const bases = await Promise.all(kinds.map((kind) => baseOf(addressOf(kind), data[kind].crop)));
+    return new Gallery(data, Object.fromEntries(kinds.map((kind, i) => [kind, bases[i]])));
+  }
+
+  /**
+   * Whether there is a map of a method.
+   * @param {string} kind
+   * @param {string} spec
+   * @returns {boolean}
+   */
+  has(kind, spec) {
+    return spec in this.data[kind].maps;
+  }
+
+  /**
+   * What is explained, in words: "cocker spaniel".
+   * @param {string} kind
+   * @returns {string}
+   */
+  labelOf(kind) {
+    return this.data[kind].label;
+  }
+
+  /**
+   * The map of a method: over the photo, or in the words of the sentence. An empty frame where none was made.
+   * @param {string} kind
+   * @param {string} spec
+   * @param {boolean} signed
+   * @param {string} title
+   * @returns {HTMLElement}
+   */
+  thumbnail(kind, spec, signed, title) {
+    const { maps, words, grid, label } = this.data[kind];
+    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map was made ahead: its page draws one");
+    const scores = unpacked(maps[spec]);
+    if (words) return wordStrip(words.map((text, i) => ({ text, score: scores[i] })));
+    const about = { role: "img", "aria-label": `What made the model say ${label}, by ${title}` };
+    const canvas = el("canvas", { class: "thumb", width: SIDE, height: SIDE, ...about });
+    paint(canvas, this.bases[kind], { scores, grid, signed }, limits([scores], signed), VIEW);
+    return canvas;
+  }
+}

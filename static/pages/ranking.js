@@ -1,0 +1,65 @@
+// The Leaderboard's first section: which methods to trust, in words and maps, for each kind of input.
+
+import { count, el, number } from "../core/dom.js";
+import { ordinal } from "../maps/label.js";
+
+/** @import { Gallery } from "./gallery.js" */
+
+const KINDS = { image: "photos", clip: "prompts", text: "reviews" };
+const COUNTED = ["no method", "this one", "these two", "these three"];
+
+const pageOf = ({ spec }) => `/methods/${spec.split(/[:?]/)[0]}`;
+const linked = (entry) => el("a", { href: pageOf(entry), title: entry.spec }, entry.title);
+
+/** "A, B and C", as links. */
+function listed(entries) {
+  return entries.flatMap((entry, i) => [i === 0 ? "" : i === entries.length - 1 ? " and " : ", ", linked(entry)]);
+}
+
+const shown = (value, { unit }) => (unit === "share" ? `${number(100 * value)}\u2009%` : number(value));
+
+/** What is no better than random numbers, or worse. */
+function warning({ by_chance: byChance, worse }) {
+  const lines = [];
+  if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
+  if (worse.length) lines.push(el("p", { class: "chance" }, "Worse than random numbers: ", listed(worse), "."));
+  if (!lines.length) lines.push(el("p", { class: "chance" }, "None of the others is as bad as random numbers."));
+  return lines;
+}
+
+/**
+ * One kind of input: its three best, with their maps, and those to leave alone.
+ * @param {string} kind "image", "clip" or "text"
+ * @param {any} ranking as GET /api/leaderboard has it
+ * @param {{gallery: Gallery, signed: Map<string, boolean>, onRun: (id: string) => void,
+ *   titleOf: (model: string) => string}} page what the page knows: maps, which methods have signs, what shows a run,
+ *   names of models
+ * @returns {HTMLElement}
+ */
+export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) {
+  const { trust, metric, measured, tied, of, random, model } = ranking;
+  const figures = trust.map((entry) =>
+    el(
+      "li",
+      { data: { spec: entry.spec } },
+      gallery.thumbnail(kind, entry.spec, signed.get(entry.spec) ?? false, entry.title),
+      el("h3", {}, linked(entry)),
+      el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${shown(entry.value, metric)}`),
+    ),
+  );
+  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best.` : "";
+  const about = `${metric.title} of ${titleOf(model)} on ${measured}; random numbers get ${shown(random, metric)}.${alike}`;
+  return el(
+    "section",
+    { class: "kind", data: { kind } },
+    el("h2", {}, `On ${KINDS[kind]}, trust ${COUNTED[trust.length]}`),
+    el("ol", {}, figures),
+    warning(ranking),
+    el(
+      "p",
+      { class: "quiet" },
+      `${about} `,
+      el("button", { type: "button", class: "link", on: { click: () => onRun(ranking.run) } }, "All its figures"),
+    ),
+  );
+}
