@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
@@ -114,18 +114,23 @@ def remembering(desk: Visit, ids: list[str]) -> None:
     expect(desk.page.locator(".record")).to_have_count(len(ids))
 
 
+def record(desk: Visit, explanation: str) -> Locator:
+    """The record of an explanation, wherever it stands on the list."""
+    return desk.page.locator(f'.record[data-id="{explanation}"]')
+
+
 def test_two_that_cannot_be_set_side_by_side_say_why(desk: Visit) -> None:
     several = desk.explained(png(1), model="scenes-vit", methods="random", target=["0", "1"])["id"]
-    remembering(desk, [several, explained(desk, "image", png(2)), explained(desk, "prompt", png(1)), explained(desk, "prompt", png(2))])
-    records, reason = desk.page.locator(".record"), desk.page.locator("#chosen")
-    compare = desk.page.get_by_role("button", name="Compare the two")
-    for two, says in (((0, 1), "several classes side by side already"), ((2, 3), "one explanation at a time")):
-        for i in two:
-            records.nth(i).get_by_label("compare").check()
+    image, *prompts = (explained(desk, page, png(number)) for page, number in (("image", 2), ("prompt", 1), ("prompt", 2)))
+    remembering(desk, [several, image, *prompts])
+    reason, compare = desk.page.locator("#chosen"), desk.page.get_by_role("button", name="Compare the two")
+    for two, says in (((several, image), "several classes side by side already"), (prompts, "one explanation at a time")):
+        for explanation in two:
+            record(desk, explanation).get_by_label("compare").check()
         expect(reason).to_contain_text(says)
         expect(compare).to_be_disabled()
-        for i in two:
-            records.nth(i).get_by_label("compare").uncheck()
+        for explanation in two:
+            record(desk, explanation).get_by_label("compare").uncheck()
 
 
 @pytest.mark.trained
@@ -133,10 +138,10 @@ def test_what_the_model_says_in_place_of_an_answer_stands_in_place_of_a_share(de
     text = "when are bears bears and"
     document = desk.explained(model="reviews-bert", text=text, methods="random")
     assert document["abstention"]["says"] == "no opinion"
-    remembering(desk, [document["id"], explained(desk, "text")])
-    unsure, sure = desk.page.locator(".record h2 .num").all_inner_texts()
-    assert unsure == "“no opinion”"
-    assert sure.endswith("%")
+    known = explained(desk, "text")
+    remembering(desk, [document["id"], known])
+    expect(record(desk, document["id"]).locator("h2 .num")).to_have_text("“no opinion”")
+    expect(record(desk, known).locator("h2 .num")).to_contain_text("%")
 
 
 def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
