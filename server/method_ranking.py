@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
+from explainers.methods.registry import METHODS, Variant
 from server.run_reports import RunReport, read_run_reports
 
-#: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
-RANKED_BY = ("srg", "own_object")
+#: What methods are ranked by, the first of these metrics that a run has, and what it asks of a method, in plain words. Both hold what is
+#: right against what a random map gets.
+RANKED_BY = {
+    "srg": "hiding what its map marks most changes the answer more than hiding what it marks least",
+    "own_object": "of two things in a picture, it lights the one that the prompt names",
+}
 #: The spec whose map is drawn at random: what does not beat it says nothing.
 CONTROL = "random"
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
@@ -56,7 +62,10 @@ class MethodRanking:
             "run": self.run.id,
             "model": report["plan"]["model"],
             "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
-            "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
+            "metric": {
+                **{name: self.metric[name] for name in ("name", "title", "unit", "direction")},
+                "asks": RANKED_BY[self.metric["name"]],
+            },
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
             "ranks": {
                 spec: {"rank": self.ranks[spec], "of": len(self._figures)}
@@ -76,6 +85,19 @@ def method_rankings() -> dict[str, MethodRanking]:
         if name is not None:
             best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
     return best
+
+
+def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
+    """The specs that a page shows where nobody chose any: the declared ones, and of each family the one with the best rank, where that is
+    among the ``variants`` that can run and takes no long time.
+    """
+    able = [variant for variant in variants if variant.reason is None]
+    best: dict[str, str] = {}
+    if ranking is not None:
+        quick = [variant for variant in able if not variant.slow and ranking.rank(variant.spec) is not None]
+        for variant in sorted(quick, key=lambda variant: ranking.ranks[variant.spec]):
+            best.setdefault(METHODS[variant.readout].family, variant.spec)
+    return [variant.spec for variant in able if variant.default or variant.spec in best.values()]
 
 
 def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:

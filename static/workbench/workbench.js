@@ -19,6 +19,7 @@ import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
+import { Contrast } from "./contrast.js";
 import { Headline } from "./headline.js";
 import { blockStaleClasses } from "./staleclasses.js";
 import { Job } from "./job.js";
@@ -104,6 +105,7 @@ export class Workbench {
     });
     addDrawers(byId("drawers"), this);
     this.dock = new Dock(this);
+    this.contrast = new Contrast(this);
     this.view.follow(() => this.write());
     this.cut.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());

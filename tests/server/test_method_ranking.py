@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import explainers
-from server.method_ranking import CONTROL, RANKED_BY, MethodRanking, method_rankings, ranking_for
+from server.method_ranking import CONTROL, RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
 from server.run_reports import RunReport
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -43,11 +44,35 @@ def test_what_the_pages_get() -> None:
         "run": "run",
         "model": "m",
         "measured": "2 pictures of Made up",
-        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher"},
+        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": RANKED_BY["srg"]},
         "random": 0.2,
     }
     assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True}
     assert list(ranks) == ["b", "a", "c"]
+
+
+def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
+    able = [variant for variant in explainers.variants() if variant.reason is None]
+    for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
+        ranking = ranking_for(kind, model)
+        assert ranking is not None
+        first = shown_first(ranking, able)
+        assert {variant.spec for variant in able if variant.default} <= set(first)
+        best: dict[str, int] = {}
+        for spec, rank in ranking.ranks.items():
+            family = explainers.METHODS[spec.partition(":")[0]].family
+            best[family] = min(rank, best.get(family, rank))
+        assert set(best.values()) <= {ranking.rank(spec) for spec in first}
+
+
+def test_what_cannot_run_or_was_not_measured_is_not_shown_first() -> None:
+    able = explainers.variants()
+    ranking = ranking_for("image", "photos-vit")
+    assert ranking is not None
+    best = min(ranking.ranks, key=lambda spec: ranking.ranks[spec])
+    assert best in shown_first(ranking, able)
+    assert best not in shown_first(ranking, [replace(v, reason="no way") if v.spec == best else v for v in able])
+    assert shown_first(None, able) == [variant.spec for variant in able if variant.default and variant.reason is None]
 
 
 def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
