@@ -184,7 +184,7 @@ def zebra_elephant(data: Folder) -> Dataset:
 
 @dataset(
     "coco-pairs",
-    title="Photos of two things (COCO 2017)",
+    title="COCO 2017, photos of two things",
     kind="image",
     gives=("class", "mask", "others"),
     layout=_COCO_LAYOUT,

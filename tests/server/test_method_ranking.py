@@ -87,6 +87,17 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
         assert document["random"] < max(figures["value"] for figures in document["ranks"].values())
 
 
+def test_prompts_are_ranked_on_photos() -> None:
+    ranking = ranking_for("clip", "clip")
+    assert ranking is not None
+    document = ranking.to_json()
+    assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
+    assert document["measured"] == "50 pictures of COCO 2017, photos of two things"
+    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.296, abs=0.001))
+    assert ranking.rank("xgradcam_plus") == 1
+    assert not ranking.run.shows_inputs  # the photos may not be passed on
+
+
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:
     for kind, model in (("image", "photos-vit"), ("text", "reviews-bert"), ("clip", "clip")):
         assert ranking_for(kind, "someone/else") is ranking_for(kind) is method_rankings()[model]
