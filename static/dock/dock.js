@@ -45,6 +45,10 @@ export class Dock {
       this.statusLine,
       this.problem,
     );
+    // what has the focus is scrolled to above the dock, see dock.css
+    new ResizeObserver(() =>
+      document.documentElement.style.setProperty("--dock", `${byId("truth").offsetHeight}px`),
+    ).observe(byId("truth"));
     this.#show();
     cut.follow((now, before) => {
       this.#show();

@@ -11,7 +11,12 @@ import { menu } from "../core/menu.js";
  * @import { MapPlate } from "../maps/types.js"
  */
 
-const stem = (...parts) =>
+/**
+ * The name of a file, without its ending: "vitrine-…", of these parts.
+ * @param {...string} parts
+ * @returns {string}
+ */
+export const stem = (...parts) =>
   ["vitrine", ...parts]
     .map((part) =>
       part
@@ -22,7 +27,12 @@ const stem = (...parts) =>
     .filter(Boolean)
     .join("-");
 
-function save(blob, name) {
+/**
+ * Give a file to the browser.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function save(blob, name) {
   const href = URL.createObjectURL(blob);
   el("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser may still be reading it
@@ -175,6 +185,14 @@ export function figureMenu(workbench) {
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),
   });
+  const curvesAsCsv = () => ({
+    text: "CSV of the deletion curves",
+    run: tell(async () => {
+      const { curveRows, saveCsv } = await import("./csv.js");
+      const { id, answer } = curves();
+      saveCsv(curveRows(answer), id, "curves", answer.target);
+    }, "saved"),
+  });
   const code = (kind, title) =>
     tell(async () => copy((await getJSON(`${explanationPath(workbench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
@@ -183,7 +201,7 @@ export function figureMenu(workbench) {
       : [
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
-          ...(curves() ? ["png", "svg"].map(curvesAs) : []),
+          ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
           ...(workbench.view.value.paint
             ? regionLinks(workbench.id, workbench.view.value.paint, workbench.view.value.none)
             : []),

@@ -218,7 +218,7 @@ export class Facts {
       line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
     this.variant = variant;
     this.sum = line(
-      "unexplained remainder",
+      "sum is off by",
       "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
     );
     this.precision = line("precision", "");

@@ -5,6 +5,7 @@ import { getJSON } from "../core/api.js";
 import { byId, count, el, number, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { svg } from "../core/svg.js";
+import { csvButton, runRows } from "../export/csv.js";
 import { Measuring } from "./measure.js";
 
 const ARROWS = { higher: "↑", lower: "↓" };
@@ -149,6 +150,12 @@ function table(run) {
 
 function drawTable(run) {
   byId("figures").replaceChildren(table(run));
+  document.querySelector(".csv")?.remove();
+  const take = csvButton(
+    () => runRows(run),
+    () => [run.id],
+  );
+  byId("status").after(take);
 }
 
 /** The words of a text, each on a ground as strong as its score; underlined too, dotted where it speaks against. */

@@ -337,6 +337,7 @@ export class WordPlate {
     if (next === undefined) return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
+    this.spans[next].scrollIntoView({ block: "nearest" });
     this.onRead?.(`${this.name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
   }
 }

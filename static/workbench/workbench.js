@@ -194,6 +194,11 @@ export class Workbench {
     this.job.follow(question);
   }
 
+  /** Whether the address of the page, as it opened, names what to show. */
+  get #isLink() {
+    return Boolean(this.address.id || this.address.source);
+  }
+
   /** What the server tells of a model, once that is loaded: {model, side, registry, detail}. */
   async #modelInfoOf(name, side) {
     if (this.modelInfo?.model.name === name && this.modelInfo.side === side) return this.modelInfo;
@@ -357,7 +362,7 @@ export class Workbench {
       this.report(problem, byId("case-problem")),
     );
     this.#progress();
-    if (question.input.isOwn || before) scrollToAnswer();
+    if (before || (question.input.isOwn && !this.#isLink)) scrollToAnswer(); // a link opens at the picture
   }
 
   #method(map, question) {
