@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import accumulate
 from typing import Any
 
@@ -106,10 +106,10 @@ def outlined(segmentation: Any, height: int, width: int) -> Mask:
     return np.array(picture)
 
 
-def _largest_two(shares: Counter[str]) -> set[str]:
+def _largest_two(shares: dict[str, float]) -> set[str]:
     """The two categories of a photo that cover most of it, of those that ImageNet has names for; none where fewer than two are large."""
-    large = [label for label, share in shares.most_common() if share >= _LEAST_SHARE and label not in _NOT_IN_IMAGENET]
-    return set(large[:2]) if len(large) > 1 else set()
+    large = [label for label, share in shares.items() if share >= _LEAST_SHARE and label not in _NOT_IN_IMAGENET]
+    return set(sorted(large, key=lambda label: -shares[label])[:2]) if len(large) > 1 else set()
 
 
 def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool = False) -> Dataset:
@@ -128,7 +128,7 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool 
         shown = {i: {categories[row["category_id"]] for row in rows if not row.get("iscrowd")} for i, rows in of_image.items()}
         if pairs:
             for i, rows in of_image.items():
-                shares: Counter[str] = Counter()
+                shares: defaultdict[str, float] = defaultdict(float)
                 for row in rows:
                     if not row.get("iscrowd") and i in images:
                         shares[categories[row["category_id"]]] += float(row["area"]) / (images[i][1] * images[i][2])

@@ -1,7 +1,7 @@
 // Tables of numbers as CSV: the words of a text, the curves of the deletion test, a run of the leaderboard.
 
 import { el } from "../core/dom.js";
-import { save, stem } from "./export.js";
+import { save, stem } from "./saving.js";
 
 /**
  * @import { DeletionAnswer } from "../core/types.js"
@@ -61,7 +61,7 @@ export function curveRows({ target, counts, tokens, curves, random, read }) {
  * A run of the leaderboard as rows: a line a method and metric.
  * @param {{id: string, plan: {model: string, dataset: string}, methods: {spec: string}[],
  *   metrics: {name: string, direction: string}[],
- *   results: {[metric: string]: {[spec: string]: {value: number | null, error: number, low: number, high: number, tied: boolean,
+ *   results: {[metric: string]: {[spec: string]: {value: number | null, low: number, high: number, tied: boolean,
  *   inputs: number}}}}} run
  * @returns {(string | number | null)[][]}
  */

@@ -4,39 +4,13 @@
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
+import { save, stem } from "./saving.js";
 
 /**
  * @import { Store, View } from "../core/state.js"
  * @import { DeletionAnswer } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  */
-
-/**
- * The name of a file, without its ending: "vitrine-…", of these parts.
- * @param {...string} parts
- * @returns {string}
- */
-export const stem = (...parts) =>
-  ["vitrine", ...parts]
-    .map((part) =>
-      part
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N}=.]+/gu, "-")
-        .replace(/^-|-$/g, ""),
-    )
-    .filter(Boolean)
-    .join("-");
-
-/**
- * Give a file to the browser.
- * @param {Blob} blob
- * @param {string} name
- */
-export function save(blob, name) {
-  const href = URL.createObjectURL(blob);
-  el("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser may still be reading it
-}
 
 /** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
 async function savePicture(plates, format, view, id, columns, name) {

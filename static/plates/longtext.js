@@ -1,5 +1,5 @@
-// A long text hangs once: a switch says by which method its words are coloured, and the text scrolls in a box of its own,
-// so that the tools under it stay within reach.
+// A long text hangs once: a switch says by which method its words are coloured, and the text scrolls in a box of its
+// own, so that the tools under it stay within reach.
 
 import { el } from "../core/dom.js";
 

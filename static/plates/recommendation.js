@@ -3,7 +3,7 @@
 import { number } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 
-/** @import { Standing, Variant } from "../core/registry.js" */
+/** @import { Variant } from "../core/registry.js" */
 
 const figure = ({ unit }, value) => (unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2));
 

@@ -3,7 +3,7 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { plateName } from "../plates/plate.js";
-import { openPair } from "./pairtool.js";
+import { openPair } from "../plates/mappairs.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 

@@ -5,8 +5,7 @@ import { Face, patchName, shownScore } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 import { isMethod } from "../core/registry.js";
-import { extremePairs } from "../plates/mappairs.js";
-import { mapKey } from "./pairtool.js";
+import { extremePairs, mapKey } from "../plates/mappairs.js";
 
 /** @import { WorkbenchView, Tool } from "../plates/types.js" */
 

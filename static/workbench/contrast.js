@@ -3,13 +3,11 @@
 
 import { el } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { extremePairs } from "../plates/mappairs.js";
+import { extremePairs, mapKey, openPair } from "../plates/mappairs.js";
 import { contentOf, readFor } from "../plates/singleplates.js";
-import { mapKey, openPair } from "../tools/pairtool.js";
 import { mainTarget } from "./overview.js";
 
 /**
- * @import { MapPlate } from "../maps/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
@@ -69,7 +67,7 @@ export class Contrast {
         title: "Lay one over the other",
         on: { click: () => openPair(this.workbench, ...pair.map(mapKey)) },
       },
-      el("span", { class: "small" }, small),
+      small.length ? el("span", { class: "small" }, small) : null,
       el("span", {}, el("b", {}, title), ` ${names[0]} and ${names[1]}, `, el("span", { class: "num" }, figure)),
     );
   }
