@@ -17,6 +17,9 @@ RANKED_BY = {
     "srg": "hiding what its map marks most changes the answer more than hiding what it marks least",
     "own_object": "of two things in a picture, it lights the one that the prompt names",
 }
+#: What decides among methods that cannot be told from the best by a metric, where the run has it: of two objects the right one may be lit
+#: a little more by a map that is strongest elsewhere.
+THEN_BY = {"own_object": "ap"}
 #: The spec whose map is drawn at random: what does not beat it says nothing.
 CONTROL = "random"
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
@@ -25,7 +28,7 @@ REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert
 
 @dataclass(frozen=True)
 class MethodRanking:
-    """The places of methods in one run, by one metric."""
+    """The places of methods in one run, by one metric, and those that cannot be told from the best by a second one."""
 
     run: RunReport
     metric: dict[str, Any]
@@ -34,13 +37,27 @@ class MethodRanking:
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
-        return {spec: results[spec] for spec in ranked(self.run.report, self.metric) if spec != CONTROL}
+        order = [spec for spec in ranked(self.run.report, self.metric) if spec != CONTROL]
+        if self.second is not None:
+            seconds = [spec for spec in ranked(self.run.report, self.second) if spec in order]
+            best = [spec for spec in seconds if results[spec]["tied"]]
+            order = [*best, *(spec for spec in order if spec not in best)]
+        return {spec: results[spec] for spec in order}
+
+    @property
+    def second(self) -> dict[str, Any] | None:
+        """The metric that decides among methods that cannot be told from the best by the first one; None where the run has none."""
+        name = THEN_BY.get(self.metric["name"])
+        return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
+
+    def _second_value(self, spec: str) -> float | None:
+        return None if self.second is None else self.run.report["results"][self.second["name"]][spec]["value"]
 
     @cached_property
     def ranks(self) -> dict[str, int]:
         """The place of each method that has a value. Equal values share the place of the first of them; the control has none."""
-        values = [figures["value"] for figures in self._figures.values()]
-        return {spec: 1 + values.index(figures["value"]) for spec, figures in self._figures.items()}
+        values = [(figures["value"], figures["tied"] and self._second_value(spec)) for spec, figures in self._figures.items()]
+        return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
         """The place of a method, 1 for the best; None where it was not measured, and for the control."""
@@ -54,7 +71,7 @@ class MethodRanking:
         return p is not None and p < level
 
     def to_json(self) -> dict[str, Any]:
-        """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
+        """The run, the metrics, what the control has by them, and for each method its rank among how many, its value with the interval, and
         whether it is ``tied``: cannot be told from the best.
         """
         report = self.run.report
@@ -66,10 +83,13 @@ class MethodRanking:
                 **{name: self.metric[name] for name in ("name", "title", "unit", "direction")},
                 "asks": RANKED_BY[self.metric["name"]],
             },
+            "second": self.second and {name: self.second[name] for name in ("name", "title", "unit", "direction")},
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
+            "random_second": self._second_value(CONTROL),
             "ranks": {
                 spec: {"rank": self.ranks[spec], "of": len(self._figures)}
                 | {name: figures[name] for name in ("value", "low", "high", "tied")}
+                | {"second_value": self._second_value(spec)}
                 for spec, figures in self._figures.items()
             },
         }

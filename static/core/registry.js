@@ -67,6 +67,9 @@ import { learnRules } from "./rules.js";
  * @property {string} measured on what
  * @property {{name: string, title: string, unit: string, direction: string, asks: string}} metric
  * @property {number} random what the random baseline has
+ * @property {{title: string, unit: string} | null} second the metric that decides among those tied with the best
+ * @property {number | null} second_value by it
+ * @property {number | null} random_second what the random baseline has by it
  */
 
 /**

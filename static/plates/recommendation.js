@@ -31,9 +31,14 @@ export const isRecommended = (variant) => Boolean(variant?.standing?.here && var
 const among = ({ ties }) =>
   ties > 1 ? `It is among ${ties} methods that cannot be told from the best` : "It was measured best";
 
-const reason = (standing) =>
-  `${among(standing)} with this model, on ${standing.measured}: ${standing.metric.asks}. ` +
-  `“${standing.metric.title}” is ${figure(standing.metric, standing.value)}, and ${figure(standing.metric, standing.random)} for a random map.`;
+function reason(standing) {
+  const { metric, second, ties } = standing;
+  const measured = (of, value, random) =>
+    `“${of.title}” is ${figure(of, value)}, and ${figure(of, random)} for a random map`;
+  const first = `${among(standing)} with this model, on ${standing.measured}: ${metric.asks}. ${measured(metric, standing.value, standing.random)}.`;
+  if (!second || ties < 2 || standing.rank > 1) return first;
+  return `${first} Of these it is the best by the next measure: ${measured(second, standing.second_value, standing.random_second)}.`;
+}
 
 /**
  * What stands under the first plates: {title, says} with the recommendation, or why there is none; null where nothing

@@ -45,9 +45,11 @@ def test_what_the_pages_get() -> None:
         "model": "m",
         "measured": "2 pictures of Made up",
         "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": RANKED_BY["srg"]},
+        "second": None,
         "random": 0.2,
+        "random_second": None,
     }
-    assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True}
+    assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True, "second_value": None}
     assert list(ranks) == ["b", "a", "c"]
 
 
@@ -94,7 +96,13 @@ def test_prompts_are_ranked_on_photos() -> None:
     assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
     assert document["measured"] == "50 pictures of COCO 2017, photos of two things"
     assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.296, abs=0.001))
-    assert ranking.rank("xgradcam_plus") == 1
+    tied = [spec for spec, figures in document["ranks"].items() if figures["tied"]]
+    assert list(document["ranks"])[: len(tied)] == tied  # none of the others comes before one of these
+    seconds = [document["ranks"][spec]["second_value"] for spec in tied]
+    assert seconds == sorted(seconds, reverse=True)
+    assert [ranking.rank(spec) for spec in tied] == list(range(1, len(tied) + 1))
+    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus:libra", 18)
+    assert seconds[0] > 1.5 * document["random_second"]
     assert not ranking.run.shows_inputs  # the photos may not be passed on
 
 

@@ -41,8 +41,11 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     )
     blind = scripts.evaluate(ADVICE, [variant(1, class_specific=False, signed=False, adds_up_to="the logit")])["says"]
     assert blind.endswith("It cannot say why this answer and not another, nor what speaks against the answer.")
-    tied = scripts.evaluate(ADVICE, [variant(1, standing={"ties": 5})])["says"]
+    second = {"second": {"title": "Segmentation AP", "unit": "share"}, "second_value": 0.418, "random_second": 0.227}
+    tied = scripts.evaluate(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
     assert tied.startswith("It is among 5 methods that cannot be told from the best with this model")
+    assert "best by the next measure: “Segmentation AP” is 41.8\u2009%, and 22.7\u2009% for a random map." in tied
+    assert "next measure" not in scripts.evaluate(ADVICE, [variant(1, standing=second)])["says"]  # told apart by the first
 
 
 def test_a_model_that_was_not_measured_is_told_whose_order_it_has(scripts: Page) -> None:
