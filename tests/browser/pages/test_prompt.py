@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -119,6 +120,15 @@ def asked(*prompts: str) -> str:
 def boxes(desk: Visit, nodes: str) -> list[dict[str, float]]:
     found: list[dict[str, float]] = desk.page.locator(nodes).evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().toJSON())")
     return found
+
+
+def test_nothing_is_said_of_a_test_that_nobody_began(desk: Visit) -> None:
+    page = desk.open(f"/prompt?{FEW}")
+    lines = page.locator(".matrix .after").first
+    expect(lines).to_be_hidden()
+    page.locator("#gone").fill("20")
+    expect(lines).to_be_visible()
+    expect(lines.locator("dd").first).to_have_text(re.compile(r"\d"))
 
 
 def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
