@@ -8,7 +8,8 @@ import { BlockSums } from "../maps/blocksums.js";
 import { patchName } from "../maps/face.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
 import { whyHeadsAreAlike } from "../maps/headsalike.js";
-import { baseOf, contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
+import { contentOf, readFor } from "../plates/content.js";
+import { baseOf, SinglePlates } from "../plates/singleplates.js";
 
 /**
  * @import { Head } from "../maps/headgrid.js"

@@ -3,7 +3,8 @@
 import { limits, place } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { csvButton } from "../export/csv.js";
-import { tint, unitScore } from "../plates/words.js";
+import { unitScore } from "../plates/content.js";
+import { tint } from "../plates/words.js";
 
 /**
  * @import { TextBase } from "../maps/types.js"

@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { extremePairs, mapKey, openPair } from "../plates/mappairs.js";
-import { contentOf, readFor } from "../plates/singleplates.js";
+import { contentOf, readFor } from "../plates/content.js";
 import { mainTarget } from "./overview.js";
 
 /**

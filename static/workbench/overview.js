@@ -4,7 +4,7 @@
 import { number, percent } from "../core/dom.js";
 import { classOf, spoken } from "../core/targets.js";
 import { NINTHS } from "../maps/summary.js";
-import { unitScore } from "../plates/words.js";
+import { unitScore } from "../plates/content.js";
 
 /** @import { Abstention, Grid, ModelInput, PromptInput, ScoreMap, Target } from "../core/types.js" */
 
