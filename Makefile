@@ -116,6 +116,8 @@ METHODS := random,raw_attention,rollout,gradcam_attention,gradcam_attention:libr
 # What is left of Libra FullGrad+ without one of its rules, and of Transformer Attribution without its gradient or with one block alone.
 ABLATIONS := random,fullgrad_plus:libra,fullgrad_plus:libra-attention,fullgrad_plus:libra-norm,fullgrad_plus:libra-attention-norm,fullgrad_plus:libra-activation,fullgrad_plus:libra-product,fullgrad_plus:libra-bias,fullgrad_plus,transformer_attribution,transformer_attribution_without_gradient,transformer_attribution_last_block,transformer_attribution_second_block
 
+# What is asked about prompts on photos: the above, and what reads the attention of a text and picture encoder.
+PROMPT_METHODS := $(METHODS),legrad,legrad:libra,grad_eclip,grad_eclip:libra,pa_lrp,saliency
 TEXT_METHODS := $(METHODS),saliency,input_x_gradient:conservative-attention
 # Where Libra does not help: which of its rules it is.
 ATTENTION_ABLATIONS := random,generic_attention,generic_attention:libra,generic_attention:libra-attention,generic_attention:libra-norm,generic_attention:libra-attention-norm,generic_attention:libra-activation,token_tm,token_tm:libra,token_tm:libra-attention,token_tm:libra-norm,token_tm:libra-attention-norm,token_tm:libra-activation
@@ -128,6 +130,7 @@ ABLATION_METRICS := mif,mif_aopc,lif,srg,ap,pointing
 BLACK_METRICS := mif,lif,srg,positive_auc,negative_auc
 PHOTO_METRICS := mif,lif,srg,completeness,ap,energy,pointing
 SENTENCE_METRICS := auac,au_mse,mif,lif,srg
+PHOTO_PROMPT_METRICS := own_object,pointing,ap,energy
 PROMPT_METRICS := own_object,pointing,ap,energy,class_correlation
 SANITY_METRICS := randomisation,class_correlation,sensitivity,agreement
 TEXT_SANITY_METRICS := randomisation,class_correlation,agreement
@@ -163,6 +166,7 @@ results: $(VENV)/installed-test
 results-data: $(VENV)/installed-test
 	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2 and eraser in it" >&2; exit 2; }
 	$(call measure,photos-vit-on-coco,--model photos-vit --dataset coco --data $(DATA)/coco --limit 60 --methods $(METHODS) --metrics $(PHOTO_METRICS) --no-examples)
+	$(call measure,clip-on-coco-pairs,--model clip --dataset coco-pairs --data $(DATA)/coco --target each --methods $(PROMPT_METHODS) --metrics $(PHOTO_PROMPT_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-sst-2,--model reviews-bert --dataset sst-2 --data $(DATA)/sst2 --limit 100 --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-imdb,--model reviews-bert --dataset imdb --data $(DATA)/imdb --limit 20 --long-texts cut --methods $(TEXT_METHODS) --metrics $(SENTENCE_METRICS) --no-examples)
 	$(call measure,reviews-bert-on-eraser-movies,--model reviews-bert --dataset eraser-movies --data $(DATA)/eraser --limit 20 --target gold --methods $(TEXT_METHODS) --metrics $(RATIONALE_METRICS) --no-examples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from explainers.models.threads import Threads
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
 from server.engine import Engine, Progress
-from server.method_ranking import ranking_for
+from server.method_ranking import ranking_for, shown_first
 
 
 def engine() -> Engine:
@@ -44,8 +44,8 @@ def engine() -> Engine:
         load=explainers.load,
         fit_threads=Threads().fit,
         explain=explainers.explain,
-        default_methods=explainers.default_methods,
-        variants=lambda model: [variant.to_json() for variant in explainers.variants(model)],
+        default_methods=default_methods,
+        variants=variants,
         readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
         distinct=distinct_specs,
         for_probability=explainers.for_probability,
@@ -96,6 +96,21 @@ def _card(name: str) -> str | None:
         return None
 
 
+def default_methods(model: explainers.Model) -> list[str]:
+    """The specs that are computed where a question names none."""
+    measured = not (model.kind == "clip" and model.reads_text)  # nobody has measured the words of prompts
+    return shown_first(ranking_for(model.kind, model.name) if measured else None, explainers.variants(model))
+
+
+def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
+    """The methods with their own rules as plain data; of a model, ``default`` are those that are computed where a question names none."""
+    listed = explainers.variants(model)
+    if model is not None:
+        usual = default_methods(model)
+        listed = [replace(variant, default=variant.spec in usual) for variant in listed]
+    return [variant.to_json() for variant in listed]
+
+
 def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
     blocks = None if model is None else len(model.blocks)
@@ -141,7 +156,7 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     return {
         "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
-        "standing": None if ranking is None else ranking.to_json(),
+        "standing": None if ranking is None else {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model},
     }
 
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from explainers.evaluation.marks import best_marked
-from server.run_reports import CONTROL, RunReport, places, read_run_reports
+from explainers.evaluation.html import ranked
+from explainers.evaluation.marks import best_marked, is_control
+from explainers.methods.registry import METHODS, Variant
+from server.run_reports import CONTROL, RunReport, read_run_reports
 
-#: What methods are ranked by: the first of these metrics that a run has. Both hold what is right against what a random map gets.
-RANKED_BY = ("srg", "own_object")
+#: What methods are ranked by, the first of these metrics that a run has, and what it asks of a method, in plain words. Both hold what is
+#: right against what a random map gets.
+RANKED_BY = {
+    "srg": "hiding what its map marks most changes the answer more than hiding what it marks least",
+    "own_object": "of two things in a picture, it lights the one that the prompt names",
+}
+#: What decides among methods that cannot be told from the best by a metric, where the run has it: of two objects the right one may be lit
+#: a little more by a map that is strongest elsewhere.
+THEN_BY = {"own_object": "ap"}
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
 
 
 @dataclass(frozen=True)
 class MethodRanking:
-    """The places of methods in one run, by one metric."""
+    """The places of methods in one run, by one metric, and those that cannot be told from the best by a second one."""
 
     run: RunReport
     metric: dict[str, Any]
@@ -27,12 +37,27 @@ class MethodRanking:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
         marked = best_marked(self.run.report, self.metric)
-        return {spec: {**results[spec], "tied": spec in marked} for spec in self.ranks}
+        order = [spec for spec in ranked(self.run.report, self.metric) if not is_control(spec)]
+        if self.second is not None:
+            seconds = [spec for spec in ranked(self.run.report, self.second) if spec in order]
+            best = [spec for spec in seconds if spec in marked]
+            order = [*best, *(spec for spec in order if spec not in best)]
+        return {spec: {**results[spec], "tied": spec in marked} for spec in order}
+
+    @property
+    def second(self) -> dict[str, Any] | None:
+        """The metric that decides among methods that cannot be told from the best by the first one; None where the run has none."""
+        name = THEN_BY.get(self.metric["name"])
+        return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
+
+    def _second_value(self, spec: str) -> float | None:
+        return None if self.second is None else self.run.report["results"][self.second["name"]][spec]["value"]
 
     @cached_property
     def ranks(self) -> dict[str, int]:
         """The place of each method that has a value. Equal values share the place of the first of them; the control has none."""
-        return places(self.run.report, self.metric)
+        values = [(figures["value"], figures["tied"] and self._second_value(spec)) for spec, figures in self._figures.items()]
+        return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
         """The place of a method, 1 for the best; None where it was not measured, and for the control."""
@@ -46,7 +71,7 @@ class MethodRanking:
         return p is not None and p < level
 
     def to_json(self) -> dict[str, Any]:
-        """The run, the metric, what the control has by it, and for each method its rank among how many, its value with the interval, and
+        """The run, the metrics, what the control has by them, and for each method its rank among how many, its value with the interval, and
         whether it is ``tied``: cannot be told from the best.
         """
         report = self.run.report
@@ -54,11 +79,17 @@ class MethodRanking:
             "run": self.run.id,
             "model": report["plan"]["model"],
             "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
-            "metric": {name: self.metric[name] for name in ("name", "title", "unit", "direction")},
+            "metric": {
+                **{name: self.metric[name] for name in ("name", "title", "unit", "direction")},
+                "asks": RANKED_BY[self.metric["name"]],
+            },
+            "second": self.second and {name: self.second[name] for name in ("name", "title", "unit", "direction")},
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
+            "random_second": self._second_value(CONTROL),
             "ranks": {
                 spec: {"rank": self.ranks[spec], "of": len(self._figures)}
                 | {name: figures[name] for name in ("value", "low", "high", "tied")}
+                | {"second_value": self._second_value(spec)}
                 for spec, figures in self._figures.items()
             },
         }
@@ -74,6 +105,19 @@ def method_rankings() -> dict[str, MethodRanking]:
         if name is not None:
             best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
     return best
+
+
+def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
+    """The specs that a page shows where nobody chose any: the declared ones, and of each family the one with the best rank, where that is
+    among the ``variants`` that can run and takes no long time.
+    """
+    able = [variant for variant in variants if variant.reason is None]
+    best: dict[str, str] = {}
+    if ranking is not None:
+        quick = [variant for variant in able if not variant.slow and ranking.rank(variant.spec) is not None]
+        for variant in sorted(quick, key=lambda variant: ranking.ranks[variant.spec]):
+            best.setdefault(METHODS[variant.readout].family, variant.spec)
+    return [variant.spec for variant in able if variant.default or variant.spec in best.values()]
 
 
 def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:

@@ -23,14 +23,14 @@ class About:
 
 #: What a rule changes, for those who see a map under it for the first time; the ordinary gradient changes nothing.
 RULES_IN_A_LINE = {
-    "libra": "Libra: what only cancels out is left aside.",
-    "conservative": "Ali et al.: attention and scales are held still.",
-    "attnlrp": "AttnLRP: every product is shared in halves.",
-    "deep_taylor": "Deep Taylor: only what speaks for the answer is passed on.",
-    "lrp": "LRP: shares follow the published baseline.",
-    "attnlrp-epsilon": "AttnLRP, outputs near zero damped.",
-    "cp-lrp-gamma": "CP-LRP: what agrees with an output counts more.",
-    "pa-lrp": "PA-LRP: what agrees with an output counts more, values get half.",
+    "libra": "Libra: pushes and pulls that undo each other are left out.",
+    "conservative": "Ali et al.: where the model looks is taken as given.",
+    "attnlrp": "AttnLRP: where two signals are multiplied, each gets half of the credit.",
+    "deep_taylor": "Deep Taylor: only what speaks for the answer gets credit.",
+    "lrp": "LRP: credit is shared as first published.",
+    "attnlrp-epsilon": "AttnLRP, with a brake where numbers are tiny.",
+    "cp-lrp-gamma": "CP-LRP: what pushes the same way as the result gets more credit.",
+    "pa-lrp": "PA-LRP: what pushes the same way as the result gets more credit.",
 }
 
 
@@ -99,7 +99,7 @@ ABOUT: dict[str, About] = {
         "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at.",
         "As a first look at where the last block reads from, and as a line that other methods should beat.",
         f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
-        line="Where the last block looks, whatever is asked.",
+        line="Where the last layer of the model looks. It is the same for every answer.",
     ),
     "rollout": About(
         (r"C = \prod_{l=L}^{1} \frac{\bar{A}^l + I}{2}", r"s_j = C_{c,j}"),
@@ -108,7 +108,7 @@ ABOUT: dict[str, About] = {
         "When the question is where information can have come from, whatever it says.",
         f"Heads are averaged, values and feed-forward layers left out; background gets a share as attention does (Chefer et al. 2021, "
         f"arXiv 2012.09838). {AGNOSTIC}",
-        line="Where information can have come from, through all blocks, whatever is asked.",
+        line="Where the model looked, followed back through all its layers. It is the same for every answer.",
     ),
     "gradcam_attention": About(
         (r"s_j = \left(\frac{1}{H} \sum_h w_h A^L_{h,c,j}\right)^{+}", r"w_h = \text{mean}_j \nabla A^L_{h,c,j}"),
@@ -116,7 +116,7 @@ ABOUT: dict[str, About] = {
         "weight is a mean over the whole map.",
         "When one block decides, as in shallow models and for a coarse place in an image.",
         "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv 2012.09838).",
-        line="Where the last block looks, weighted by what would raise the answer.",
+        line="Where the last layer looks, counting most what would make the answer surer.",
     ),
     "generic_attention": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot \nabla A^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
@@ -124,7 +124,7 @@ ABOUT: dict[str, About] = {
         "As a cheap map of a chosen class that needs nothing but attention and its gradient.",
         "It shows only what speaks for the class, and sees what attention moves but not what the values carry (Chefer et al. 2021, "
         "arXiv 2103.15679, leave both out by design).",
-        line="Attention that would raise the answer, followed through all blocks.",
+        line="Where the model looked in all layers, counting what would make the answer surer.",
     ),
     "attcat": About(
         (r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
@@ -132,7 +132,7 @@ ABOUT: dict[str, About] = {
         "For texts, where it was made and where the sign of a word matters.",
         f"{LAYERS} Paper and published code differ in which tokens meet which attention, and their maps correlate by -0.42 to 0.77 (BERT); "
         "the option published_code has the other one.",
-        line="What each part adds at the end of every block, weighted by the attention it gets.",
+        line="What each part adds to the answer, layer by layer; parts that the model looks at count more.",
     ),
     "transformer_attribution": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(\nabla A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
@@ -140,7 +140,7 @@ ABOUT: dict[str, About] = {
         "multiplied through the blocks.",
         "For the place of an object of a chosen class: it is the map that many later papers compare with.",
         f"It shows only what speaks for the class. {CANCELS}",
-        line="Relevance of the attention in every block, followed back to the input.",
+        line="Credit for the answer is handed back, layer by layer, along what the model looked at.",
     ),
     "transformer_attribution_without_gradient": About(
         (r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
@@ -168,7 +168,7 @@ ABOUT: dict[str, About] = {
         "Relevance of the last attention map, positive part, mean of the heads.",
         "As a baseline between raw attention and Transformer Attribution.",
         f"One block only; hardly differs from class to class (pictures of two classes in Chefer et al. 2021, arXiv 2012.09838). {CANCELS}",
-        line="Relevance of the attention in the last block alone.",
+        line="Credit for the answer is handed back through the last layer only.",
     ),
     "lrp": About(
         (r"s_j = \sum_d R^1_{j,d}",),
@@ -176,7 +176,7 @@ ABOUT: dict[str, About] = {
         "As the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
         f"The published baseline doubles relevance at every linear layer, and its map hardly depends on the class (Chefer et al. 2021, "
         f"and their code). {CANCELS}",
-        line="Relevance taken back step by step to the input.",
+        line="Credit for the answer is handed back, step by step, to each part.",
     ),
     "pa_lrp": About(
         (
@@ -189,7 +189,7 @@ ABOUT: dict[str, About] = {
         "Its rule hands nothing back through attention weights and gives values half, as the authors' code has it, so relevance is lost "
         "(its paper asks that none is). Rotary and relative positions, for which the paper has rules too, are not split here: models that "
         "have only these are refused, and of those that also add an embedding, such as EVA-02, that alone is shown.",
-        line="Relevance of what patches show and of where they are.",
+        line="Credit for the answer, handed back to what a patch shows and to where it is.",
     ),
     "token_tm": About(
         (
@@ -202,7 +202,7 @@ ABOUT: dict[str, About] = {
         "from x to x′ in each half of a block.",
         "When long vectors that a block shrinks should not count as much as attention alone would have it.",
         "The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
-        line="Attention through the blocks, weighted by how each part changes on the way.",
+        line="Where the model looked in all layers; parts that a layer changes much count more.",
     ),
     "legrad": About(
         (
@@ -214,7 +214,7 @@ ABOUT: dict[str, About] = {
         "For CLIP, where it was made, and where several layers form the answer.",
         "It gives the head a mean of tokens that it was not trained on, and shows sensitivity, not what attention carried (by its own "
         "definition: Bousselham et al. 2025, arXiv 2404.03214).",
-        line="How the answer would grow with more attention, added up over blocks.",
+        line="Where looking more would make the answer surer, added up over the layers.",
     ),
     "grad_eclip": About(
         (
@@ -226,7 +226,7 @@ ABOUT: dict[str, About] = {
         "For image and prompt in CLIP, where it was made.",
         "One block only. The published code runs that block with one head, and then the model says something else; the option single_head "
         "has that (Zhao et al. 2024 and their code). On texts their notebook adds eight blocks, this one takes the last.",
-        line="What the last block takes from each part, times what the answer needs of it.",
+        line="What the last layer takes from each part, times what the answer needs of it.",
     ),
     "decompx": About(
         (
@@ -272,7 +272,7 @@ ABOUT: dict[str, About] = {
         "Token times gradient where the last block begins.",
         "When the tokens are still near their patches in the last block.",
         f"Late tokens are mixtures of many patches, so the place may be wrong (Mehri et al. 2025 compare the layers). {BREAKS}",
-        line="What each part adds where the last block begins.",
+        line="What each part adds to the answer, measured before the last layer.",
     ),
     "saliency": About(
         (r"s_j = \sum_d \left|\nabla x^1_{j,d}\right|",),
@@ -288,21 +288,21 @@ ABOUT: dict[str, About] = {
         "For the rough place of a class when one map for all blocks is wanted.",
         f"One weight for a channel everywhere: it cannot tell two places that use it differently (Draelos & Carin 2020, "
         f"arXiv 2011.08891). The mean is over the classification token too, as in LibraGrad's code. {LAYERS}",
-        line="Grad-CAM in every block, added up.",
+        line="Which parts hold features that raise the answer, added up over all layers.",
     ),
     "xgradcam_plus": About(
         (r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",),
         "GradCAM+ with channel weights that listen more to the tokens where the channel is active.",
         "As GradCAM+, where activity is spread unevenly.",
         f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
-        line="Grad-CAM in every block, listening to where it is active.",
+        line="Which parts hold features that raise the answer, counted where they are strong, over all layers.",
     ),
     "fullgrad": About(
         (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f \quad \text{under Libra}"),
         "Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
-        f"{EXACT} The line “unexplained remainder” of its plate says how far that holds.",
+        f"{EXACT} The line “sum is off by” of its plate says how far that holds.",
         f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
-        line="The whole account of the answer: what each part and each bias adds.",
+        line="What each part adds to the answer, with nothing of the answer left out.",
     ),
     "fullgrad_plus": About(
         (r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
@@ -310,12 +310,12 @@ ABOUT: dict[str, About] = {
         "Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
         f"{LAYERS} {BREAKS} The tables of its paper explain the probability of a class; here that is its logit, unless the probability is "
         "asked for. On CLIP, Libra holds the norm of the embeddings constant, which the paper's code does by one of its presets only.",
-        line="What each part and each bias adds, in every block.",
+        line="What each part adds to the answer, added up over all layers.",
     ),
     "integrated_gradients": About(
         (r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
         "The gradient is averaged on the straight path from an empty input x′ to the real one, and multiplied with the way.",
-        "When completeness is wanted without changing any rule, and the “unexplained remainder” on its plate is small.",
+        "When completeness is wanted without changing any rule, and its plate says that the “sum is off by” little.",
         "The empty input is a choice, and the map changes with it (Sturmfels et al. 2020, Distill). Points on the path are no real "
         "inputs; with too few of them the sum is off. The points are Gauss-Legendre's, where papers add 50 equal steps: "
         "quadrature=riemann does that.",

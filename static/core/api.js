@@ -198,12 +198,13 @@ export const mapPath = (id, spec, target, suffix) =>
 
 /**
  * Ask for an explanation. `fields` is {model, image|text|source, target?, prompt?, against?, read?, methods?}; lists
- * are repeated fields.
+ * are repeated fields. With `waits` the answer comes once it is finished.
  * @param {{[name: string]: any}} fields
  * @param {AbortSignal} [signal]
+ * @param {boolean} [waits]
  * @returns {Promise<{id: string, state: string}>}
  */
-export async function createExplanation(fields, signal) {
+export async function createExplanation(fields, signal, waits = false) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) {
     for (const part of Array.isArray(value) ? value : [value]) {
@@ -212,7 +213,7 @@ export async function createExplanation(fields, signal) {
       else form.append(name, part);
     }
   }
-  return (await answer("/api/explanations", { method: "POST", body: form, signal })).json();
+  return (await answer(`/api/explanations${waits ? "?wait=1" : ""}`, { method: "POST", body: form, signal })).json();
 }
 
 /**

@@ -104,6 +104,28 @@ export const unbroken = (text) =>
 export const answered = ({ probability, logit }) =>
   probability === undefined || probability === null ? number(logit) : percent(probability);
 
+const NO_POINTS = 0.0005; // so many percent points are rounding, not a change
+const NO_CHANGE = 1e-5; // likewise of a number, as a share of it
+
+/**
+ * A change of a probability, in percent points: "+1.2 points". What is only rounding is 0.
+ * @param {number} change
+ * @returns {string}
+ */
+export const points = (change) => `${Math.abs(100 * change) < NO_POINTS ? "0" : signedNumber(100 * change, 2)} points`;
+
+/**
+ * How what the model says of a class changed: in points, of a regression in its own unit. What is only rounding is 0.
+ * @param {{probability?: number | null, logit?: number}} was
+ * @param {{probability?: number | null, logit?: number}} is
+ * @returns {string}
+ */
+export function changed(was, is) {
+  if (is.probability !== undefined && is.probability !== null) return points(is.probability - was.probability);
+  const change = is.logit - was.logit;
+  return Math.abs(change) < NO_CHANGE * Math.max(1, Math.abs(was.logit)) ? "0" : signedNumber(change);
+}
+
 /**
  * "120 ms", "1.5 s".
  * @param {number} s

@@ -60,11 +60,16 @@ import { learnRules } from "./rules.js";
  * @property {number} low end of the interval
  * @property {number} high end of the interval
  * @property {boolean} tied with the best: cannot be told from it
+ * @property {number} ties how many methods cannot be told from the best, which is one of them
+ * @property {boolean} here whether it was measured on this very model
  * @property {string} run that ships, its id on the leaderboard
  * @property {string} model on which it was measured
  * @property {string} measured on what
- * @property {{name: string, title: string, unit: string, direction: string}} metric
+ * @property {{name: string, title: string, unit: string, direction: string, asks: string}} metric
  * @property {number} random what the random baseline has
+ * @property {{title: string, unit: string} | null} second the metric that decides among those tied with the best
+ * @property {number | null} second_value by it
+ * @property {number | null} random_second what the random baseline has by it
  */
 
 /**
@@ -161,6 +166,23 @@ export const withoutOptions = (spec) => spec.split("?")[0];
  */
 export const canBeRemedied = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
+const LEADERS = 4;
+const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
+
+/**
+ * What hangs first of these plates: of each family the method that was measured best, the best of all in front; where
+ * there are fewer families than places, the next best. `variants` in the fixed order; the control leads nothing.
+ * @param {Variant[]} variants
+ * @returns {Variant[]}
+ */
+export function leaders(variants) {
+  const ranked = variants.filter(isMethod).sort((a, b) => rankOrLast(a) - rankOrLast(b) || a.place - b.place);
+  const seen = new Set();
+  const first = ranked.filter(({ family }) => !seen.has(family) && seen.add(family)).slice(0, LEADERS);
+  const next = ranked.filter((variant) => !first.includes(variant)).slice(0, LEADERS - first.length);
+  return [...first, ...next];
+}
+
 /** The methods of a model, by spec. */
 export class Registry {
   /**
@@ -175,7 +197,9 @@ export class Registry {
     this.rules = rules;
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
-    const rankOf = (spec) => (standing?.ranks[spec] ? { ...standing, ranks: null, ...standing.ranks[spec] } : null);
+    const ties = Object.values(standing?.ranks ?? {}).filter(({ tied }) => tied).length;
+    const rankOf = (spec) =>
+      standing?.ranks[spec] ? { ...standing, ranks: null, ties, ...standing.ranks[spec] } : null;
     const pairs = methods.flatMap((method) =>
       method.pairs.map((pair) => ({ ...method, ...pair, readout: method.name, standing: rankOf(pair.spec) })),
     );
@@ -236,12 +260,14 @@ export class Registry {
   }
 
   /**
-   * These specs as plates, in the fixed order.
+   * These specs as plates, in the order of the wall: the leaders, then the others in the fixed order.
    * @param {string[]} specs
    * @returns {Variant[]}
    */
   plates(specs) {
     const known = specs.map((spec) => this.plate(spec)).filter(Boolean);
-    return known.sort((a, b) => a.place - b.place || specs.indexOf(a.spec) - specs.indexOf(b.spec));
+    known.sort((a, b) => a.place - b.place || specs.indexOf(a.spec) - specs.indexOf(b.spec));
+    const first = leaders(known);
+    return [...first, ...known.filter((variant) => !first.includes(variant))];
   }
 }

@@ -2,7 +2,7 @@
 
 import { explanationPath } from "../core/api.js";
 import { count } from "../core/dom.js";
-import { readFor } from "../plates/singleplates.js";
+import { readFor } from "../plates/content.js";
 
 /**
  * @import { Waiting } from "../asking/waiting.js"

@@ -49,6 +49,11 @@ export class Dock {
       this.statusLine,
       this.problem,
     );
+    byId("plates").classList.add("untested"); // nothing is said of a test that nobody began
+    // what has the focus is scrolled to above the dock, see dock.css
+    new ResizeObserver(() =>
+      document.documentElement.style.setProperty("--dock", `${byId("truth").offsetHeight}px`),
+    ).observe(byId("truth"));
     this.#show();
     cut.follow((now, before) => {
       this.#show();

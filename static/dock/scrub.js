@@ -4,7 +4,7 @@
 import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
-import { DeletionFacts } from "../maps/deletionfacts.js";
+import { DeletionFacts, UNASKED } from "../maps/deletionfacts.js";
 import { cover, paperOf, strike } from "../maps/holes.js";
 import { ordinal } from "../maps/label.js";
 import { plateName } from "../plates/plate.js";
@@ -18,7 +18,11 @@ import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
-const READ_TERMS = { probability: "says then", logit: "logit then", value: "value then" };
+const READ_TERMS = {
+  probability: "without these parts",
+  logit: "logit without them",
+  value: "value without them",
+};
 
 /**
  * A number of the target as it is read: a probability, a logit or a value.
@@ -137,8 +141,8 @@ export class Scrubber {
     const trial = map && this.#trials.get(plate.actions.id);
     plate.cut = null;
     if (!trial) {
-      put(facts.then.value, "–");
-      put(facts.rank.value, "–");
+      put(facts.then.value, UNASKED);
+      put(facts.rank.value, UNASKED);
       return null;
     }
     const order = trial.order(map, first);
@@ -154,7 +158,7 @@ export class Scrubber {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
       const row = answer.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
-      const term = answer.isContrast ? "difference then" : READ_TERMS[answer.read];
+      const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
       const rank = `${ordinal(row.rank)} of ${rows.length}`;
       put(facts.then.term, term);
@@ -162,8 +166,8 @@ export class Scrubber {
       put(facts.rank.value, rank);
       plate.cut.resultLine = `${term} ${then} · rank ${rank}`;
     } else {
-      put(facts.then.value, "–");
-      put(facts.rank.value, "–");
+      put(facts.then.value, UNASKED);
+      put(facts.rank.value, UNASKED);
     }
     return order.length;
   }

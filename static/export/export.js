@@ -4,29 +4,13 @@
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
+import { save, stem } from "./saving.js";
 
 /**
  * @import { Store, View } from "../core/state.js"
  * @import { DeletionAnswer } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  */
-
-const stem = (...parts) =>
-  ["vitrine", ...parts]
-    .map((part) =>
-      part
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N}=.]+/gu, "-")
-        .replace(/^-|-$/g, ""),
-    )
-    .filter(Boolean)
-    .join("-");
-
-function save(blob, name) {
-  const href = URL.createObjectURL(blob);
-  el("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser may still be reading it
-}
 
 /** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
 async function savePicture(plates, format, view, id, columns, name) {
@@ -175,6 +159,14 @@ export function figureMenu(workbench) {
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),
   });
+  const curvesAsCsv = () => ({
+    text: "CSV of the deletion curves",
+    run: tell(async () => {
+      const { curveRows, saveCsv } = await import("./csv.js");
+      const { id, answer } = curves();
+      saveCsv(curveRows(answer), id, "curves", answer.target);
+    }, "saved"),
+  });
   const code = (kind, title) =>
     tell(async () => copy((await getJSON(`${explanationPath(workbench.id)}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
@@ -183,7 +175,7 @@ export function figureMenu(workbench) {
       : [
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
-          ...(curves() ? ["png", "svg"].map(curvesAs) : []),
+          ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
           ...(workbench.view.value.paint
             ? regionLinks(workbench.id, workbench.view.value.paint, workbench.view.value.none)
             : []),

@@ -51,11 +51,11 @@ export function standingLine({ standing, family }) {
       { class: "standing" },
       isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
     );
-  const { rank, of, value, low, high, tied, measured, model, metric, random } = standing;
+  const { rank, of, value, low, high, tied, measured, model, metric, second, random } = standing;
   const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);
   const unit = metric.unit === "share" ? " %" : "";
   const inputs = measured.replace(/ of .*/, ""); // "60 pictures of ..."
-  const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}” on ${measured}, with ${model}`;
+  const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}”${second ? `, ties by “${second.title}”` : ""} on ${measured}, with ${model}`;
   const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
   const better = metric.direction === "lower" ? "Less is better." : "More is better.";
   const title = `${place}: ${figures}. ${better}${tied ? " It cannot be told from the best." : ""}`;
@@ -239,7 +239,7 @@ export class Facts {
       line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
     this.variant = variant;
     this.sum = line(
-      "unexplained remainder",
+      "sum is off by",
       "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
     );
     this.seeds = line(

@@ -6,6 +6,7 @@ import { byId, count, el, number, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { svg } from "../core/svg.js";
 import { Gallery, wordStrip } from "./gallery.js";
+import { csvButton, runRows } from "../export/csv.js";
 import { Measuring } from "./measure.js";
 import { rankingCard } from "./ranking.js";
 import { slopes } from "./slopes.js";
@@ -180,6 +181,12 @@ function drawTable(run) {
   byId("undecided").replaceChildren(
     ...muted.map((metric) => el("li", {}, el("strong", {}, metric.title), `, in grey: ${metric.cannot_tell}`)),
   );
+  document.querySelector(".csv")?.remove();
+  const take = csvButton(
+    () => runRows(run),
+    () => [run.id],
+  );
+  byId("status").after(take);
 }
 
 function example(run, metric, sample, end) {

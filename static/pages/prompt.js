@@ -9,6 +9,7 @@ import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
 import { partButton, Specimen } from "../inputs/specimen.js";
+import { Plate, Wall } from "../plates/plate.js";
 import { PromptWords } from "../plates/promptwords.js";
 import { Versus } from "../plates/versus.js";
 import { SegmentationFold } from "../tools/segmentationfold.js";
@@ -25,8 +26,18 @@ const workbench = new Workbench("clip", {
     details = model.details ?? {};
     const inWords = workbench.side === "text";
     side.select.value = workbench.side;
-    segmentation.node.hidden = inWords;
-    workbench.hangOn(inWords ? words : versus, false);
+    workbench.hangOn(inWords ? words : wallFor(prompts.all.length), false);
+  },
+  wall({ targets = [], prompts: read }) {
+    const wall = read ? words : wallFor(targets.length);
+    versus.read = targets[0]?.read ?? "logit";
+    if (read) words.setPrompts(read, workbench.view.value.grain);
+    if (wall !== single)
+      wall.setTargets(
+        targets,
+        targets.map((target) => targetLine(target, targets.length)),
+      );
+    return wall;
   },
   giving: (input, model) => specimen.await(input, model),
   refused() {
@@ -44,10 +55,12 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    workbench.wall.setTargets(
-      wanted.map((label) => ({ label })),
-      [],
-    );
+    if (workbench.side !== "text") workbench.hangOn(wallFor(wanted.length), false);
+    if (workbench.wall !== single)
+      workbench.wall.setTargets(
+        wanted.map((label) => ({ label })),
+        [],
+      );
     look(inputOf(first, false));
   },
   carry(input) {
@@ -62,16 +75,11 @@ const workbench = new Workbench("clip", {
     // the words of a prompt are explained for its own logit alone
     read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
-    versus.read = targetOptions.read ?? "logit";
-    if (info.prompts) words.setPrompts(info.prompts, workbench.view.value.grain);
-    workbench.wall.setTargets(
-      info.targets,
-      info.targets.map((target) => targetLine(target, info.targets.length)),
-    );
     if (isNew) {
       workbench.wall.clear();
       segmentation.setBase(null);
     }
+    segmentation.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
     segmentation.show(info.prompts ? [] : info.targets);
     unasked.look();
     samples.mark(question.input.sample);
@@ -92,6 +100,12 @@ const workbench = new Workbench("clip", {
 const hanging = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
 const versus = new Versus(byId("plates"), hanging);
 const words = new PromptWords(byId("plates"), hanging);
+// one prompt has the wall of a picture: nothing is there to stand beside its maps
+const single = new Wall(byId("plates"), {
+  ...hanging,
+  makePlate: (variant, stores, target) =>
+    new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
+});
 workbench.wall = workbench.side === "text" ? words : versus;
 const specimen = new Specimen(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
@@ -125,6 +139,11 @@ prompts.add.after(askMore);
 byId("prompts").append(box);
 const segmentation = new SegmentationFold(workbench);
 byId("plates").before(segmentation.node);
+
+/** The wall for so many prompts that are looked for in the picture. */
+function wallFor(count) {
+  return count === 1 ? single : versus;
+}
 
 /** Whether patches of the picture or words of the prompts get the scores. */
 function sideChoice(onTurn) {

@@ -3,6 +3,7 @@
 import { wordControls } from "../core/controls.js";
 import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
+import { LongText } from "../plates/longtext.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
 import { Unasked } from "../workbench/unasked.js";
@@ -62,6 +63,7 @@ const pageSteps = {
     tellWindows(info);
     unasked.look();
     if (isNew) cut();
+    longText.show(workbench.wall === page.single ? page.single : null, info.input.words.length);
   },
   openSample(sample) {
     isWritten = false;
@@ -72,6 +74,7 @@ const pageSteps = {
 const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
 const page = new ClassPage("text", pageSteps, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
 const { workbench } = page;
+const longText = new LongText(byId("plates"), workbench.toolStates.of("coloured"));
 byId("controls").append(...wordControls(workbench.view));
 workbench.view.follow((now, before) => {
   if (now.grain === before.grain || !read) return;

@@ -89,7 +89,7 @@ export class Plate {
     this.level = new LevelSwitch(stores.view, this.name);
     this.sentence = new MapSentence(this.face.node);
     this.facts = new Facts(variant, target !== null);
-    this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
+    this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
     this.actions = new PlateActions(variant, mapMenu(this), target === null);
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const above =

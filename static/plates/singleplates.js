@@ -6,7 +6,6 @@ import { WordPlate } from "./words.js";
 
 /**
  * @import { Variant } from "../core/registry.js"
- * @import { Answer, ModelInput } from "../core/types.js"
  * @import { MapWall, WorkbenchView } from "./types.js"
  */
 
@@ -17,25 +16,6 @@ import { WordPlate } from "./words.js";
  * @returns {any}
  */
 export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
-
-/**
- * What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
- * @param {{info: Answer}} subject
- * @param {string} target
- * @returns {ModelInput | null}
- */
-export function readFor({ info }, target) {
-  const read = info.prompts?.find((input) => input.prompt === target) ?? info.input;
-  return read.tokens ? read : null;
-}
-
-/**
- * The scores of patches, or of those pieces of a text that are words.
- * @param {number[]} scores
- * @param {ModelInput | null} read
- * @returns {number[]}
- */
-export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
 
 /** Maps that are not stored, hung outside the wall. */
 export class SinglePlates {

@@ -57,8 +57,10 @@
  */
 
 /**
- * The stores that plates share, and who is told what the keyboard reached.
- * @typedef {{focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void, width?: number}} PlateStores
+ * The stores that plates share, who is told what the keyboard reached, and what is said of methods whose map does not
+ * depend on what is explained.
+ * @typedef {{focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void, width?: number,
+ *   same?: string}} PlateStores
  */
 
 /**

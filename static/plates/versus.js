@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
 import { Matrix } from "./matrix.js";
-import { unitScore } from "./words.js";
+import { unitScore } from "./content.js";
 
 /**
  * @import { Variant } from "../core/registry.js"

@@ -1,15 +1,16 @@
-// What hangs first: the methods that were measured as most trustworthy, then the others, the classic baselines, and the
-// control.
+// What hangs first: of each family the method that was measured as most trustworthy, then the others, the classic
+// baselines, and the control.
 
 import { el } from "../core/dom.js";
-import { countMethods, isMethod } from "../core/registry.js";
+import { countMethods, isMethod, leaders } from "../core/registry.js";
+import { isRecommended, recommendation } from "./recommendation.js";
 
 /**
  * @import { Variant } from "../core/registry.js"
  * @import { Store, View } from "../core/state.js"
  */
 
-const BEST = 4; // large plates
+const FEW = 4; // so many plates are all large
 
 /**
  * Plates in the order of the wall, parted: {best, more, classic, control}. A few plates are all of the first rank.
@@ -17,10 +18,10 @@ const BEST = 4; // large plates
  * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
 export function parted(variants) {
-  if (variants.length <= BEST) return { best: variants, more: [], classic: [], control: [] };
+  if (variants.length <= FEW) return { best: variants, more: [], classic: [], control: [] };
   const control = variants.filter((variant) => !isMethod(variant));
   const methods = variants.filter(isMethod);
-  const best = methods.filter(({ classic }) => !classic).slice(0, BEST);
+  const best = leaders(variants);
   const rest = methods.filter((variant) => !best.includes(variant));
   return {
     best,
@@ -51,6 +52,10 @@ export class WallGroups {
     this.bar = el("div", { class: "unfold" }, this.button);
     const head = (title, says) =>
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
+    this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
+    this.advice = el("p", { class: "advice" }); // which plate to begin with, and why
+    this.contrast = el("div", { class: "contrast" }); // filled where all maps are there: see Contrast
+    this.guide = el("div", { class: "guide" }, this.advice, this.contrast);
     this.heads = {
       more: head("More methods", ""),
       classic: head("Classic baselines", "what the others are held against"),
@@ -82,7 +87,17 @@ export class WallGroups {
     this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
     this.#rest = [...more, ...classic, ...control];
     this.#fold();
-    return [...first, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
+    this.#advise(best, first);
+    return [...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
+  }
+
+  /** Mark the first plate where it is the recommended one, and say why. */
+  #advise(variants, nodes) {
+    this.mark.remove();
+    nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
+    if (isRecommended(variants[0])) nodes[0].querySelector(".standing")?.prepend(this.mark, " ");
+    const advice = recommendation(variants);
+    this.advice.replaceChildren(...(advice ? [el("b", {}, advice.title), ` ${advice.says}`] : []));
   }
 
   #fold() {

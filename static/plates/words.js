@@ -18,6 +18,7 @@ import {
   warnings,
 } from "../maps/label.js";
 import { MapSentence, textInWords } from "../maps/summary.js";
+import { unitScore } from "./content.js";
 import { enlarge, plateName } from "./plate.js";
 
 /**
@@ -77,18 +78,6 @@ export function unitsOf({ text, tokens, words }, grain) {
   }
   return sentences;
 }
-
-/**
- * A unit's score: the sum of its pieces where scores are signed, else the largest of them.
- * @param {number[]} scores
- * @param {{tokens: number[]}} options
- * @param {boolean} signed
- * @returns {number}
- */
-export const unitScore = (scores, { tokens }, signed) =>
-  signed
-    ? tokens.reduce((sum, i) => sum + scores[i], 0)
-    : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);
 
 /**
  * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks
@@ -338,6 +327,7 @@ export class WordPlate {
     if (next === undefined) return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
+    this.spans[next].scrollIntoView({ block: "nearest" });
     this.onRead?.(`${this.name}, ${this.#word(next)}: ${this.#shown(next)}, ${this.#rank(next)} by strength`);
   }
 }

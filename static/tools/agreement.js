@@ -1,8 +1,9 @@
 // Which methods agree: the rank correlation of every two maps as a table, like beside like, computed by the server.
 
 import { explanationPath, getJSON } from "../core/api.js";
-import { byId, el } from "../core/dom.js";
+import { el } from "../core/dom.js";
 import { plateName } from "../plates/plate.js";
+import { openPair } from "../plates/mappairs.js";
 
 /** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
 
@@ -153,13 +154,7 @@ class Agreement {
     const [first, second] = [row, column].map((i) =>
       several ? `${this.methods[i]} ${this.target.value}` : this.methods[i],
     );
-    const id = byId("drawer-swipe") && this.workbench.side !== "text" ? "swipe" : "disagree";
-    const drawer = byId(`drawer-${id}`);
-    if (!drawer) return;
-    this.workbench.toolStates.of(id).set({ first, second });
-    drawer.open = true;
-    drawer.scrollIntoView({ block: "start" });
-    drawer.querySelector("summary").focus({ preventScroll: true });
+    openPair(this.workbench, first, second);
   }
 
   #walk(event) {

@@ -1,6 +1,6 @@
 // What the model says, as it was and now that a part of its input is gone: a table of its top classes.
 
-import { answered, el, signedNumber } from "../core/dom.js";
+import { answered, changed, el } from "../core/dom.js";
 
 /** @import { Target } from "../core/types.js" */
 
@@ -31,13 +31,9 @@ export class ChangeTable {
    */
   show(before, now) {
     const known = new Map(before.map((answer) => [answer.label, answer]));
-    const change = (was, is) =>
-      is.probability === undefined
-        ? signedNumber(is.logit - was.logit)
-        : `${signedNumber(100 * (is.probability - was.probability), 2)} points`;
     const row = (is) => {
       const was = known.get(is.label);
-      const cells = [was ? answered(was) : "–", answered(is), was ? change(was, is) : "–"];
+      const cells = [was ? answered(was) : "–", answered(is), was ? changed(was, is) : "–"];
       return el(
         "tr",
         {},

@@ -7,7 +7,9 @@ import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
 import { patchName } from "../maps/face.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
-import { baseOf, contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
+import { whyHeadsAreAlike } from "../maps/headsalike.js";
+import { contentOf, readFor } from "../plates/content.js";
+import { baseOf, SinglePlates } from "../plates/singleplates.js";
 
 /**
  * @import { Waiting } from "../asking/waiting.js"
@@ -76,6 +78,7 @@ class Layers {
       choose: (head) => this.chosen.set({ part: false, ...head }),
       onView: () => this.#fetch(),
     });
+    this.alike = el("p", { class: "quiet alike", role: "status" });
     this.large = el("div", { class: "large" });
     this.outside = el("p", { class: "quiet outside" });
     root.append(
@@ -98,7 +101,7 @@ class Layers {
         "div",
         { class: "inside" },
         el("div", { class: "scroll" }, this.grid.node),
-        el("div", { class: "beside" }, this.large, this.outside),
+        el("div", { class: "beside" }, this.large, this.outside, this.alike),
       ),
       this.sums.node,
     );
@@ -281,6 +284,7 @@ class Layers {
     this.sums.mark(part, this.chosen.value.block);
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
+    this.alike.textContent = part ? "" : this.#alikeSaid(block);
     this.grid.mark(part ? null : { block, head });
     this.large.setAttribute("aria-busy", String(!part && this.#cell({ block, head }) === undefined));
     if (part)
@@ -322,6 +326,16 @@ class Layers {
     plate.facts.node.remove();
     this.figures.show([[plate, map]]);
     this.large.replaceChildren(plate.node);
+  }
+
+  /** Why all heads of a block show one picture, where they do. */
+  #alikeSaid(block) {
+    const heads = (this.strip?.blocks.get(block)?.heads ?? []).filter(Boolean);
+    const read = this.#read(this.heads);
+    return whyHeadsAreAlike(
+      heads.map(({ scores }) => contentOf(scores, read)),
+      this.heads.quantity === "attention",
+    );
   }
 
   #outsideSaid(cell) {

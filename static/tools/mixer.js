@@ -4,7 +4,8 @@
 import { explanationPath, getJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
-import { contentOf, SinglePlates, readFor } from "../plates/singleplates.js";
+import { contentOf, readFor } from "../plates/content.js";
+import { SinglePlates } from "../plates/singleplates.js";
 
 /**
  * @import { Waiting } from "../asking/waiting.js"

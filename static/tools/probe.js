@@ -1,7 +1,7 @@
 // The bias probe: one sentence, one slot, two or more lists of words; what the model says, and what the word did.
 
 import { getJSON, Problem } from "../core/api.js";
-import { answered, el, number, percent, signedNumber, staticPath } from "../core/dom.js";
+import { answered, el, number, percent, points, signedNumber, staticPath } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { classOf } from "../core/targets.js";
 
@@ -52,7 +52,7 @@ const words = (text) =>
     .map((word) => word.trim())
     .filter(Boolean);
 const shownDifference = ({ probability, logit }) =>
-  probability === undefined ? signedNumber(logit) : `${signedNumber(100 * probability, 2)} points`;
+  probability === undefined ? signedNumber(logit) : points(probability);
 
 /**
  * The same sentence with one word in several ways.

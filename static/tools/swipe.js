@@ -4,6 +4,8 @@ import { el } from "../core/dom.js";
 import { Face, patchName, shownScore } from "../maps/face.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
+import { isMethod } from "../core/registry.js";
+import { extremePairs, mapKey } from "../plates/mappairs.js";
 
 /** @import { WorkbenchView, Tool } from "../plates/types.js" */
 
@@ -28,10 +30,18 @@ const choicesOf = (wall) =>
   wall.hung
     .filter((plate) => plate.map?.grid && plate.base)
     .map((plate) => ({
-      key: plate.target === null ? plate.variant.spec : `${plate.variant.spec} ${plate.target}`,
+      key: mapKey(plate),
       title: plate.name,
       plate,
     }));
+
+/** What it begins with: of the methods' maps of one answer the two that are least alike, else the first two. */
+function beginning(choices) {
+  const [first] = choices;
+  const maps = choices.filter(({ plate }) => isMethod(plate.variant) && plate.map.target === first.plate.map.target);
+  const found = extremePairs(maps, ({ plate }) => plate.map.scores);
+  return found ? found.least.pair : choices.slice(0, 2);
+}
 
 /** Both maps on one canvas: the first left of the border, the second right of it. */
 class Stage extends Face {
@@ -90,6 +100,7 @@ class Stage extends Face {
 class Swipe {
   #timer = 0;
   #choices = [];
+  #beginning = []; // the pair where none is chosen
 
   constructor(root, workbench) {
     this.root = root;
@@ -166,18 +177,20 @@ class Swipe {
 
   show() {
     this.#choices = choicesOf(this.workbench.wall);
+    this.#beginning = this.#choices.length ? beginning(this.#choices) : [];
     this.selects.forEach((select) =>
       select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))),
     );
     this.#pick();
   }
 
-  /** The two maps that are chosen, as far as they hang; else the first and the second one. */
+  /** The two maps that are chosen, as far as they hang; else the two that are least alike. */
   #pick() {
+    const usual = this.#beginning;
     const find = (wanted) => this.#choices.find(({ key, plate }) => key === wanted || plate.variant.spec === wanted);
-    const pair = NAMES.map(
-      (name, i) => find(this.tool.value[name]) ?? this.#choices[Math.min(i, this.#choices.length - 1)],
-    ).filter(Boolean);
+    const pair = NAMES.map((name, i) => find(this.tool.value[name]) ?? usual[Math.min(i, usual.length - 1)]).filter(
+      Boolean,
+    );
     pair.forEach(({ key }, i) => (this.selects[i].value = key));
     this.pair = pair;
     this.stage.show(pair);

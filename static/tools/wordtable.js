@@ -2,7 +2,9 @@
 
 import { limits, place, twoSided } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
-import { tint, unitScore } from "../plates/words.js";
+import { csvButton } from "../export/csv.js";
+import { unitScore } from "../plates/content.js";
+import { tint } from "../plates/words.js";
 
 /**
  * @import { TextBase } from "../maps/types.js"
@@ -66,6 +68,14 @@ class WordTable {
       this.body,
     );
     root.replaceChildren(
+      el(
+        "p",
+        { class: "take-table" },
+        csvButton(
+          () => this.#csv(),
+          () => [workbench.id, "words"],
+        ),
+      ),
       el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table),
     );
     const at = (event) => Number(event.target.closest("tr")?.dataset.at ?? -1);
@@ -91,6 +101,19 @@ class WordTable {
     const words = units.map(({ start, end }) => text.slice(start, end));
     this.rows = words.map((word, i) => this.#row(word, i));
     this.#order();
+  }
+
+  /** The table as rows, in the order of the text. */
+  #csv() {
+    const { text, units } = this.columns[0]?.base ?? { text: "", units: [] };
+    return [
+      ["place", "word", ...this.columns.map(({ title }) => title)],
+      ...units.map(({ start, end }, i) => [
+        i + 1,
+        text.slice(start, end),
+        ...this.columns.map(({ values }) => values[i]),
+      ]),
+    ];
   }
 
   #row(word, i) {

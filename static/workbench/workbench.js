@@ -21,6 +21,7 @@ import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
+import { Contrast } from "./contrast.js";
 import { Headline } from "./headline.js";
 import { blockStaleClasses } from "./staleclasses.js";
 import { Job } from "./job.js";
@@ -121,6 +122,7 @@ export class Workbench {
     addDrawers(byId("drawers"), this);
     this.dock = new Dock(this);
     this.dock.over.prepend(this.underway.node);
+    this.contrast = new Contrast(this);
     this.view.follow(() => this.write());
     this.cut.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
@@ -208,6 +210,11 @@ export class Workbench {
     const question = { ...questionOf(stored, this.kind), model, side, modelInfo, id: stored.id, state: stored.state };
     this.question = this.#accepted = question;
     this.job.follow(question);
+  }
+
+  /** Whether the address of the page, as it opened, names what to show. */
+  get #isLink() {
+    return Boolean(this.address.id || this.address.source);
   }
 
   /** What the server tells of a model, once that is loaded: {model, side, registry, detail}. */
@@ -377,7 +384,7 @@ export class Workbench {
     );
     this.underway.begin(question.id, this.wall.variants, info.costs);
     this.#progress();
-    if (question.input.isOwn || before) scrollToAnswer();
+    if (before || (question.input.isOwn && !this.#isLink)) scrollToAnswer(); // a link opens at the picture
   }
 
   #method(map, question) {

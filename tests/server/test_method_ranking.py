@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import explainers
-from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for
+from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
 from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -43,11 +44,37 @@ def test_what_the_pages_get() -> None:
         "run": "run",
         "model": "m",
         "measured": "2 pictures of Made up",
-        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher"},
+        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": RANKED_BY["srg"]},
+        "second": None,
         "random": 0.2,
+        "random_second": None,
     }
-    assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True}
+    assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True, "second_value": None}
     assert list(ranks) == ["b", "a", "c"]
+
+
+def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
+    able = [variant for variant in explainers.variants() if variant.reason is None]
+    for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
+        ranking = ranking_for(kind, model)
+        assert ranking is not None
+        first = shown_first(ranking, able)
+        assert {variant.spec for variant in able if variant.default} <= set(first)
+        best: dict[str, int] = {}
+        for spec, rank in ranking.ranks.items():
+            family = explainers.METHODS[spec.partition(":")[0]].family
+            best[family] = min(rank, best.get(family, rank))
+        assert set(best.values()) <= {ranking.rank(spec) for spec in first}
+
+
+def test_what_cannot_run_or_was_not_measured_is_not_shown_first() -> None:
+    able = explainers.variants()
+    ranking = ranking_for("image", "photos-vit")
+    assert ranking is not None
+    best = min(ranking.ranks, key=lambda spec: ranking.ranks[spec])
+    assert best in shown_first(ranking, able)
+    assert best not in shown_first(ranking, [replace(v, reason="no way") if v.spec == best else v for v in able])
+    assert shown_first(None, able) == [variant.spec for variant in able if variant.default and variant.reason is None]
 
 
 def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
@@ -66,7 +93,7 @@ def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
     runs, _ = read_run_reports([])
     compared = 0
     for model, ranking in method_rankings().items():
-        for spec, rank in ranking.ranks.items():
+        for spec, rank in ranking.ranks.items() if ranking.second is None else ():  # which decides among equals on a plate alone
             readout, _, rule = spec.partition(":")
             for figure in figures_of(readout, [rule] if rule else [], runs):
                 if (figure.run.id, figure.spec, figure.metric["name"]) == (ranking.run.id, spec, ranking.metric["name"]):
@@ -74,6 +101,23 @@ def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
                     compared += 1
     assert compared > 50
     assert {figure.rank for figure in figures_of(CONTROL, [], runs)} == {None}  # it is no method
+
+
+def test_prompts_are_ranked_on_photos() -> None:
+    ranking = ranking_for("clip", "clip")
+    assert ranking is not None
+    document = ranking.to_json()
+    assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
+    assert document["measured"] == "50 pictures of COCO 2017, photos of two things"
+    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.296, abs=0.001))
+    tied = [spec for spec, figures in document["ranks"].items() if figures["tied"]]
+    assert list(document["ranks"])[: len(tied)] == tied  # none of the others comes before one of these
+    seconds = [document["ranks"][spec]["second_value"] for spec in tied]
+    assert seconds == sorted(seconds, reverse=True)
+    assert [ranking.rank(spec) for spec in tied] == list(range(1, len(tied) + 1))
+    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus:libra", 18)
+    assert seconds[0] > 1.5 * document["random_second"]
+    assert not ranking.run.shows_inputs  # the photos may not be passed on
 
 
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:

@@ -90,7 +90,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
     curve = next(curve for curve in answer["curves"] if curve["method"] == "rollout" and curve["order"] == "most")
     expected = (percent if output == "sigmoid" else shown)(curve[read][answer["counts"].index(6)])
     lines = desk.plate("rollout").locator(".after")
-    expect(lines.locator("dt").first).to_have_text("says then" if output == "sigmoid" else "value then")
+    expect(lines.locator("dt").first).to_have_text("without these parts" if output == "sigmoid" else "value without them")
     expect(lines.locator("dd").first).to_have_text(expected)
     expect(page.locator(".ranks tbody tr").first.locator("td").nth(1)).to_have_text(
         (percent if output == "sigmoid" else shown)(answer["ranking"][0]["most"])

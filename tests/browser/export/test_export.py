@@ -185,7 +185,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     for spec in methods:
         single = deletion(desk, method=spec, fraction=0.3)
         removed.append(set(single["removed"]))
-        assert f"says then {percent(single['probability'])} · rank " in words
+        assert f"without these parts {percent(single['probability'])} · rank " in words
     holes = [node.get("d", "") for node in root.iter(f"{SVG}path") if node.get("class") == "gone"]
     side = 220 / columns
     drawn = [{round(float(y) / side) * columns + round(float(x) / side) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", d)} for d in holes]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -14,10 +17,12 @@ from tests.browser.typefaces import TYPEFACES
 
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
-    """A row a method, a column a prompt, and each cell the map of both; what the model says of each prompt stands at the prompt."""
+    """A row a method, a column a prompt, and each cell the map of both; of one prompt the wall of a picture. What the model says of each
+    prompt stands at the prompt.
+    """
     prompts = [target["label"] for target in document["targets"]]
-    difference = [f"{prompts[0]} \u2212 {prompts[1]}"] if len(prompts) > 1 else []
-    expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, *difference])
+    if len(prompts) > 1:
+        expect(desk.page.locator(".matrix .head .name")).to_have_text([*prompts, f"{prompts[0]} \u2212 {prompts[1]}"])
     fields = desk.page.get_by_role("textbox", name="Prompt")
     assert [field.input_value() for field in fields.all()] == prompts
     for i, target in enumerate(document["targets"]):
@@ -31,10 +36,11 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
         expect(said).to_contain_text(f"cosine {shown(target['logit'] / scale)}" if scale else f"logit {shown(target['logit'])}")
     specs = list(dict.fromkeys(attribution["method"] for attribution in document["maps"]))
     assert len(document["maps"]) == len(specs) * len(prompts)
-    expect(desk.page.locator(".matrix .line:not(.head)")).to_have_count(len(specs))
+    expect(desk.page.locator(".matrix .line:not(.head)")).to_have_count(len(specs) if len(prompts) > 1 else 0)
     for attribution in document["maps"]:
         plate = desk.plate(attribution["method"]).nth(prompts.index(attribution["target"]))
-        expect(plate.locator(".caption")).to_have_text(attribution["target"])
+        if len(prompts) > 1:
+            expect(plate.locator(".caption")).to_have_text(attribution["target"])
         assert shown_range(attribution) in plate.locator(".facts:not(.after)").inner_text()
 
 
@@ -105,6 +111,67 @@ def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
     for attribution in document["maps"]:
         value = desk.plate(attribution["method"]).nth(prompts.index(attribution["target"])).locator(".value")
         expect(value).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
+
+
+SEVERAL = "methods=rollout&methods=fullgrad_plus:libra&methods=generic_attention&methods=transformer_attribution"
+
+
+def asked(*prompts: str) -> str:
+    """The address of a question about these prompts."""
+    return f"/prompt?{SEVERAL}&{'&'.join(f'prompt={quote(prompt)}' for prompt in prompts)}"
+
+
+def boxes(desk: Visit, nodes: str) -> list[dict[str, float]]:
+    found: list[dict[str, float]] = desk.page.locator(nodes).evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().toJSON())")
+    return found
+
+
+def test_nothing_is_said_of_a_test_that_nobody_began(desk: Visit) -> None:
+    page = desk.open(f"/prompt?{FEW}")
+    lines = page.locator(".matrix .after").first
+    expect(lines).to_be_hidden()
+    page.locator("#gone").fill("20")
+    expect(lines).to_be_visible()
+    expect(lines.locator("dd").first).to_have_text(re.compile(r"\d"))
+
+
+def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
+    desk.open(asked("a cat"))
+    first = boxes(desk, "#plates > .plate")
+    assert len(first) == 4
+    assert len({box["top"] for box in first}) == 1  # in one row
+    assert all(right["left"] > left["right"] for left, right in itertools.pairwise(first))
+    expect(desk.page.locator(".segmentation")).to_be_hidden()
+    expect(desk.plate("rollout").locator(".note")).to_have_text("The same map for every prompt.")
+    desk.page.get_by_role("button", name="Add a prompt").click()
+    desk.page.get_by_role("textbox", name="Prompt").last.fill("a dog")
+    before = desk.id
+    desk.page.get_by_role("button", name="Look for these").click()
+    desk.next_maps(before)
+    check_matrix(desk, desk.document())
+    expect(desk.page.locator("#plates > .plate")).to_have_count(0)
+    expect(desk.page.locator(".segmentation")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_of_many_prompts_no_column_is_cut_and_the_heads_stay_in_sight(desk: Visit, width: int) -> None:
+    desk.page.set_viewport_size({"width": width, "height": 800})
+    prompts = [f"a photo of thing number {number}" for number in range(8)]
+    page = desk.open(asked(*prompts))
+    (wall,) = boxes(desk, "#plates")
+    plates = boxes(desk, ".matrix .plate")
+    assert len(plates) == 4 * 9
+    assert all(wall["left"] - 1 <= box["left"] and box["right"] <= wall["right"] + 1 and box["width"] > 80 for box in plates)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == width
+    page.locator(".matrix .line").last.scroll_into_view_if_needed()
+    if width == 1440:
+        heads = page.locator(".matrix .head")
+        assert heads.evaluate("(head) => Math.round(head.getBoundingClientRect().top)") == 0
+        names = boxes(desk, ".matrix .head > div")
+        assert [round(box["left"]) for box in names] == [round(box["left"]) for box in plates[:9]]
+    else:  # each map has its name over it
+        expect(page.locator(".matrix .line").last.locator(".caption").nth(3)).to_be_visible()
+        expect(page.locator(".matrix .line").last.locator(".caption").nth(3)).to_have_text(prompts[3])
 
 
 def test_no_prompt_says_what_to_send(desk: Visit) -> None:

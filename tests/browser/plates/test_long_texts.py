@@ -74,3 +74,41 @@ def test_a_long_review_is_read_whole_in_windows_that_the_page_shows_and_a_short_
     visit.next_maps(before)
     expect(page.locator("#windows")).to_be_hidden()
     expect(page.locator(".edge")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_a_long_review_hangs_once_with_a_switch_between_methods(width: str, request: pytest.FixtureRequest) -> None:
+    visit: Visit = request.getfixturevalue(width)
+    text = " ".join(f"A good film {number}." for number in range(120))
+    document = visit.explained(model="reviews-bert", text=text, methods=[*METHODS, "generic_attention"])
+    page = visit.open(f"/text?id={document['id']}")
+    expect(page.locator(".plate:visible")).to_have_count(1)
+    switch = page.get_by_role("group", name="Coloured by")
+    expect(switch.get_by_role("button")).to_have_count(3)
+    expect(switch.locator("[aria-pressed=true]")).to_have_count(1)
+    shown = page.locator(".plate:visible")
+    first = shown.get_attribute("data-spec")
+    other = next(spec for spec in METHODS if spec != first)
+    shown.locator(".reading").evaluate("(node) => (node.scrollTop = 80)")
+    at = shown.locator(".reading").evaluate("(node) => node.scrollTop")
+    assert at > 0
+    switch.locator(f"[data-spec='{other}']").click()
+    expect(shown).to_have_attribute("data-spec", other)
+    assert shown.locator(".reading").evaluate("(node) => node.scrollTop") == at  # the same lines
+    assert visit.query["coloured.method"] == [other]
+    assert page.evaluate("() => document.documentElement.scrollHeight") < 4 * page.viewport_size["height"]  # type: ignore[index]
+    tools = page.locator("#drawers").bounding_box()
+    assert tools is not None
+    page.reload()
+    visit.maps()
+    expect(page.locator(".plate:visible")).to_have_attribute("data-spec", other)
+    page.locator(".plate:visible .reading").focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".plate:visible .reading .on")).to_be_in_viewport()
+    no_violation(page)
+    before = visit.id
+    page.get_by_label("The review to explain").fill("A short and good film.")
+    page.get_by_role("button", name="Explain this review").click()
+    visit.next_maps(before)
+    expect(page.locator(".plate:visible")).to_have_count(3)
+    expect(switch).to_be_hidden()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Locator, Response, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
@@ -104,12 +104,14 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
     part = drawer(desk, "alike")
     with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
-        part.get_by_label("Compare with").select_option(other)
+        part.locator(f".others [data-id='{other}']").click()
     interaction = answer_told(answer.value)
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
     said = f"The pairs add up to {interaction['total']:.3f} and the cosine is {interaction['cosine']:.3f}"
     expect(part.get_by_text(said)).to_be_visible()
     expect(part.locator(".said")).to_contain_text("Cosine")
+    expect(part.locator(f".others [data-id='{other}']")).to_have_attribute("aria-pressed", "true")
+    assert part.locator(f".others [data-id='{other}'] img").evaluate("(img) => img.naturalWidth") > 0
     first, second = part.locator(".face").all()
     before = second.locator("canvas").evaluate(PIXELS)
     first.focus()
@@ -123,17 +125,54 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     assert desk.query["alike.other"] == [other]
 
 
+def test_another_picture_is_given_where_it_is_compared(desk: Visit) -> None:
+    desk.open(f"/image?id={explained(desk, 'image', png(1))}")
+    part = drawer(desk, "alike")
+    with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
+        part.get_by_label("Another picture").set_input_files({"name": "other.png", "mimeType": "image/png", "buffer": png(2)})
+    expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
+    other = answer.value.request.post_data_json["other"]
+    expect(part.locator(".others button").first).to_have_attribute("data-id", other)
+    assert desk.query["alike.other"] == [other]
+    assert desk.id != other  # what is on show stays
+
+
+@pytest.mark.parametrize(
+    ("cosine", "says"),
+    [
+        (0.95, "nearly the same"),
+        (0.6, "much in common"),
+        (0.2, "a little in common"),
+        (0.01, "nothing to do with each other"),
+        (-0.05, "nothing to do with each other"),
+        (-0.4, "Cosine \u22120.400, below 0: for the model the two are opposites."),
+    ],
+)
+def test_a_cosine_is_said_in_words(scripts: Page, cosine: float, says: str) -> None:
+    assert says in scripts.evaluate("async (cosine) => (await script('tools/alike.js')).cosineInWords(cosine)", cosine)
+
+
+def test_another_text_is_given_where_it_is_compared(desk: Visit) -> None:
+    desk.open(f"/text?id={explained(desk, 'text', text='A warm and wonderful film.')}")
+    part = drawer(desk, "alike")
+    part.get_by_label("or with this text").fill("A bad film.")
+    part.get_by_role("button", name="Compare").click()
+    expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
+    expect(part.locator(".others q")).to_have_text("A bad film.")
+    no_violation(desk.page)
+
+
 def test_why_two_texts_are_alike(desk: Visit) -> None:
     texts = ["A warm and wonderful film.", "A dull, boring mess."]
     other = explained(desk, "text", text=texts[1])
     desk.open(f"/text?id={explained(desk, 'text', text=texts[0])}")
     part = drawer(desk, "alike")
-    expect(part.locator(".body")).to_contain_text("Explain another text with this model first", timeout=PATIENCE)
+    expect(part.locator(".body")).to_contain_text("Nothing else was explained with this model", timeout=PATIENCE)
     part.locator("summary").click()
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
     part.locator("summary").click()
     with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
-        part.get_by_label("Compare with").select_option(other)
+        part.locator(f".others [data-id='{other}']").click()
     expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
     interaction = answer_told(answer.value)
     first, second = (part.locator(".reading").nth(i).locator("button") for i in range(2))

@@ -8,6 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
 from tests.browser.number_format import percent
+from tests.browser.questions import explained
+from tests.server.conftest import png
 
 LOW = 900  # pixels of a laptop's window
 
@@ -189,4 +191,14 @@ def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> Non
     page = desk.open(f"/text?id={explanation['id']}")
     page.locator("#gone").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
-    expect(page.locator(".after dt").first).to_have_text("difference then")
+    expect(page.locator(".after dt").first).to_have_text("difference without them")
+
+
+def test_on_a_phone_a_link_opens_at_the_picture(phone: Visit) -> None:
+    """Who gets a link has to see first what it is about; who asks on the page is taken to the answer."""
+    page = phone.open(f"/image?id={explained(phone, 'image', png(3))}")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    phone.maps()
+    assert page.evaluate("() => scrollY") == 0
+    expect(page.locator("#picture img")).to_be_in_viewport()

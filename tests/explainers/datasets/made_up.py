@@ -111,10 +111,10 @@ def coco(folder: Path) -> None:
             {"id": 140, "file_name": "000000000140.jpg", "height": HEIGHT, "width": WIDTH},
         ],
         "annotations": [
-            {"id": 1, "image_id": 139, "category_id": 24, "iscrowd": 0, "segmentation": [box]},
-            {"id": 2, "image_id": 139, "category_id": 22, "iscrowd": 0, "segmentation": [[6, 2, 8, 2, 8, 4, 6, 4]]},
-            {"id": 3, "image_id": 139, "category_id": 22, "iscrowd": 1, "segmentation": crowd},
-            {"id": 4, "image_id": 140, "category_id": 22, "iscrowd": 0, "segmentation": [box]},
+            {"id": 1, "image_id": 139, "category_id": 24, "iscrowd": 0, "area": 4 * HEIGHT, "segmentation": [box]},
+            {"id": 2, "image_id": 139, "category_id": 22, "iscrowd": 0, "area": 4, "segmentation": [[6, 2, 8, 2, 8, 4, 6, 4]]},
+            {"id": 3, "image_id": 139, "category_id": 22, "iscrowd": 1, "area": HEIGHT, "segmentation": crowd},
+            {"id": 4, "image_id": 140, "category_id": 22, "iscrowd": 0, "area": 4 * HEIGHT, "segmentation": [box]},
         ],
     }
     write(folder / "annotations/instances_val2017.json", json.dumps(told))
@@ -169,6 +169,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "funnybirds": funnybirds,
     "coco": coco,
     "coco-zebra-elephant": coco,
+    "coco-pairs": coco,
     "voc": voc,
     "pictures": pictures,
     "eraser-movies": eraser_movies,

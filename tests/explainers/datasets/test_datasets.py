@@ -31,6 +31,7 @@ FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
     "funnybirds": (1, (4,), [THIRD], 0),
     "coco": (2, ("zebra",), [THIRD, 4], HEIGHT),
     "coco-zebra-elephant": (1, ("zebra",), [THIRD, 4], HEIGHT),
+    "coco-pairs": (1, ("zebra", "elephant"), [THIRD, 4], HEIGHT),
     "voc": (1, ("cat",), [THIRD - 4], WIDTH),
     "pictures": (2, ("tabby cat",), [THIRD], 0),
     "eraser-movies": (1, ("negative",), [], 0),
@@ -230,6 +231,27 @@ def test_reviews_that_are_not_read_are_named(tmp_path: Path) -> None:
     (folder / "aclImdb/test/neg/2_3.doc").write_text("Bad.", "utf-8")
     data = open_dataset("imdb", folder)
     assert (len(data), data.unread) == (3, ("aclImdb/test/neg/2_3.doc",))
+
+
+def test_a_pair_is_the_two_largest_things_that_have_a_name_and_are_no_specks(tmp_path: Path) -> None:
+    folder = made_up("coco", tmp_path)
+    listing = folder / "annotations/instances_val2017.json"
+    whole = json.loads(listing.read_text("utf-8"))
+
+    def pairs(*things: tuple[str, float]) -> list[tuple[str | int, ...]]:
+        """The labels of the photos of pairs, where one photo shows these, each with the share that it covers."""
+        whole["categories"] = [{"id": i, "name": name} for i, (name, _) in enumerate(things)]
+        whole["annotations"] = [
+            {**whole["annotations"][0], "id": i, "category_id": i, "area": share * HEIGHT * WIDTH} for i, (_, share) in enumerate(things)
+        ]
+        listing.write_text(json.dumps(whole), "utf-8")
+        found = open_dataset("coco-pairs", folder)
+        assert all(len(sample.objects) == 2 for sample in found)
+        return [tuple(sorted(map(str, sample.labels))) for sample in found]
+
+    assert pairs(("dog", 0.3), ("cat", 0.02), ("car", 0.2)) == [("car", "dog")]
+    assert pairs(("dog", 0.3), ("cat", 0.009)) == []
+    assert pairs(("dog", 0.3), ("giraffe", 0.4), ("cat", 0.02)) == [("cat", "dog")]  # ImageNet has no giraffe
 
 
 def test_texts_keep_what_people_marked(tmp_path: Path) -> None:

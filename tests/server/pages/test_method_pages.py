@@ -93,7 +93,7 @@ def test_a_method_is_told_with_what_was_measured_of_it(sites: Sites, tmp_path: P
         ]
         assert 'href="/leaderboard?run=mine&sort=ap"' in page
         assert "500 inputs of Scenes" in page  # what ships
-        nothing = unescape(site.client.get("/methods/legrad").text)
+        nothing = unescape(site.client.get("/methods/alti").text)
         whole = unescape(site.client.get("/methods/fullgrad_plus").text)
     assert 'id="figures"' not in nothing
     assert re.search(r'id="verdicts">\s*<dt><code>rollout</code></dt>\s*<dd>in the [^<]*scenes-vit', page)

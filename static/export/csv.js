@@ -1,0 +1,76 @@
+// Tables of numbers as CSV: the words of a text, the curves of the deletion test, a run of the leaderboard.
+
+import { el } from "../core/dom.js";
+import { save, stem } from "./saving.js";
+
+/**
+ * @import { DeletionAnswer } from "../core/types.js"
+ */
+
+/**
+ * Rows of cells as CSV (RFC 4180): a cell with a comma, a quotation mark or a line break stands in quotation marks.
+ * Numbers have all their digits; what is missing is empty.
+ * @param {(string | number | null | undefined)[][]} rows
+ * @returns {string}
+ */
+export const toCsv = (rows) =>
+  rows
+    .map((row) =>
+      row
+        .map((cell) => String(cell ?? ""))
+        .map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text))
+        .join(","),
+    )
+    .map((line) => `${line}\r\n`)
+    .join("");
+
+/**
+ * A button that saves what `rows()` gives, under a name of these parts.
+ * @param {() => (string | number | null | undefined)[][]} rows
+ * @param {() => string[]} name
+ * @returns {HTMLButtonElement}
+ */
+export const csvButton = (rows, name) =>
+  el("button", { type: "button", class: "act plain csv", on: { click: () => saveCsv(rows(), ...name()) } }, "CSV");
+
+/**
+ * Save rows as a file.
+ * @param {(string | number | null | undefined)[][]} rows
+ * @param {...string} name
+ */
+export function saveCsv(rows, ...name) {
+  // the mark tells spreadsheets that it is UTF-8
+  save(new Blob(["\ufeff", toCsv(rows)], { type: "text/csv;charset=utf-8" }), `${stem(...name)}.csv`);
+}
+
+/**
+ * The curves of the deletion test as rows: a line a method, order and point.
+ * @param {DeletionAnswer} answer
+ * @returns {(string | number)[][]}
+ */
+export function curveRows({ target, counts, tokens, curves, random, read }) {
+  const lines = ({ method, order, ...values }) =>
+    counts.map((gone, i) => [target, method, order, gone, gone / tokens, values[read][i]]);
+  return [
+    ["target", "method", "first", "gone", "share_gone", read],
+    ...[...curves, { ...random, method: "random", order: "random" }].flatMap(lines),
+  ];
+}
+
+/**
+ * A run of the leaderboard as rows: a line a method and metric.
+ * @param {{id: string, plan: {model: string, dataset: string}, methods: {spec: string}[],
+ *   metrics: {name: string, direction: string}[],
+ *   results: {[metric: string]: {[spec: string]: {value: number | null, low: number, high: number, tied: boolean,
+ *   inputs: number}}}}} run
+ * @returns {(string | number | null)[][]}
+ */
+export const runRows = ({ plan, methods, metrics, results }) => [
+  ["model", "dataset", "method", "metric", "better", "value", "low", "high", "inputs", "tied_with_best"],
+  ...methods.flatMap(({ spec }) =>
+    metrics.map(({ name, direction }) => {
+      const { value, low, high, inputs, tied } = results[name][spec];
+      return [plan.model, plan.dataset, spec, name, direction, value, low, high, inputs, String(tied)];
+    }),
+  ),
+];

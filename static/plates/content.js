@@ -1,0 +1,34 @@
+// Which scores of a map stand for patches or words, and what a word has of them.
+
+/** @import { Answer, ModelInput } from "../core/types.js" */
+
+/**
+ * What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
+ * @param {{info: Answer}} subject
+ * @param {string} target
+ * @returns {ModelInput | null}
+ */
+export function readFor({ info }, target) {
+  const read = info.prompts?.find((input) => input.prompt === target) ?? info.input;
+  return read.tokens ? read : null;
+}
+
+/**
+ * The scores of patches, or of those pieces of a text that are words.
+ * @param {number[]} scores
+ * @param {ModelInput | null} read
+ * @returns {number[]}
+ */
+export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);
+
+/**
+ * A unit's score: the sum of its pieces where scores are signed, else the largest of them.
+ * @param {number[]} scores
+ * @param {{tokens: number[]}} options
+ * @param {boolean} signed
+ * @returns {number}
+ */
+export const unitScore = (scores, { tokens }, signed) =>
+  signed
+    ? tokens.reduce((sum, i) => sum + scores[i], 0)
+    : tokens.reduce((best, i) => Math.max(best, scores[i]), -Infinity);

@@ -1,0 +1,60 @@
+// Which plate to look at first, why, and what its map cannot say: in words, from what was measured.
+
+import { number } from "../core/dom.js";
+import { isMethod } from "../core/registry.js";
+
+/** @import { Variant } from "../core/registry.js" */
+
+const figure = ({ unit }, value) => (unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2));
+
+/**
+ * What a map of the method leaves open, as the end of "it cannot say …".
+ * @param {Variant} variant
+ * @returns {string}
+ */
+export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
+  const open = [
+    isOfClass ? null : "why this answer and not another",
+    signed ? null : "what speaks against the answer",
+    total ? null : "how much of the answer each part makes up: trust the order, not the sizes",
+  ].filter(Boolean);
+  return open.length ? open.join(", nor ") : "what the model would say without a part: the test at the foot asks it";
+}
+
+/**
+ * Whether the method is the one to look at first: on this very model nothing was measured to be better.
+ * @param {Variant | undefined} variant
+ * @returns {boolean}
+ */
+export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
+
+const among = ({ ties }) =>
+  ties > 1 ? `It is among ${ties} methods that cannot be told from the best` : "It was measured best";
+
+function reason(standing) {
+  const { metric, second, ties } = standing;
+  const measured = (of, value, random) =>
+    `“${of.title}” is ${figure(of, value)}, and ${figure(of, random)} for a random map`;
+  const first = `${among(standing)} with this model, on ${standing.measured}: ${metric.asks}. ${measured(metric, standing.value, standing.random)}.`;
+  if (!second || ties < 2 || standing.rank > 1) return first;
+  return `${first} Of these it is the best by the next measure: ${measured(second, standing.second_value, standing.random_second)}.`;
+}
+
+/**
+ * What stands under the first plates: {title, says} with the recommendation, or why there is none; null where nothing
+ * was measured at all.
+ * @param {Variant[]} first the plates that hang first, in their order
+ * @returns {{title: string, says: string} | null}
+ */
+export function recommendation(first) {
+  const [best] = first.filter(isMethod);
+  const standing = best?.standing ?? first.map((variant) => variant.standing).find(Boolean);
+  if (!standing) return null;
+  if (!standing.here)
+    return {
+      title: "Not measured with this model.",
+      says: `The order is that of ${standing.model}, on ${standing.measured}; another model may have another.`,
+    };
+  if (!isRecommended(best)) return null;
+  return { title: `Begin with ${best.title}.`, says: `${reason(standing)} It cannot say ${cannotSay(best)}.` };
+}

@@ -1,0 +1,80 @@
+// That methods disagree: the two maps on the wall that are most alike and the two that are least alike, with their rank
+// correlation. A press lays the two over each other.
+
+import { el } from "../core/dom.js";
+import { isMethod } from "../core/registry.js";
+import { extremePairs, mapKey, openPair } from "../plates/mappairs.js";
+import { contentOf, readFor } from "../plates/content.js";
+import { mainTarget } from "./overview.js";
+
+/**
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
+
+const THUMB = 96; // pixels of a small map; it is shown at half of that
+
+/** Keeps the line of every wall of the page. */
+export class Contrast {
+  #shown = []; // [canvas, plate] of the small maps
+
+  /** @param {WorkbenchView & {wall: any}} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
+    workbench.subject.follow(() => this.show());
+    workbench.view.follow(() => this.#draw());
+  }
+
+  /** The plates of methods that explain the answer of the page. */
+  get #plates() {
+    const { wall, subject } = this.workbench;
+    const { label } = mainTarget(subject.value.info.targets);
+    return wall.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
+  }
+
+  /** Say it anew, where all maps are there; before that the line is empty, and its room is kept. */
+  show() {
+    const { wall, subject } = this.workbench;
+    const { info, done } = subject.value;
+    const place = wall?.groups.contrast;
+    if (!place) return;
+    this.#shown = [];
+    const scores = ({ map }) => contentOf(map.scores, readFor(subject.value, map.target));
+    const found = done && info ? extremePairs(this.#plates, scores) : null;
+    place.replaceChildren(...(found ? this.#sentences(found) : []));
+    this.#draw();
+  }
+
+  #sentences({ most, least }) {
+    if (most === least) return [this.#pair("These two:", most)];
+    return [this.#pair("Most alike:", most), this.#pair("Least alike:", least)];
+  }
+
+  #pair(title, { pair, value }) {
+    const names = pair.map(({ variant }) => variant.title);
+    const small = pair
+      .filter((plate) => plate.face?.canvas)
+      .map((plate) => {
+        const canvas = el("canvas", { width: THUMB, height: THUMB, "aria-hidden": "true" });
+        this.#shown.push([canvas, plate]);
+        return canvas;
+      });
+    const figure = `rank correlation ${value < 0 ? "\u2212" : ""}${Math.abs(value).toFixed(2)}`;
+    return el(
+      "button",
+      {
+        type: "button",
+        class: "pair",
+        title: "Lay one over the other",
+        on: { click: () => openPair(this.workbench, ...pair.map(mapKey)) },
+      },
+      small.length ? el("span", { class: "small" }, small) : null,
+      el("span", {}, el("b", {}, title), ` ${names[0]} and ${names[1]}, `, el("span", { class: "num" }, figure)),
+    );
+  }
+
+  /** The small maps look as the large ones do. */
+  #draw() {
+    for (const [canvas, { face }] of this.#shown)
+      canvas.getContext("2d").drawImage(face.canvas, 0, 0, canvas.width, canvas.height);
+  }
+}
