@@ -240,6 +240,10 @@ def place_of_inplace(func: Callable[..., Any]) -> int | None:
     return names.index("inplace") if "inplace" in names else None
 
 
+def _any_active(values: Any) -> bool:
+    return any(_any_active(value) if isinstance(value, list | tuple) else active(value) for value in values)
+
+
 def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that has no handler; keep roles, and have the recording watch what has no rule."""
     out = func(*args, **kwargs)
@@ -258,7 +262,7 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     if name in TRANSPARENT or (inherited and isinstance(out, Tensor)):
         return out
     for tensor in given:
-        if active(tensor) and not role(tensor) and any(active(a) for a in (*args, *kwargs.values())):
+        if active(tensor) and not role(tensor) and _any_active((*args, *kwargs.values())):
             rec.watch(tensor, name)
     return out
 

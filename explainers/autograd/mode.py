@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
 from explainers.autograd.dispatch import call_through, handler_of, writes_into_first
-from explainers.autograd.opaque import mark_seen, on_path, without_gradient
+from explainers.autograd.opaque import kept_beside, mark_seen, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.saved_values import SavedValues
 
@@ -39,11 +39,17 @@ class RecordingMode(TorchFunctionMode):
                 self._saved.before_write(args[0])
             with self._saved.hooks:
                 out = mark_seen(self._in_type(func, args, kwargs))
-            if writes:
-                mark_seen(args[0])  # what was written into a constant depends on the input now
+            if writes:  # what was written into a constant, or into a view of one, depends on the input now
+                mark_seen([args[0], args[0]._base] if isinstance(args[0], Tensor) and args[0]._is_view() else args[0])
             return out
 
-        return call(args, kwargs) if torch.is_grad_enabled() else without_gradient(self.recording, call, args, kwargs, writes)
+        insides = self.recording.insides
+        if not torch.is_grad_enabled() and needs_gradient(args) and insides.begin_checkpoint():
+            torch._C._set_grad_enabled(True)  # until torch sets it back at its end
+        if not torch.is_grad_enabled():
+            return without_gradient(self.recording, call, args, kwargs, writes)
+        out = call(args, kwargs)
+        return kept_beside(self.recording, out) if insides.in_checkpoint else out
 
     def _in_type(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.recording.double:
@@ -54,6 +60,12 @@ class RecordingMode(TorchFunctionMode):
         return doubled(self._call(func, args, kwargs))
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if "out" in kwargs:
+            rest = {name: value for name, value in kwargs.items() if name != "out"}
+            into = kwargs["out"]
+            if into is None or isinstance(into, Tensor):
+                result = self._call(func, args, rest)
+                return result if into is None else into.resize_(result.shape).copy_(result)
         handler = handler_of(func)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)

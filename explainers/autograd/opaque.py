@@ -10,21 +10,85 @@ not seen at all. Whatever reaches a torch call, needs a gradient and was made by
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointFunction
 
-from explainers.autograd.recorder import Recorder
+from explainers.autograd.recorder import Operator, Recorder
+from explainers.errors import ExplainerError
 
 _SEEN = "_vitrine_seen"
 _INSIDE = "_vitrine_inside"
 #: Whether the gradient of a function was that of what it computes when it was last recorded.
 _EXACT: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+class Insides:
+    """What one forward pass recorded inside opaque code, until it ends."""
+
+    def __init__(self) -> None:
+        self._marked: list[ref[Tensor]] = []
+        self._replaced: dict[int, Tensor] = {}  # by the id of what was recorded, what it stands for
+        self._unasked: list[tuple[Tensor, Inside]] = []
+        self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
+
+    def keep(self, bare: Tensor, inside: Inside) -> Tensor:
+        """Note what was recorded beside a plain tensor; returns that."""
+        setattr(bare, _INSIDE, inside)
+        self._marked.append(ref(bare))
+        return bare
+
+    def replace(self, value: Tensor, inside: Inside) -> Tensor:
+        """What is taken in the place of an opaque ``value``."""
+        self._replaced[id(inside.recorded)] = value
+        return inside.recorded
+
+    def given(self, origin: Tensor) -> Tensor:
+        """What the model itself passed on where ``origin`` was recorded."""
+        return self._replaced.get(id(origin), origin)
+
+    def ask_later(self, value: Tensor, inside: Inside) -> None:
+        """A function in a checkpoint, whose own backward cannot be asked before that has ended."""
+        self._unasked.append((value, inside))
+
+    def begin_checkpoint(self) -> bool:
+        """Whether the code that runs now is a checkpointed function whose gradients torch has switched off, told the first time alone."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is CheckpointFunction.forward.__code__:
+                if id(frame) in self._checkpoints:
+                    return False
+                self._checkpoints.add(id(frame))
+                return True
+            frame = frame.f_back
+        return False
+
+    @property
+    def in_checkpoint(self) -> bool:
+        """Whether a checkpointed function was begun."""
+        return bool(self._checkpoints)
+
+    def end(self, rec: Recorder) -> None:
+        """The forward pass is over: hold nothing of it. Raises ExplainerError for a function in a checkpoint with a backward of its own."""
+        for value, inside in self._unasked:
+            if not _has_its_gradient(rec, value, inside):
+                raise ExplainerError(
+                    f"{title_of(value)} stands in a checkpoint, where it cannot be explained: switch checkpointing off, for instance with "
+                    "model.set_grad_checkpointing(False)."
+                )
+        for marked in self._marked:
+            if (tensor := marked()) is not None and hasattr(tensor, _INSIDE):
+                delattr(tensor, _INSIDE)
+        self._marked.clear()
+        self._replaced.clear()
+        self._unasked.clear()
+        self._checkpoints.clear()
 
 
 @dataclass(eq=False)
@@ -48,15 +112,29 @@ def mark_seen(value: Any) -> Any:
     return value
 
 
+def _is_seen(value: Tensor) -> bool:
+    """Whether a recorded call made ``value``, and no function has written over it since."""
+    seen = getattr(value, _SEEN, None)
+    if seen is None:
+        return False
+    function = getattr(type(value.grad_fn), "_forward_cls", None)
+    return function is None or issubclass(function, Operator) or seen is value.grad_fn
+
+
 def on_path(rec: Recorder, value: Any) -> Any:
     """``value``, which is about to be used, as the recording knows it: constants without gradient, opaque code looked into or watched."""
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
             return value.detach()
-        return _known(rec, value) if value.requires_grad and not hasattr(value, _SEEN) else value
+        return _known(rec, value) if value.requires_grad and not _is_seen(value) else value
     if type(value) in (list, tuple) and any(isinstance(v, Tensor | list | tuple) for v in value):
         return type(value)(on_path(rec, v) for v in value)
     return value
+
+
+def needs_gradient(values: Any) -> bool:
+    """Whether a tensor in ``values`` needs a gradient."""
+    return any(tensor.requires_grad for tensor in _tensors(values))
 
 
 def recorded_inside(rec: Recorder, value: Tensor) -> Tensor:
@@ -65,13 +143,21 @@ def recorded_inside(rec: Recorder, value: Tensor) -> Tensor:
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
+def kept_beside(rec: Recorder, value: Any) -> Any:
+    """In a checkpointed function, keep what was recorded beside what is passed on: torch gives the last of it a backward of its own."""
+    for tensor in _tensors(value):
+        if tensor.requires_grad and tensor.grad_fn is not None and not hasattr(tensor, _INSIDE):
+            rec.insides.keep(tensor, Inside(mark_seen(tensor.clone()), ()))
+    return value
+
+
 def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool) -> Any:
     """``call(args, kwargs)`` where gradients are off, recorded beside it if something in its arguments depends on the input.
 
     ``writes``: whether the call changes its first argument.
     """
     given = tuple(_tensors((args, tuple(kwargs.values()))))
-    insides = {id(t): inside for t in given if (inside := getattr(t, _INSIDE, None)) is not None}
+    insides = {id(t): inside for t in given if not t.requires_grad and (inside := getattr(t, _INSIDE, None)) is not None}
     paths = [t for t in given if t.requires_grad]
     if not (insides or paths) or (writes and id(args[0]) not in insides):
         return call(args, kwargs)
@@ -93,10 +179,10 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
             if not value.requires_grad or any(value is t for t in paths):
                 return value
             bare = value.data  # the same numbers; it is no view, so that a function may give it as its own
-            setattr(bare, _INSIDE, Inside(value, tuple(origins.values())))
-            return bare
-        if isinstance(value, tuple) and hasattr(value, "_fields"):  # such as values and indices
-            return type(value)(plain(v) for v in value) if type(value) is not torch.Size else value
+            return rec.insides.keep(bare, Inside(value, tuple(origins.values())))
+        if isinstance(value, tuple) and type(value) not in (tuple, torch.Size):  # such as the largest and where they are
+            parts = [plain(v) for v in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
         return type(value)(plain(v) for v in value) if type(value) in (list, tuple) else value
 
     return plain(out)
@@ -117,27 +203,38 @@ def _known(rec: Recorder, value: Tensor) -> Tensor:
         if inside.exact is None:
             inside.exact = _is_exact(rec, value, inside)
         if inside.exact:
-            return inside.recorded
-    if value.grad_fn is None or (rec.is_differentiated and not depends_on(value, rec.starts)):
+            recorded: Tensor = rec.insides.replace(value, inside)
+            return recorded
+    if value.grad_fn is None or not depends_on(value, rec.starts if rec.is_differentiated else None):
         return value.detach()  # a weight
     rec.watch(value, title_of(value))
-    mark_seen(value)
+    setattr(value, _SEEN, value.grad_fn)
     return value
 
 
 def _is_exact(rec: Recorder, value: Tensor, inside: Inside) -> bool:
-    """Whether what a function gave has the gradient of what was recorded inside it, for a signal drawn at random."""
+    """Whether what a function gave has the gradient of what was recorded inside it, as far as that can be asked now."""
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     if function is CheckpointFunction:
         return True  # it is what it computes, whose backward computes it once more
     if not rec.is_differentiated:  # contributions are sent forward: gradients of what is recorded mean something else
         return function is not None and _EXACT.get(function, False)
+    if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:  # a checkpoint keeps what its backward needs
+        rec.insides.ask_later(value, inside)
+        return True
+    return _has_its_gradient(rec, value, inside)
+
+
+def _has_its_gradient(rec: Recorder, value: Tensor, inside: Inside) -> bool:
+    """Whether what a function gave has the gradient of what was recorded inside it, for a signal drawn at random."""
+    function = getattr(type(value.grad_fn), "_forward_cls", None)
     generator = torch.Generator().manual_seed(0)
     signal = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value)
+    given = [rec.insides.given(origin) for origin in inside.origins]
     with rec.ordinary_gradient():
         ours = torch.autograd.grad(inside.recorded, inside.origins, signal, retain_graph=True, allow_unused=True)
         try:
-            theirs = torch.autograd.grad(value, inside.origins, signal, retain_graph=True, allow_unused=True)
+            theirs = torch.autograd.grad(value, given, signal, retain_graph=True, allow_unused=True)
         except Exception:  # whatever a function that has no backward raises: then what it computes is all there is
             theirs = ours
     tolerance = max(1e-3, torch.finfo(value.dtype).eps ** 0.5)
@@ -153,19 +250,18 @@ def _alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> bool
     return float((ours - theirs).abs().max()) <= tolerance * float(theirs.abs().max())
 
 
-def depends_on(value: Tensor, starts: Iterable[Tensor]) -> bool:
-    """Whether the graph of ``value`` reaches one of the ``starts``."""
+def depends_on(value: Tensor, starts: Iterable[Tensor] | None) -> bool:
+    """Whether the graph of ``value`` reaches one of the ``starts``; None: anything that a recorded call made."""
     leaves, nodes = set(), set()
-    for start in starts:
+    for start in starts or ():
         nodes.add(start.grad_fn) if start.grad_fn is not None else leaves.add(id(start))
-    if value.grad_fn is None:
-        return id(value) in leaves
     waiting, seen = [value.grad_fn], set()
     while waiting:
         node: Any = waiting.pop()
-        if node in nodes or id(getattr(node, "variable", None)) in leaves:
+        leaf = getattr(node, "variable", None)
+        if node in nodes or id(leaf) in leaves or (starts is None and hasattr(leaf, _SEEN)):
             return True
-        if node not in seen:
+        if node is not None and node not in seen:
             seen.add(node)
             waiting += [before for before, _ in node.next_functions if before is not None]
     return False
@@ -175,7 +271,7 @@ def title_of(value: Tensor) -> str:
     """What to call the code that made ``value``: the name of its function, or of its last step."""
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     if function is not None:
-        return f"{function.__name__} (an autograd function whose backward is not the derivative of what it computes)"
+        return f"{function.__name__} (an autograd function whose backward is not the derivative of what could be followed of it)"
     step = re.sub(r"Backward\d*$", "", value.grad_fn.name().rsplit(":", 1)[-1]) if value.grad_fn is not None else "tensor"
     if step in ("DifferentiableGraph", "CppFunction"):
         return "a scripted function (torch.jit)"

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.observed.class_attention import as_taken
+from explainers.autograd.opaque import mark_seen
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
@@ -162,11 +163,11 @@ class Propagation(Recording):
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
-        path: Tensor = _OnPath.apply(alone, torch.zeros((), requires_grad=True))  # type: ignore[no-untyped-call]
+        path: Tensor = _OnPath.apply(alone, mark_seen(torch.zeros((), requires_grad=True)))  # type: ignore[no-untyped-call]
         return path
 
 
-class _OnPath(torch.autograd.Function):
+class _OnPath(Operator):
     """Marks a tensor as one on the path, as ``requires_grad`` does; but it is no leaf, so that a model may write into it."""
 
     @staticmethod

@@ -33,6 +33,7 @@ class Recorder(Protocol):
     entered   whether the forward pass has reached the explained tokens: biases before them are part of them
     double    whether everything is computed in float64
     is_differentiated  whether backward passes go over it; else contributions are sent forward
+    insides   what was recorded inside opaque code: :class:`explainers.autograd.opaque.Insides`
     position  how many operators were applied since the explained tokens; before them, less than zero
     """
 
@@ -41,10 +42,14 @@ class Recorder(Protocol):
     double: bool
     is_differentiated: bool
     position: int
+    insides: Any
 
     @property
     def starts(self) -> list[Tensor]:
         """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Something is about to write into ``tensor``."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""

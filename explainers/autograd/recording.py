@@ -19,7 +19,7 @@ from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.observed import projections
 from explainers.autograd.observed.biases import BiasTerms
 from explainers.autograd.observed.class_attention import ClassAttention
-from explainers.autograd.opaque import mark_seen, on_path, recorded_inside
+from explainers.autograd.opaque import Insides, mark_seen, on_path, recorded_inside
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
@@ -97,14 +97,15 @@ class Recording:
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
-        saved = SavedValues()
+        self.insides, self._saved = Insides(), SavedValues()
         if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = give_role(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
             mark_seen(self.pixels)
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), RecordingMode(self, saved):
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), RecordingMode(self, self._saved):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = on_path(self, model.forward(tensors))
-        saved.forget()
+        self.insides.end(self)
+        self._saved.forget()
         if not self.block_inputs:
             raise ExplainerError(
                 "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
@@ -180,7 +181,9 @@ class Recording:
             shown = self.block_outputs[block]
             shown = shown if through is None else through(shown)
         self._left = shown
-        return form.with_given(output, shown.clone())
+        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not self.block_outputs[-1] or not form.is_row:
+            return form.with_given(output, shown.clone())
+        return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.behind.enter(args, kwargs)
@@ -330,6 +333,10 @@ class Recording:
     def starts(self) -> list[Tensor]:
         """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
         return [*([] if self.pixels is None else [self.pixels]), *([self._x1] if self.entered else [])]
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Called by handlers that write into ``tensor``."""
+        self._saved.before_write(tensor)
 
     @contextmanager
     def ordinary_gradient(self) -> Iterator[None]:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from explainers.errors import ExplainerError
+
 
 class _Kept:
     """A value that was kept, at the version that it had."""
@@ -57,7 +59,10 @@ def _memory(tensor: Tensor) -> int:
 
 def _check(kept: _Kept) -> None:
     if kept.value._version != kept.version:
-        raise RuntimeError("A tensor that the way back needs was written over by code that cannot be looked into.")
+        raise ExplainerError(
+            "The model writes over a tensor that the way back needs, in code that cannot be looked into (a scripted function, or a buffer "
+            "that the next pass overwrites): have it write into a copy."
+        )
 
 
 def _unpack(kept: Any) -> Tensor:

@@ -119,6 +119,9 @@ def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: 
     if (words := vocabulary_of(module)) is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < words:
         wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
         raise ExplainerError(f"input_ids hold {wrong}, and the model knows the ids 0 to {words - 1}; send those of its own tokenizer")
+    mask = inputs.get("attention_mask")
+    if isinstance(mask, Tensor) and mask.shape != ids.shape:
+        raise ExplainerError(f"attention_mask has the shape {tuple(mask.shape)}, input_ids {tuple(ids.shape)}; send one 0 or 1 for each id")
     return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
 
 

@@ -107,7 +107,10 @@ def _multi_head(
     """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`attention`."""
     if not (active(query) or active(key) or active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
         given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
-        return F.multi_head_attention_forward(**given)
+        attended, shown = F.multi_head_attention_forward(**given)
+        if active(attended):
+            rec.watch(attended, "attention with keys of its own (add_zero_attn or add_bias_kv)")
+        return attended, shown
     batched = query.dim() == 3
     q, k, v = (t.transpose(0, 1) if batched else t.unsqueeze(0) for t in (query, key, value))  # (B, tokens, width)
     if in_proj_weight is not None and not use_separate_proj_weight:

@@ -209,8 +209,10 @@ def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not any(active(a) for a in (input, *args)):
             return function(input, *args, **kwargs)
-        out = handler(rec, func, give_factor(input.clone(), factor(input)), *args, **kwargs)
-        return give_factor(input.copy_(out), factor(out))
+        before = give_role(give_factor(input.clone(), factor(input)), role(input))
+        out = handler(rec, func, before, *args, **kwargs)
+        rec.before_write(input)  # it may be another operand, too
+        return give_role(give_factor(input.copy_(out), factor(out)), role(out))
 
     return handle
 

@@ -25,10 +25,10 @@ def tell(paths: tuple[Tensor, ...], until: Tensor | None) -> bool:
             node.role = "attention"
         else:
             waiting += [parent for parent, _ in node.next_functions]
-            rotated = rotated or (type(node).__name__ == "ScaleBackward" and _by_token(node.c))
+            rotated = rotated or (type(node).__name__ == "ScaleBackward" and node.number is None and _by_token(*node.saved_tensors))
     return rotated
 
 
-def _by_token(constant: Tensor | float) -> bool:
+def _by_token(constant: Tensor) -> bool:
     """Whether a factor (..., tokens, d) differs from token to token."""
-    return isinstance(constant, Tensor) and constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())
+    return constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())

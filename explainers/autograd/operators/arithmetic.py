@@ -124,7 +124,10 @@ class Scale(Operator):
     @staticmethod
     def forward(ctx: Any, x: Tensor, c: Tensor | float, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.c, ctx.rec, ctx.shape = c, rec, x.shape
+        ctx.save_for_backward(*([c] if isinstance(c, Tensor) else []))
+        ctx.number, ctx.rec, ctx.shape = c, rec, x.shape
+        if isinstance(c, Tensor):
+            ctx.number = None
         return x * c
 
     @staticmethod
@@ -132,7 +135,7 @@ class Scale(Operator):
         (g,) = signals
         if g is None:
             return None, None, None
-        out = g if ctx.rec.rule.is_relevance else g * ctx.c
+        out = g if ctx.rec.rule.is_relevance else g * (ctx.saved_tensors[0] if ctx.number is None else ctx.number)
         return out.sum_to_size(ctx.shape), None, None
 
     @staticmethod

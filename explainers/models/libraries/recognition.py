@@ -9,6 +9,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -108,8 +109,9 @@ def text_length(module: nn.Module) -> int | None:
 
 def vocabulary_of(module: nn.Module) -> int | None:
     """How many ids of tokens the module can look up: as it says itself, else by its largest table; None without one."""
-    own_table = getattr(module, "get_input_embeddings", None)
-    table = own_table() if callable(own_table) else None
+    own_table, table = getattr(module, "get_input_embeddings", None), None
+    with suppress(NotImplementedError):  # transformers' way to say that a model looks up no words (CANINE)
+        table = own_table() if callable(own_table) else None
     if isinstance(table, nn.Embedding):
         return table.num_embeddings
     return max((part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)), default=None)

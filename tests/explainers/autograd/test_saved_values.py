@@ -67,12 +67,33 @@ def into_zeros(x: Tensor) -> Tensor:
     return made @ W
 
 
+def into_itself(x: Tensor) -> Tensor:
+    a = x @ W
+    a += a
+    a[:, 0] += a[:, 1]
+    return a @ W
+
+
+def a_constant_later(x: Tensor) -> Tensor:
+    c = torch.ones_like(x)
+    y = x * c
+    c.mul_(5.0)
+    return y @ W + c
+
+
+def a_gate_in_place(x: Tensor) -> Tensor:
+    gate = x @ W
+    return x * gate.sigmoid_()
+
+
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor] | None]] = {
     "divided": (divided, divided_anew),
     "operand-of-a-sum": (operand_of_a_sum, lambda x: (x @ W + x) * (x @ W * 2.0)),
     "part-of-a-product": (part_of_a_product, None),
     "every-name-sees-it": (every_name_sees_it, lambda x: (x @ W + 1.0) * 2),
     "after-an-average": (after_an_average, lambda x: F.relu(x @ W) + (x @ W).mean(1, keepdim=True)),
+    "into-itself": (into_itself, None),
+    "a-gate-in-place": (a_gate_in_place, lambda x: x * torch.sigmoid(x @ W)),
     "into-zeros": (into_zeros, lambda x: F.pad(x[:, :2] @ W, (0, 0, 1, 2)) @ W),
 }
 
@@ -93,6 +114,13 @@ def test_rules_are_those_of_the_same_without_writing(name: str, rule: str) -> No
     assert written is not None
     ours, expected = (signal(record(f, X), RULES[rule], SEED) for f in (function, written))
     torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "libra", "attnlrp"])
+def test_a_constant_that_is_written_over_later_counts_as_it_was(rule: str) -> None:
+    """Torch itself gives no gradient here: it needs the constant, too."""
+    ours, expected = (signal(record(f, X), RULES[rule], SEED) for f in (a_constant_later, lambda x: x @ W + 5.0))
+    torch.testing.assert_close(ours, expected)
 
 
 class Writing(nn.Module):
