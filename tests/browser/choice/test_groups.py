@@ -112,7 +112,7 @@ def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_mo
     expect(stage.page.locator("#asking")).to_have_text("What made it say")  # the answer stays
     stage.open("/models", maps=False)
     card = stage.page.locator(f'.card[data-name="{MODEL}"]')
-    expect(card).to_contain_text("Doubts its answer where max probability is below 0.5. On 40 made-up photos, 30 of them known.")
+    expect(card).to_contain_text("Doubts its answer where the largest probability is below 0.5. On 40 made-up photos, 30 of them known.")
     expect(stage.page.locator(".card .line")).to_have_count(1)
 
 
