@@ -32,6 +32,7 @@ class Propagation(Recording):
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
     None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
     of that block, which is the last to run; of one of class attention, behind the others, where ``behind``.
+    ``over_channels`` says that attention in the blocks is over channels, which takes a way back to find out.
     ``rule`` must hold attention and scales and gates constant; ``product`` may be ``half`` or ``jacobian``.
     """
 
@@ -45,9 +46,11 @@ class Propagation(Recording):
         rule: Rule,
         block: int | None = None,
         behind: bool = False,
+        over_channels: bool = False,
     ) -> None:
         self.copies = 1 + len(sources)
         self._sources = sources
+        self._over_channels = over_channels
         self.share = 0.5 if rule.product == "half" else 1.0
         self._block = None if behind else block
         self._of_classes = block if behind else None
@@ -109,6 +112,13 @@ class Propagation(Recording):
     def _class_tokens(self) -> Tensor | None:
         """Not looked for: that takes a way back."""
         return None
+
+    def saw_values(self, value: Tensor) -> None:
+        """Weights over channels are none over tokens."""
+        if not self._inside:
+            super().saw_values(value)
+        elif self._over_channels:
+            self.attentions[-1] = None
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""

@@ -104,8 +104,7 @@ class Recording:
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), RecordingMode(self, self._saved):
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = on_path(self, model.forward(tensors))
-        self.insides.end(self)
-        self._saved.forget()
+        self._end_forward()
         if not self.block_inputs:
             raise ExplainerError(
                 "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
@@ -117,6 +116,11 @@ class Recording:
         x = self.block_inputs[0]
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens = self._class_tokens()
+
+    def _end_forward(self) -> None:
+        """The forward pass is over: what is kept belongs to its graph alone."""
+        self.insides.end(self)
+        self._saved.forget()
 
     # --- forward ------------------------------------------------------------------------------------------------------
 

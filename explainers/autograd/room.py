@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
@@ -45,18 +44,20 @@ def kept_by_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 
 def _measured(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    sizes: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with with_gradients(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        recording = Recording(model, tensors)
+    with with_gradients():
+        sizes = _MeasuredRecording(model, tensors).sizes
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.module.parameters()}
-    del recording
     return sum(size for address, size in sizes.items() if address not in weights)
+
+
+class _MeasuredRecording(Recording):
+    """A recording that says how many bytes it keeps, by their address."""
+
+    sizes: dict[int, int]
+
+    def _end_forward(self) -> None:
+        self.sizes = self._saved.sizes()
+        super()._end_forward()
 
 
 def rows_at_once(

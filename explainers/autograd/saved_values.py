@@ -47,6 +47,12 @@ class SavedValues:
             kept.value = kept.value.clone()
             kept.version = kept.value._version
 
+    def sizes(self) -> dict[int, int]:
+        """Bytes of each piece of memory of which something is kept, by its address."""
+        kept = [*self._new, *(kept for several in self._by_memory.values() for kept in several)]
+        memory = [each.value.untyped_storage() for each in kept]
+        return {storage.data_ptr(): storage.nbytes() for storage in memory}
+
     def forget(self) -> None:
         """The forward pass is over: what is kept belongs to its graph."""
         self._new.clear()

@@ -289,12 +289,13 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.module.parameters()).device
+        first = next(self.module.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
 
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the weights."""
-        return next(p.dtype for p in self.module.parameters() if p.is_floating_point())
+        return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
 
     def prepare(self, inputs: Input) -> Prepared:
         """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read."""

@@ -36,7 +36,8 @@ def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int
     inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
-        propagation = trace.rerun(1 + len(sources), kind=Propagation, sources=sources, rule=rule, block=block, behind=behind)
+        how = {"sources": sources, "rule": rule, "block": block, "behind": behind, "over_channels": trace.recording.over_channels}
+        propagation = trace.rerun(1 + len(sources), kind=Propagation, **how)
         assert isinstance(propagation, Propagation)
         for name in sorted(propagation.unruled):
             trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
