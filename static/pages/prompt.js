@@ -3,14 +3,13 @@
 import { likewise, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
-import { byId, el, number, percent, say } from "../core/dom.js";
+import { byId, el, number, percent, say, styled } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
 import { partButton, Specimen } from "../inputs/specimen.js";
 import { Plate, Wall } from "../plates/plate.js";
-import { PromptWords } from "../plates/promptwords.js";
 import { Versus } from "../plates/versus.js";
 import { SegmentationFold } from "../tools/segmentationfold.js";
 import { Unasked } from "../workbench/unasked.js";
@@ -19,9 +18,15 @@ import { cosineOf } from "../workbench/overview.js";
 
 const problems = byId("specimen-problem");
 let details = {}; // of the model
+let words = null; // the wall of the words of the prompts, once they are asked about
 let targetOptions = {}; // what is asked of every prompt: {against, read}
 
 const workbench = new Workbench("clip", {
+  async load({ side: wanted }) {
+    if (wanted !== "text") return;
+    const [{ PromptWords }] = await Promise.all([import("../plates/promptwords.js"), styled("workbench/wordrows.css")]);
+    words ??= new PromptWords(byId("plates"), hanging);
+  },
   changed(model) {
     details = model.details ?? {};
     const inWords = workbench.side === "text";
@@ -99,14 +104,13 @@ const workbench = new Workbench("clip", {
 
 const hanging = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
 const versus = new Versus(byId("plates"), hanging);
-const words = new PromptWords(byId("plates"), hanging);
 // one prompt has the wall of a picture: nothing is there to stand beside its maps
 const single = new Wall(byId("plates"), {
   ...hanging,
   makePlate: (variant, stores, target) =>
     new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
 });
-workbench.wall = workbench.side === "text" ? words : versus;
+workbench.wall = versus;
 const specimen = new Specimen(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));

@@ -2,11 +2,10 @@
 // several, or by two models.
 
 import { Classes } from "../choice/classes.js";
-import { byId, number, percent, say } from "../core/dom.js";
+import { byId, number, percent, say, styled } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
 import { Wall } from "../plates/plate.js";
-import { Versus } from "../plates/versus.js";
 import { Workbench } from "./workbench.js";
 import { Compare } from "./compare.js";
 
@@ -49,6 +48,7 @@ export class ClassPage {
         page.refused?.();
       },
       wall: (info) => this.#wallFor(info),
+      load: ({ count }) => count > 1 && this.#loadVersus(),
       prepare: (stored) => this.compare.prepare(this.workbench.address.compare, stored.model),
       ready: () => this.samples.show(this.workbench.samples),
       reopen: (stored) => page.reopen?.(stored),
@@ -66,15 +66,13 @@ export class ClassPage {
       },
     });
     const { workbench } = this;
-    const options = {
+    const options = (this.options = {
       focus: workbench.focus,
       view: workbench.view,
       onRead: (text) => say("reading", text),
       ...(makePlate ? { makePlate } : {}),
-    };
-    const root = byId("plates");
-    this.single = new Wall(root, options);
-    this.versus = new Versus(root, { ...options, same: "The same map for every class." });
+    });
+    this.single = new Wall(byId("plates"), options);
     workbench.wall = this.single;
     const ask = (labels, choice) =>
       workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current.name });
@@ -97,6 +95,12 @@ export class ClassPage {
       { input, model: workbench.models.fitting(suits, workbench.question.model), targets: { target: labels } },
       byId("specimen-problem"),
     );
+  }
+
+  /** The wall of several classes, which a page of one class does without. */
+  async #loadVersus() {
+    const [{ Versus }] = await Promise.all([import("../plates/versus.js"), styled("workbench/wordrows.css")]);
+    this.versus ??= new Versus(byId("plates"), { ...this.options, same: "The same map for every class." });
   }
 
   /** The wall for an explanation of these {targets, input}. */

@@ -2,11 +2,10 @@
 // may be of one model.
 
 import { explanationPath, getJSON, Problem } from "../core/api.js";
-import { byId, el } from "../core/dom.js";
+import { byId, el, styled } from "../core/dom.js";
 import { anyOf, groupsOf } from "../core/search.js";
 import { NOTHING } from "../core/state.js";
 import { classOf } from "../core/targets.js";
-import { ModelPairs } from "../plates/modelpairs.js";
 import { Job } from "./job.js";
 import { fetchModelInfo } from "./modelinfo.js";
 
@@ -44,7 +43,8 @@ export class Compare {
     );
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
-    this.wall = new ModelPairs(byId("plates"), options);
+    this.options = options;
+    this.wall = null; // until there are two models
     this.job = new Job({
       queued: () => {},
       started: (info, job) => this.#started(info, job),
@@ -162,8 +162,8 @@ export class Compare {
    * @returns {Promise<void>}
    */
   async cut() {
-    const { info } = this.wall.sides[1];
-    if (this.isOn && info) this.wall.setSideBase(1, await this.baseOf(this.id, info));
+    const info = this.isOn && this.wall.sides[1].info;
+    if (info) this.wall.setSideBase(1, await this.baseOf(this.id, info));
   }
 
   /** Back to one model. */
@@ -180,7 +180,13 @@ export class Compare {
   }
 
   async #use(name) {
-    const { registry, detail } = await fetchModelInfo(name);
+    const [{ ModelPairs }, { registry, detail }] = await Promise.all([
+      import("../plates/modelpairs.js"),
+      fetchModelInfo(name),
+      styled("workbench/wordrows.css"), // before the next, which goes on from it
+      styled("workbench/compare.css"),
+    ]);
+    this.wall ??= new ModelPairs(byId("plates"), this.options);
     this.name = name;
     this.registry = registry;
     this.labels = [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)];

@@ -3,7 +3,6 @@
 
 import { el } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { extremePairs, mapKey, openPair } from "../plates/mappairs.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { mainTarget } from "./overview.js";
 
@@ -32,24 +31,31 @@ export class Contrast {
   }
 
   /** Say it anew, where all maps are there; before that the line is empty, and its room is kept. */
-  show() {
+  async show() {
     const { wall, subject } = this.workbench;
     const { info, done } = subject.value;
     const place = wall?.groups.contrast;
     if (!place) return;
     this.#shown = [];
     const scores = ({ map }) => contentOf(map.scores, readFor(subject.value, map.target));
-    const found = done && info ? extremePairs(this.#plates, scores) : null;
-    place.replaceChildren(...(found ? this.#sentences(found) : []));
+    place.replaceChildren();
+    const plates = done && info ? this.#plates : [];
+    if (plates.length < 2) return;
+    const { extremePairs, mapKey, openPair } = await import("../plates/mappairs.js");
+    if (subject.value.info !== info || !subject.value.done || this.workbench.wall !== wall) return; // it is said of others
+    const found = extremePairs(plates, scores);
+    this.#shown = [];
+    const open = (pair) => openPair(this.workbench, ...pair.map(mapKey));
+    place.replaceChildren(...(found ? this.#sentences(found, open) : []));
     this.#draw();
   }
 
-  #sentences({ most, least }) {
-    if (most === least) return [this.#pair("These two:", most)];
-    return [this.#pair("Most alike:", most), this.#pair("Least alike:", least)];
+  #sentences({ most, least }, open) {
+    if (most === least) return [this.#pair("These two:", most, open)];
+    return [this.#pair("Most alike:", most, open), this.#pair("Least alike:", least, open)];
   }
 
-  #pair(title, { pair, value }) {
+  #pair(title, { pair, value }, open) {
     const names = pair.map(({ variant }) => variant.title);
     const small = pair
       .filter((plate) => plate.face?.canvas)
@@ -65,7 +71,7 @@ export class Contrast {
         type: "button",
         class: "pair",
         title: "Lay one over the other",
-        on: { click: () => openPair(this.workbench, ...pair.map(mapKey)) },
+        on: { click: () => open(pair) },
       },
       small.length ? el("span", { class: "small" }, small) : null,
       el("span", {}, el("b", {}, title), ` ${names[0]} and ${names[1]}, `, el("span", { class: "num" }, figure)),

@@ -53,6 +53,7 @@ export class Workbench {
    * page      {started(info, job, isNew), method(map, job), changed(model, detail)}: what the page does at each step;
    *           ready(): the samples are known; reopen(stored), example(), carry(input): how it begins, one of the three;
    *           prepare(stored): what the page needs before a stored explanation is shown;
+   *           load({count, side}): the modules that it needs for so many targets explained on that side;
    *           giving(input, model): another input is asked about, by the model of that title;
    *           refused(): what was asked for last is not explained, all stays as it was;
    *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
@@ -191,6 +192,7 @@ export class Workbench {
    */
   async #use(name, stored) {
     if (stored) this.question.side = stored.prompts ? "text" : "image";
+    await this.page.load?.({ count: stored?.targets?.length ?? 0, side: this.question.side });
     const model = await this.models.ready(name).catch((problem) => {
       if (!stored && this.address.model) throw problem;
       this.#modelProblem = problem;
@@ -290,6 +292,7 @@ export class Workbench {
   /** Nothing is given yet: only the model, its side or the methods are chosen. */
   async #turn(question) {
     await this.#opened;
+    await this.page.load?.({ count: 0, side: question.side });
     const modelInfo = await this.#modelInfoOf(question.model, question.side);
     if (question !== this.question) return;
     this.#adopt(modelInfo);
@@ -301,6 +304,7 @@ export class Workbench {
   async #fields(question, listed) {
     await this.#opened;
     const { input, side, targets, methods } = question;
+    await this.page.load?.({ count: (targets.target ?? targets.prompt ?? []).length, side });
     let modelInfo = await this.#modelInfoOf(question.model, side);
     const knows = (label) => modelInfo.detail.labels.includes(label);
     if (listed && listed !== question.model && !targets.target.every(knows))
