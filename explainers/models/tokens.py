@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -58,3 +59,20 @@ def with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tup
             return (*args[:i], x, *args[i + 1 :]), kwargs
     name = next(k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point())
     return args, {**kwargs, name: x}
+
+
+def mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """bool (B, S): which tokens of a text ``x`` are real. A model may add padding at its end. Raises ExplainerError where tokens are fewer
+    than those of the text.
+    """
+    ids = tensors.get("input_ids")
+    mask = tensors.get("attention_mask")
+    if mask is None:
+        mask = torch.ones(x.shape[:2] if ids is None else ids.shape, device=x.device)
+    added = x.shape[1] - mask.shape[1]
+    if added < 0:
+        raise ExplainerError(
+            f"The model's blocks see {x.shape[1]} tokens of a text of {mask.shape[1]}, so that which word a score belongs to is not known: "
+            "pass blocks=[...] to wrap() with those that see each of them."
+        )
+    return torch.nn.functional.pad(mask.bool(), (0, added))
