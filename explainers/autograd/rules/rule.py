@@ -12,7 +12,7 @@ from explainers.autograd.rules.choices.linear import LinearChoice
 from explainers.autograd.rules.choices.norm import NormChoice
 from explainers.autograd.rules.choices.product import ProductChoice
 from explainers.autograd.rules.kinds import KINDS
-from explainers.autograd.rules.strength import PUBLISHED, Strength
+from explainers.autograd.rules.strength import Strength
 from explainers.citation import UNKNOWN, Citation
 from explainers.errors import ExplainerError
 
@@ -32,7 +32,7 @@ class Rule:
     product: str = "jacobian"
     linear: str = "jacobian"
     bias: bool = True
-    strength: Strength = PUBLISHED
+    strength: Strength = Strength()  # noqa: RUF009  it is frozen
     name: str = "custom"
     title: str = "custom rule"
     short: str = ""  # what a label or a column calls it; none: its title

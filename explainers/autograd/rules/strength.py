@@ -19,7 +19,3 @@ class Strength:
     gamma_convolution: float = 0.25
     epsilon: float = 1e-6
     epsilon_sum: float = 1e-8
-
-
-#: What its code has.
-PUBLISHED = Strength()

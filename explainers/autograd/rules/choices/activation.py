@@ -26,8 +26,8 @@ class ActivationChoice(Choice):
         return self.curve(curve, signal)
 
     def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor | None:
-        """Through a power of x, which may be part of a variance."""
-        return self.curve(curve, signal)
+        """Through a power of x, which may be part of a variance: by its slope where the rule differentiates scales of normalisations."""
+        return self.curve(curve, signal) if norm.holds else signal * curve.slope
 
     def forward(self, curve: Curve, x: Tensor) -> Tensor:
         """The linear form: what contributions ``x`` give, ``curve`` holding the values that they are contributions to."""
@@ -64,10 +64,6 @@ class Gate(ActivationChoice):
     def gate(self, curve: Curve, signal: Tensor) -> None:
         """Nothing: the gate is a constant."""
 
-    def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor:
-        """As other curves; where the rule differentiates the scales of normalisations, their variance is differentiated."""
-        return signal * (curve.gate if norm.holds else curve.slope)
-
     def forward(self, curve: Curve, x: Tensor) -> Tensor:
         """X * act(x)/x, the quotient of the real values."""
         return x * curve.gate
@@ -83,6 +79,10 @@ class Unchanged(ActivationChoice):
 
     def curve(self, curve: Curve, signal: Tensor) -> Tensor:
         """The signal."""
+        return signal
+
+    def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor:
+        """The signal, of a variance too."""
         return signal
 
 

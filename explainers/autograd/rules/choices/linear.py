@@ -17,7 +17,7 @@ from explainers.autograd.relevance import Inputs
 from explainers.autograd.rows import at_rows
 from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.operands import LinearAttention, LinearMap, MatrixProduct, Normalisation, Normaliser, Pool, Sum
-from explainers.autograd.rules.strength import PUBLISHED, Strength
+from explainers.autograd.rules.strength import Strength
 
 Triple = tuple[Tensor | None, Tensor | None, Tensor]
 
@@ -118,7 +118,7 @@ class _WithStrength(Derivative):
     accounts = False
     has_linear_form = False
     is_ordinary = False
-    strength: Strength = PUBLISHED
+    strength: Strength = Strength()  # noqa: RUF009  it is frozen
 
     def with_strength(self, strength: Strength) -> Self:
         """The choice with these numbers."""
