@@ -58,10 +58,11 @@ class Norm(Operator):
         rec: Propagator, x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float, centred: bool, function: Any
     ) -> Tensor:
         over = tuple(range(-dims, 0))
-        centre = x - x.mean(over, keepdim=True) if centred else x
-        factor = (rec.real(centre).square().mean(over, keepdim=True) + eps).rsqrt()
+        real = rec.real(x)
+        centre = real - real.mean(over, keepdim=True) if centred else real
+        factor = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         factor = factor if weight is None else factor * weight
-        y = centre * factor
+        y = rec.rule.choice("norm").forward(x, over if centred else None, factor)
         y = y if bias is None else rec.with_bias(y, bias)
         rec.norms.append((x, y, factor))
         return y

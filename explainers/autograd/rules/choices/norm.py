@@ -8,6 +8,7 @@ from torch import Tensor
 
 from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.operands import Normalisation, Quotient
+from explainers.errors import ExplainerError
 
 
 class NormChoice(Choice):
@@ -22,6 +23,12 @@ class NormChoice(Choice):
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Through a / b, to both: b is a constant scale, unless a choice says more."""
         return signal / quotient.b if quotient.paths[0] else None, None
+
+    def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
+        """The linear form: what contributions ``x`` give, centred ``over`` these dimensions unless None. ``factor`` is scale times weight
+        of the values that they are contributions to.
+        """
+        raise ExplainerError(f"The choice norm={self.value} has no linear form.")
 
 
 class Derivative(NormChoice):
@@ -57,6 +64,10 @@ class ConstantScale(NormChoice):
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
         """Through the weight, the centring and a constant scale."""
         return norm.before_centring(norm.before_weight(signal)) * norm.inverse
+
+    def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
+        """Centred, times the scale of the real values."""
+        return (x if over is None else x - x.mean(over, keepdim=True)) * factor
 
 
 class ConstantMean(NormChoice):
