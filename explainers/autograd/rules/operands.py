@@ -17,6 +17,19 @@ from torch.nn import functional as F
 
 from explainers.autograd.rows import at_rows
 
+__all__ = [
+    "Curve",
+    "LinearAttention",
+    "LinearMap",
+    "MatrixProduct",
+    "Normalisation",
+    "Normaliser",
+    "Pool",
+    "Product",
+    "Quotient",
+    "Sum",
+]
+
 Account = Callable[[Tensor, Tensor], None]
 Gathered = Callable[[], float]
 Map = Callable[[Tensor, Tensor], Tensor]
