@@ -9,7 +9,7 @@ with without_collection():  # what is imported stays
     from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
 
     # isort: split
-    from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_rule
+    from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
     from explainers.citation import Citation
     from explainers.comparisons.agreement import Agreement, agreement
     from explainers.comparisons.agreement_sentence import agreement_sentence
@@ -68,6 +68,7 @@ __all__ = [
     "Threads",
     "Trace",
     "WordProbe",
+    "add_choice",
     "add_rule",
     "agreement",
     "agreement_sentence",

@@ -52,7 +52,7 @@ def engine() -> Engine:
         methods=methods,
         choosing=choosing,
         rules=lambda: [_rule(rule) for rule in explainers.RULES.values()],
-        kinds=lambda: [{"name": name, **asdict(kind)} for name, kind in explainers.KINDS.items()],
+        kinds=lambda: [{"name": name, **kind.to_json()} for name, kind in explainers.KINDS.items()],
         quantities=lambda: [
             {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
             for name, quantity in explainers.QUANTITIES.items()

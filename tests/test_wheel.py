@@ -57,7 +57,9 @@ with TestClient(create_app(load_settings({"home": "home"}))) as client:
     kinds = {sample["kind"]: sample for sample in samples}
     picture = client.get(kinds["image"]["image"]).content
     answered = client.get("/api/methods").json()
-    rules = [rule["name"] for rule in client.get("/api/rules").json()["rules"]]
+    listed = client.get("/api/rules").json()
+    rules = [rule["name"] for rule in listed["rules"]]
+    activations = [choice["value"] for kind in listed["kinds"] if kind["name"] == "activation" for choice in kind["choices"]]
     page = client.get("/methods/gradient_norm")
 Path("photo.png").write_bytes(picture)
 
@@ -70,7 +72,7 @@ assert main(["models"]) == 0
 
 spread = METRICS["gini"](scores=torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 5]]))
 assert spread.tolist() == [0.0, 0.75], spread
-methods = ["gradient_norm", "gradient_norm:frozen", "fullgrad_plus:frozen", "fullgrad_plus"]
+methods = ["gradient_norm", "gradient_norm:frozen", "fullgrad_plus:frozen", "fullgrad_plus", "fullgrad_plus:guided"]
 result = explainers.explain(models["scenes-vit"], Image.effect_noise((128, 128), 90), 0, methods)
 maps = {one.method: one.scores for one in result.maps}
 assert (maps["gradient_norm"] >= 0).all()
@@ -80,7 +82,9 @@ assert result.versions["vitrine-example"] == "0.1"
 runs = {pair["spec"] for one in answered["methods"] for pair in one["pairs"] if pair["reason"] is None}
 assert runs >= set(methods), runs
 assert "transformer_attribution:frozen" not in runs  # it reads relevance
-assert rules[-1] == "frozen"
+assert rules[-2:] == ["guided", "frozen"]
+assert activations[-1] == "guided"
+assert not torch.allclose(maps["fullgrad_plus"], maps["fullgrad_plus:guided"])
 assert page.status_code == 200 and "Length of the gradient at each token" in page.text
 command = str(site / "bin" / "vitrine")
 sys.argv[:] = [command, "methods"]

@@ -93,7 +93,8 @@ class BalancedRecording(Recording):
         return out
 
     def _biases_so_far(self) -> float:
-        return 0.0 if self._biases is None else float(self._biases.by_token.sum() + self._biases.unplaced.sum())
+        biases = self.under_way.biases
+        return 0.0 if biases is None else float(biases.by_token.sum() + biases.unplaced.sum())
 
 
 def losses_of(rerun: Rerun, rule: Rule, seed: Tensor, missing: Tensor) -> list[Loss]:

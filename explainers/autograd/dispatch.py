@@ -219,7 +219,7 @@ def give_product_of(out: Tensor, paths: tuple[Tensor, Tensor] | None) -> Tensor:
 def make_scale(rec: Recorder, out: Tensor, name: str) -> Tensor:
     """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
     if active(out):
-        rec.watch(out, name, "norm")
+        rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
     return give_role(out, "scale")
 
 

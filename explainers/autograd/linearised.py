@@ -43,7 +43,6 @@ class Linearised:
 
     def _pulled(self, seed: Tensor, differentiable: bool) -> Tensor:
         recording = self._recording
-        recording.begin(self._rule)
-        x, start = recording.block_inputs[0], seed.to(recording.logits.dtype)
-        (signal,) = torch.autograd.grad(recording.logits, x, start, retain_graph=True, create_graph=differentiable)
+        signal = recording.pull(self._rule, recording.logits, recording.block_inputs[0], seed, differentiable)
+        assert signal is not None
         return signal

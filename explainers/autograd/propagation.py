@@ -9,7 +9,7 @@ meets a token before attention mixes it with others belongs to that token: value
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +33,7 @@ class Propagation(Recording):
     None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
     of that block, which is the last to run; of one of class attention, behind the others, where ``behind``.
     ``over_channels`` says that attention in the blocks is over channels, which takes a way back to find out.
-    ``rule`` must hold attention and scales and gates constant; ``product`` may be ``half`` or ``jacobian``.
+    ``rule`` must have a linear form: hold attention and scales and gates constant.
     """
 
     is_differentiated = False
@@ -51,7 +51,7 @@ class Propagation(Recording):
         self.copies = 1 + len(sources)
         self._sources = sources
         self._over_channels = over_channels
-        self.share = 0.5 if rule.product == "half" else 1.0
+        self._propagated = rule
         self._block = None if behind else block
         self._of_classes = block if behind else None
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
@@ -61,6 +61,11 @@ class Propagation(Recording):
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         self._entry = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
+
+    @property
+    def rule(self) -> Rule:
+        """The rule whose linear forms are applied."""
+        return self._propagated
 
     def _isolate(self, x: Tensor) -> Tensor:
         """The real input, and copies of it that hold their source token alone."""
@@ -164,9 +169,9 @@ class Propagation(Recording):
             return self.behind.inside and not self.behind.blocks_begun[-1].attends
         return self._inside and self.attentions[-1] is None
 
-    def watch(self, tensor: Tensor, name: str, field: str | None = None, fits: tuple[str, ...] = ("jacobian",)) -> None:
+    def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
-        if field is None and self.entered:
+        if fits is None and self.entered:
             self.unruled.add(name)
 
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:

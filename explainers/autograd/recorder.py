@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -29,7 +30,6 @@ class Operator(Function):
 class Recorder(Protocol):
     """A forward pass while it is recorded, and the backward passes over it.
 
-    rule      the rule in force, which a backward pass follows
     entered   whether the forward pass has reached the explained tokens: biases before them are part of them
     double    whether everything is computed in float64
     is_differentiated  whether backward passes go over it; else contributions are sent forward
@@ -37,12 +37,15 @@ class Recorder(Protocol):
     position  how many operators were applied since the explained tokens; before them, less than zero
     """
 
-    rule: Rule
     entered: bool
     double: bool
     is_differentiated: bool
     position: int
     insides: Any
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that the backward pass under way follows; beside one, the ordinary gradient."""
 
     @property
     def starts(self) -> list[Tensor]:
@@ -68,9 +71,9 @@ class Recorder(Protocol):
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator."""
 
-    def watch(self, tensor: Tensor, name: str, field: str | None = None, fits: tuple[str, ...] = ("jacobian",)) -> None:
-        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: something that does not
-        fit in its ``field``.
+    def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
+        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
+        fit; None: that is not the ordinary gradient.
         """
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
@@ -104,12 +107,14 @@ class Recorder(Protocol):
 class Propagator(Protocol):
     """A forward pass of copies of each sample: the real one, and for each source token one that holds it alone.
 
-    share   of a product of two paths, what each factor's contributions count for
     norms   of each normalisation: input, output, the factor (scale times weight) of the real copy
     """
 
-    share: float
     norms: list[tuple[Tensor, Tensor, Tensor]]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule whose linear forms are applied."""
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""

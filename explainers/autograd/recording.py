@@ -7,13 +7,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from explainers.autograd.backward_pass import BackwardPass, missing_of
 from explainers.autograd.dispatch import give_role
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.observed import projections
@@ -24,7 +25,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import AttentionParts, Signals, missing_of
+from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout, Model
 from explainers.models.eval_mode import evaluating
@@ -70,7 +71,7 @@ class Recording:
         self.block_inputs: list[Tensor] = []
         self.block_outputs: list[Tensor] = []
         self.attentions: list[Tensor | None] = []
-        self.rule = Rule()
+        self.under_way = BackwardPass(Rule())
         self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
         self.parts: list[AttentionParts | None] = []
         self.mid_residuals: list[Tensor | None] = []
@@ -90,8 +91,6 @@ class Recording:
         self.sums: list[list[Tensor]] = []  # per block, the residual stream after each sum of two paths
         self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
         self._last_attention: Tensor | None = None
-        self._biases: BiasTerms | None = None
-        self._unruled: set[str] = set()
         self._thread = threading.get_ident()
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
 
@@ -241,8 +240,9 @@ class Recording:
             return
         x = self.block_inputs[-1]
         if 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:  # else the shape of the weights has told
-            self.begin(Rule())
-            if rows_mix_tokens(value, x):
+            with self.ordinary_gradient():
+                mixes = rows_mix_tokens(value, x)
+            if mixes:
                 self.attentions[-1] = None
                 self.over_channels = True
 
@@ -256,8 +256,7 @@ class Recording:
 
     def _is_alone(self, value: Tensor) -> bool:
         """Whether a value behind the blocks depends on none of what they gave."""
-        self.begin(Rule())
-        (signal,) = torch.autograd.grad(value.sum(), self._left, retain_graph=True, allow_unused=True)
+        signal = self.pull(Rule(), value, self._left, torch.ones_like(value))
         return signal is None or not bool(signal.any())
 
     def saw_attended(self, *paths: Tensor) -> None:
@@ -328,9 +327,9 @@ class Recording:
         token, x = self.layout.class_token, self._left
         if token is None or token >= 0:
             return None if token is None else torch.full((len(x),), token, device=x.device)
-        self.begin(Rule())
         weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
-        (signal,) = torch.autograd.grad(self.logits, x, weights.expand_as(self.logits), retain_graph=True)
+        signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
+        assert signal is not None
         return signal.abs().amax(-1).argmax(-1)
 
     @property
@@ -342,75 +341,90 @@ class Recording:
         """Called by handlers that write into ``tensor``."""
         self._saved.before_write(tensor)
 
-    @contextmanager
-    def ordinary_gradient(self) -> Iterator[None]:
+    def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""
-        before = self.rule, self._biases, self._unruled
-        self.rule, self._biases, self._unruled = Rule(), None, set()
+        return self._follow(BackwardPass(Rule()))
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that the backward pass under way follows; beside one, the ordinary gradient."""
+        return self.under_way.rule
+
+    @contextmanager
+    def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
+        before, self.under_way = self.under_way, backward_pass
         try:
             yield
         finally:
-            self.rule, self._biases, self._unruled = before
+            self.under_way = before
 
-    def begin(self, rule: Rule) -> None:
-        """Make ready for a backward pass under ``rule``."""
-        self.rule = rule
-        self._biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form)
-        self._unruled = set()
+    def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
+        """What comes back to ``at`` under ``rule`` of a signal at ``output``, tensors of this recording; None where nothing does.
 
-    def watch(self, tensor: Tensor, name: str, field: str | None = None, fits: tuple[str, ...] = ("jacobian",)) -> None:
-        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: something that does not
-        fit in its ``field``.
+        ``differentiable``: what comes back can itself be differentiated with respect to ``output_gradient``.
+        """
+        with self._follow(BackwardPass(rule)):
+            start = output_gradient.to(output.dtype)
+            return torch.autograd.grad(output, at, start, retain_graph=True, create_graph=differentiable, allow_unused=True)[0]
+
+    def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
+        """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
+        fit; None: that is not the ordinary gradient.
         """
         recording = weakref.proxy(self)
 
         def note(signal: Tensor | None) -> None:
             rule = recording.rule
-            if signal is not None and not rule.is_ordinary and (field is None or getattr(rule, field) not in fits):
-                recording._unruled.add(name)
+            if signal is not None and not (rule.is_ordinary if fits is None else fits(rule)):
+                recording.under_way.unruled.add(name)
 
         tensor.register_hook(note)
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the bias term signal * bias in the backward pass that is under way."""
-        if self._biases is not None:
-            self._biases.add(signal, bias)
+        if self.under_way.biases is not None:
+            self.under_way.biases.add(signal, bias)
 
     def signals(self, rule: Rule, seed: Tensor) -> Signals:
-        """Go back once under ``rule`` from ``seed`` (B, C), the signal at the logits. Kept: the same question is answered once."""
+        """:meth:`backward`, and what it brought back is kept: the same question is answered once."""
         key = (rule, seed.detach().cpu().to(torch.float64).numpy().tobytes())
         if key not in self._cache:
-            self._cache[key] = self._backward(rule, seed)
+            self._cache[key] = self.backward(rule, seed)
         return self._cache[key]
 
     def forget_signals(self) -> None:
         """Let go of all signals kept."""
         self._cache.clear()
 
-    def _backward(self, rule: Rule, seed: Tensor) -> Signals:
+    def backward(self, rule: Rule, output_gradient: Tensor) -> Signals:
+        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits."""
         started = self._now()
-        self.begin(rule)
+        under_way = BackwardPass(rule, BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form))
         attentions = [a for a in self.attentions if a is not None]
         contexts = [p.output for p in (*self.parts, *self.behind.parts) if p is not None]
         placed = None if self.positions is None else self.positions[1]
         ends = [end for end in (self.pooling, placed, self.pixels) if end is not None]
         wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *self.class_attentions, *ends]
-        start, estimated = seed.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
+        start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
         start = seeded(start) if estimated else start
-        grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
-        signals = self._signals([torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)], started)
+        with self._follow(under_way):
+            grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
+        seconds = self._now() - started
+        values = [torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)]
+        signals = self._signals(values, under_way, seconds)
         if rule.accounts:
-            signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), (seed * self.logits.detach()).sum(1)))
+            begun = (output_gradient * self.logits.detach()).sum(1)
+            signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals
         errors = [torch.zeros_like(w) if f is None else error_of(f) for w, f in zip(wanted, grads, strict=True)]
-        return replace(signals, errors=self._signals(errors, started))
+        return replace(signals, errors=self._signals(errors, under_way, seconds))
 
-    def _signals(self, filled: list[Tensor], started: float) -> Signals:
+    def _signals(self, filled: list[Tensor], under_way: BackwardPass, seconds: float) -> Signals:
         """Put together from what arrived at the inputs and outputs of blocks, attentions, contexts, and the ends of the graph."""
         blocks = len(self.block_inputs)
         maps = iter(filled[2 * blocks :])
-        assert self._biases is not None
+        assert under_way.biases is not None
         return Signals(
             block_inputs=tuple(filled[:blocks]),
             block_outputs=tuple(filled[blocks : 2 * blocks]),
@@ -420,11 +434,11 @@ class Recording:
             class_attentions=tuple(next(maps) for _ in self.class_attentions),
             pooling=None if self.pooling is None else next(maps),
             placed=None if self.positions is None else next(maps),
-            bias=self._biases.by_token,
-            unplaced=self._biases.unplaced,
+            bias=under_way.biases.by_token,
+            unplaced=under_way.biases.unplaced,
             pixels=filled[-1] if self.pixels is not None else None,
-            unruled=frozenset(self._unruled),
-            seconds=self._now() - started,
+            unruled=frozenset(under_way.unruled),
+            seconds=seconds,
         )
 
     def _now(self) -> float:

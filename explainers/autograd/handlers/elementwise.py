@@ -104,7 +104,7 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
         return func(input)
     out, curved = rec.run(op.Gate, input, func), _curved(input)
     if curved:  # AttnLRP has no rule for it
-        rec.watch(out, f"attention by {func.__name__}", "attention", ("jacobian", "constant", "constant_half", "relevance"))
+        rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
     return give_role(out, curved or "gate")
 
 

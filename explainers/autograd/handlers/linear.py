@@ -12,8 +12,9 @@ from torch.nn import grad
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, factor, give_product_of, give_role, handles, product_of, role
 from explainers.autograd.handlers.elementwise import add, mul
-from explainers.autograd.operators.linear import Role
 from explainers.autograd.recorder import Recorder
+from explainers.autograd.rules import Rule
+from explainers.autograd.rules.operands import Map, Role
 
 
 def role_of(x: Tensor) -> Role:
@@ -108,7 +109,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = rec.run(op.MatMul, input, other)
         rec.saw_product(input, other, out, attended=role(input) == "weights")
         if "scores" in (role(input), role(other)):  # three paths of another kind, which no rule knows how to share
-            rec.watch(out, "attention without a softmax", "attention")
+            rec.watch(out, "attention without a softmax", _differentiates_attention)
         if "weights" in (role(input), role(other)):
             return give_role(out, "attended")
         return give_product_of(give_role(out, "scores"), (input, other))
@@ -118,16 +119,20 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     return give_role(out, "turned" if out.dim() == 2 else None)
 
 
+def _differentiates_attention(rule: Rule) -> bool:
+    return rule.choice("attention").is_ordinary
+
+
 @handles(Tensor.__rmatmul__)
 def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) -> Tensor:
     return matmul(rec, torch.matmul, other, self)
 
 
-def _unmatmul_left(x: Tensor) -> op.Map:
+def _unmatmul_left(x: Tensor) -> Map:
     return lambda signal, w: (signal @ w.mT).sum_to_size(x.shape)
 
 
-def _unmatmul_right(x: Tensor) -> op.Map:
+def _unmatmul_right(x: Tensor) -> Map:
     return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
 
 

@@ -1,22 +1,22 @@
 """The operators of a recorded forward pass: autograd functions whose backward follows the rule in force.
 
 Each computes what torch computes. In ``backward`` it asks the recording which :class:`~explainers.autograd.rules.Rule` is in
-force. A signal of None means "nothing arrives", and is passed on as None, so that a branch cut by a rule (queries and keys under
-constant attention) costs nothing. Beside it stands ``propagate``, its linear form, by which contributions are sent forward.
+force, and hands what it kept to the choices of that rule. A signal of None means "nothing arrives", and is passed on as None, so
+that a branch cut by a rule (queries and keys under constant attention) costs nothing. Beside it stands ``propagate``, its linear form,
+by which contributions are sent forward.
 
 Every additive constant ``b`` of an operator with output ``y`` reports ``signal * b`` to the recording: FullGrad's bias terms
 (Srinivas & Fleuret 2019).
 """
 
-from explainers.autograd.operators.activation import TINY, Activation, Gate, slope
+from explainers.autograd.operators.activation import Activation, Gate
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
 from explainers.autograd.operators.attention import LinearAttention, MatMul, Normaliser, Softmax, Weights, mark_normalised
-from explainers.autograd.operators.linear import LinearMap, Map, linear, swapped, swapped_back
+from explainers.autograd.operators.linear import LinearMap, linear, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 
 __all__ = [
-    "TINY",
     "Activation",
     "Add",
     "Constant",
@@ -24,7 +24,6 @@ __all__ = [
     "Gate",
     "LinearAttention",
     "LinearMap",
-    "Map",
     "MatMul",
     "Mean",
     "Mul",
@@ -37,7 +36,6 @@ __all__ = [
     "Weights",
     "linear",
     "mark_normalised",
-    "slope",
     "swapped",
     "swapped_back",
 ]

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.autograd import gradients, rounding
 from explainers.autograd.operators.broadcasting import unbroadcast
 from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.rules.operands import Product, Sum
 
 #: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
 OF_ATTENTION = ("scores", "weights", "unnormalised")
+#: Roles of factors that a rule may hold constant, and the kind of operator whose choice says so.
+GOVERNED = {"gate": "activation", "scale": "norm", "weights": "attention"}
 
 
 class Add(Operator):
@@ -38,18 +40,16 @@ class Add(Operator):
         if g is None:
             return None, None, None, None
         a, b = ctx.saved_tensors
-        rule = ctx.rec.rule
-        g_a: Tensor | None = g
-        g_b: Tensor | None = g
-        if rule.is_relevance:
-            # A constant takes no share, but for position embeddings added before x^1: their share is lost, as in the published code.
-            if all(ctx.needs_input_grad[:2]) or not (ctx.entered or ctx.role):
-                g_a, g_b = rounding.split_sum(a, b, g, rule.linear == "z_plus", ctx.rec.gathered(ctx.position))
-        elif rule.linear == "epsilon" and all(ctx.needs_input_grad[:2]):
-            g_a = g_b = gradients.damped(g, a + b, rule.strength.epsilon_sum)
-        elif ctx.entered and ctx.role not in OF_ATTENTION and not all(ctx.needs_input_grad[:2]):
-            constant = (b if ctx.needs_input_grad[0] else a).expand_as(g)
-            ctx.rec.add_bias(g.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(g, constant)
+        linear, both = ctx.rec.rule.choice("linear"), all(ctx.needs_input_grad[:2])
+        counts = ctx.entered and ctx.role not in OF_ATTENTION and linear.counts_biases
+
+        def account(signal: Tensor) -> None:
+            if counts:
+                constant = (b if ctx.needs_input_grad[0] else a).expand_as(signal)
+                ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(signal, constant)
+
+        total = Sum(a, b, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.gathered(ctx.position))
+        g_a, g_b = linear.sum(total, g)
         return (
             unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
             unbroadcast(g_b, b) if ctx.needs_input_grad[1] else None,
@@ -89,30 +89,32 @@ class Mul(Operator):
         a, b = ctx.saved_tensors
         rule = ctx.rec.rule
         want_a, want_b = ctx.needs_input_grad[:2]
-        fixed = {"gate": rule.activation != "jacobian", "scale": rule.norm != "jacobian", "weights": rule.attention == "constant"}
         if want_a and want_b:
             # a gate or a scale that the rule holds constant leaves everything to the other factor
-            want_a, want_b = (not fixed.get(ctx.roles[0], False), not fixed.get(ctx.roles[1], False))
+            want_a, want_b = (role not in GOVERNED or not rule.choice(GOVERNED[role]).holds for role in ctx.roles)
             if not (want_a or want_b):
                 want_a = want_b = True
-        both = want_a and want_b
-        if rule.is_relevance:
-            g_a = g_b = g / 2 if both else g
-        else:
+        product = rule.choice("product")
+        if want_a and want_b:
             # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
-            halved = rule.attention in ("half", "constant_half") if "weights" in ctx.roles else rule.product == "half"
-            share = 0.5 if both and halved and "scale" not in ctx.roles else 1.0
-            g_a, g_b = share * g * b, share * g * a
-        return unbroadcast(g_a, a) if want_a else None, unbroadcast(g_b, b) if want_b else None, None, None
+            part = 1.0 if "scale" in ctx.roles else rule.choice("attention").part if "weights" in ctx.roles else product.part
+            g_a, g_b = product.both(Product(a, b), g, part)
+            return unbroadcast(g_a, a), unbroadcast(g_b, b), None, None
+        return (
+            unbroadcast(product.alone(b, g), a) if want_a else None,
+            unbroadcast(product.alone(a, g), b) if want_b else None,
+            None,
+            None,
+        )
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
-        constant = tuple(role in ("gate", "scale", "weights") for role in roles)
+        constant = tuple(role in GOVERNED for role in roles)
         if constant[1]:
             return a * rec.real(b)
         if constant[0]:
             return rec.real(a) * b
-        both = rec.share * (a * rec.real(b) + rec.real(a) * b)
+        both = rec.rule.choice("product").forward(a, b, rec.real(a), rec.real(b))
         return torch.where(rec.where_real(both), a * b, both)
 
 
@@ -135,7 +137,8 @@ class Scale(Operator):
         (g,) = signals
         if g is None:
             return None, None, None
-        out = g if ctx.rec.rule.is_relevance else g * (ctx.saved_tensors[0] if ctx.number is None else ctx.number)
+        factor = ctx.saved_tensors[0] if ctx.number is None else ctx.number
+        out: Tensor = ctx.rec.rule.choice("linear").scale(factor, g)
         return out.sum_to_size(ctx.shape), None, None
 
     @staticmethod

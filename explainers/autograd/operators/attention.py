@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.autograd import gradients, rounding
 from explainers.autograd.operators.broadcasting import unbroadcast
 from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.rules import operands
 
 
 class MatMul(Operator):
@@ -31,20 +31,9 @@ class MatMul(Operator):
         if g is None:
             return None, None, None
         a, b, y = ctx.saved_tensors
-        choice = ctx.rec.rule.attention
-        g_a: Tensor | None
-        g_b: Tensor | None
-        if choice == "relevance":
-            g_a, g_b = rounding.split_product(a, b, y, g, ctx.rec.gathered(ctx.position))
-            if not all(ctx.needs_input_grad[:2]):  # the other factor is a constant and takes no share
-                g_a, g_b = g_a * 2, g_b * 2
-        else:
-            if ctx.rec.rule.linear == "epsilon":
-                # the product is taken twice, once for each factor that is a path
-                g = gradients.damped(g, y, ctx.rec.rule.strength.epsilon_sum / sum(ctx.needs_input_grad[:2]))
-            share = 0.5 if choice in ("half", "constant_half") and all(ctx.needs_input_grad[:2]) else 1.0  # a constant takes no share
-            g_a = share * (g @ b.mT) if ctx.needs_input_grad[0] else None
-            g_b = share * (a.mT @ g) if ctx.needs_input_grad[1] else None
+        rule = ctx.rec.rule
+        product = operands.MatrixProduct(a, b, y, tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.gathered(ctx.position))
+        g_a, g_b = rule.choice("attention").matmul(product, rule.choice("linear").matmul(product, g))
         return (
             unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
             unbroadcast(g_b, b) if ctx.needs_input_grad[1] else None,
@@ -72,14 +61,9 @@ class Softmax(Operator):
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
-        choice = ctx.rec.rule.attention
-        if g is None or choice in ("constant", "constant_half"):
-            return None, None, None, None
-        if choice != "relevance":
-            (y,) = ctx.saved_tensors
-            gy = g * y
-            g = gy - y * gy.sum(ctx.dim, keepdim=True)
-        return g.to(ctx.dtype), None, None, None
+        if g is not None:
+            g = ctx.rec.rule.choice("attention").softmax(ctx.saved_tensors[0], ctx.dim, g)
+        return None if g is None else g.to(ctx.dtype), None, None, None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
@@ -103,7 +87,7 @@ class Weights(Operator):
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
-        return None if ctx.rec.rule.attention in ("constant", "constant_half") else g, None
+        return None if g is None else ctx.rec.rule.choice("attention").weights(g), None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor) -> Tensor:
@@ -132,42 +116,14 @@ class LinearAttention(Operator):
         (g,) = signals
         if g is None:
             return (None,) * 5
-        query, key, value, kv, y = ctx.saved_tensors
         rule = ctx.rec.rule
-        halves = rule.attention in ("half", "constant_half", "relevance")
-        share, inner = (0.5, 0.25) if halves else (1.0, 1.0)  # of values, and of queries and keys each
-        if rule.attention == "relevance":
-            of_query, of_key, of_value = rounding.split_linear_attention(query, key, value, kv, y, g, ctx.rec.gathered(ctx.position))
-            return inner * of_query, inner * of_key, share * of_value, None, None
-        weighs = rule.attention not in ("constant", "constant_half")
-        if rule.linear == "epsilon":
-            return *_with_epsilon(ctx, g, share, inner if weighs else None), None, None
-        at_kv = query.mT @ g
-        return (
-            inner * (g @ kv.mT) if weighs else None,
-            inner * (at_kv @ value.mT) if weighs else None,
-            share * (key.mT @ at_kv),
-            None,
-            None,
-        )
+        query, key, value, kv, y = ctx.saved_tensors
+        attention = operands.LinearAttention(query, key, value, kv, y, ctx.normalised, lambda: ctx.rec.gathered(ctx.position))
+        return *rule.choice("attention").linear_attention(attention, g, rule.choice("linear")), None, None
 
     @staticmethod
     def propagate(rec: Propagator, query: Tensor, key: Tensor, value: Tensor, kv: Tensor) -> Tensor:
         return rec.real(query) @ (rec.real(key) @ value)
-
-
-def _with_epsilon(ctx: Any, g: Tensor, share: float, inner: float | None) -> tuple[Tensor | None, Tensor | None, Tensor]:
-    """Signals at Q, K and V under LRP-ε, which divides each weight by itself: so here they are made. ``inner`` None: they are constants."""
-    query, key, value, _, y = ctx.saved_tensors
-    epsilon = ctx.rec.rule.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
-    weights = query @ key
-    if not ctx.normalised:
-        g = gradients.damped(g, y, epsilon)
-    of_value = share * (weights.mT @ g)
-    if inner is None:
-        return None, None, of_value
-    at_weights = inner * gradients.damped(g @ value.mT, weights, epsilon)
-    return at_weights @ key.mT, query.mT @ at_weights, of_value
 
 
 def mark_normalised(attended: Tensor) -> None:
@@ -214,16 +170,9 @@ class Normaliser(Operator):
             return (None,) * 4
         a, b = ctx.saved_tensors
         rule = ctx.rec.rule
-        if rule.attention == "relevance":
-            return unbroadcast(g, a), None, None, None
-        if rule.linear == "epsilon":
-            g = gradients.damped(g, a / b, rule.strength.epsilon_sum / 2)
-        choice = "constant" if rule.attention in ("constant", "constant_half") else rule.norm
-        of_b = None
-        if choice == "jacobian":
-            share = 0.5 if rule.attention == "half" and ctx.apart else 1.0
-            of_b = unbroadcast(-share * g * a / b.square(), b)
-        return unbroadcast(g if choice == "identity" else g / b, a), of_b, None, None
+        quotient = operands.Normaliser(a, b, tuple(ctx.needs_input_grad[:2]), ctx.apart)
+        g_a, g_b = rule.choice("attention").normaliser(quotient, rule.choice("linear").normaliser(quotient, g), rule.choice("norm"))
+        return None if g_a is None else unbroadcast(g_a, a), None if g_b is None else unbroadcast(g_b, b), None, None
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, apart: bool) -> Tensor:

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from explainers.autograd import gradients
+from explainers.autograd.operators.accounting import account_of
 from explainers.autograd.operators.broadcasting import unbroadcast
 from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.rules.operands import Normalisation, Quotient
 
 
 class Norm(Operator):
@@ -45,36 +46,23 @@ class Norm(Operator):
         nothing = (None,) * 7
         if g is None:
             return None, *nothing
+        rule = ctx.rec.rule
+        linear = rule.choice("linear")
         unit, inverse, mean, weight, bias = ctx.saved_tensors
-        choice = ctx.rec.rule.norm
-        if ctx.rec.rule.linear == "epsilon" and mean is not None:
-            y = unit if weight is None else unit * weight
-            g = gradients.damped(g, y if bias is None else y + bias, ctx.rec.rule.strength.epsilon)
-        if not ctx.rec.rule.is_relevance and bias is not None and ctx.biased:
-            ctx.rec.add_bias(g, bias)
-        if choice == "identity":
-            return g, *nothing
-        if weight is not None:
-            g = g * weight
-        if choice == "constant_mean":
-            g = g * inverse
-            if mean is not None and ctx.biased and not ctx.rec.rule.is_relevance:  # a constant that is taken off is a bias
-                ctx.rec.add_bias(g, -mean)
-            return g, *nothing
-        out = g if mean is None else g - g.mean(ctx.over, keepdim=True)
-        if choice == "jacobian":
-            out = out - unit * (g * unit).mean(ctx.over, keepdim=True)
-        return out * inverse, *nothing
+        account = account_of(ctx.rec, ctx.biased and linear.counts_biases)
+        norm = Normalisation(unit, inverse, mean, weight, bias, ctx.over, account)
+        return rule.choice("norm").normalise(norm, linear.norm(norm, g)), *nothing
 
     @staticmethod
     def propagate(
         rec: Propagator, x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float, centred: bool, function: Any
     ) -> Tensor:
         over = tuple(range(-dims, 0))
-        centre = x - x.mean(over, keepdim=True) if centred else x
-        factor = (rec.real(centre).square().mean(over, keepdim=True) + eps).rsqrt()
+        real = rec.real(x)
+        centre = real - real.mean(over, keepdim=True) if centred else real
+        factor = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         factor = factor if weight is None else factor * weight
-        y = centre * factor
+        y = rec.rule.choice("norm").forward(x, over if centred else None, factor)
         y = y if bias is None else rec.with_bias(y, bias)
         rec.norms.append((x, y, factor))
         return y
@@ -98,10 +86,8 @@ class Div(Operator):
         if g is None:
             return None, None, None
         a, b = ctx.saved_tensors
-        choice = ctx.rec.rule.norm
-        g_a = unbroadcast(g if choice == "identity" else g / b, a) if ctx.needs_input_grad[0] else None
-        g_b = unbroadcast(-g * a / b.square(), b) if ctx.needs_input_grad[1] and choice == "jacobian" else None
-        return g_a, g_b, None
+        g_a, g_b = ctx.rec.rule.choice("norm").divide(Quotient(a, b, tuple(ctx.needs_input_grad[:2])), g)
+        return None if g_a is None else unbroadcast(g_a, a), None if g_b is None else unbroadcast(g_b, b), None
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from explainers.autograd import rounding
 from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.rules import operands
 
 Map = Callable[[Tensor], Tensor]
 
@@ -35,10 +36,8 @@ class Mean(Operator):
         if not ctx.keepdim:
             for dim in sorted(d % x.dim() for d in ctx.dims):
                 g = g.unsqueeze(dim)
-        if ctx.rec.rule.is_relevance:
-            pooled = rounding.split_pool(x, g, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
-            return pooled, None, None, None, None
-        return (g * ctx.scale).expand_as(x), None, None, None, None
+        pool = operands.Pool(x, ctx.scale, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
+        return ctx.rec.rule.choice("linear").pool(pool, g), None, None, None, None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
@@ -67,7 +66,7 @@ class Pool(Operator):
         def back(signal: Tensor) -> Tensor:
             return _pulled(ctx.pool, x, signal)
 
-        return rounding.split_pool(x, g, ctx.pool, back) if ctx.rec.rule.is_relevance else back(g), None, None
+        return ctx.rec.rule.choice("linear").pool(operands.Pool(x, 1.0, ctx.pool, back), g), None, None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, pool: Map) -> Tensor:
@@ -132,7 +131,7 @@ class Constant(Operator):
         (g,) = signals
         if g is not None:
             signal = rounding.value_of(g)
-            ctx.rec.add_bias(signal, torch.ones_like(signal) if ctx.rec.rule.is_relevance else ctx.saved_tensors[0])
+            ctx.rec.add_bias(signal, ctx.rec.rule.choice("linear").beside(ctx.saved_tensors[0], signal))
         return None, None, None
 
     @staticmethod

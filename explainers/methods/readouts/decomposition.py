@@ -48,7 +48,7 @@ def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int
 
 def _moving(rule: Rule) -> str | None:
     """Why tokens cannot be propagated forward under a rule, or None."""
-    if (rule.attention, rule.norm, rule.activation, rule.linear, rule.bias) == ("constant", "constant", "gate", "jacobian", True):
+    if rule.has_linear_form:
         return None
     return "it propagates tokens forward through the weights as they are, attention, scales and gates held constant, and leaves biases out"
 
@@ -146,11 +146,12 @@ def _last_mixing_sum(trace: Trace, block: int) -> int:
         raise ExplainerError("This model's blocks do not add attention to a residual stream.")
     if recording.attentions[block] is not None:
         return 0
-    recording.begin(RULES["libra"])
     x, reached = recording.block_inputs[block], []
     for total in recording.sums[block]:
-        weights = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
-        (signal,) = torch.autograd.grad((total[:, total.shape[1] // 2] * weights).sum(), x, retain_graph=True)
+        begun = torch.zeros_like(total)
+        begun[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
+        signal = recording.pull(RULES["libra"], total, x, begun)
+        assert signal is not None
         reached.append(int((signal != 0).any(-1).sum()))
     return reached.index(max(reached))
 

@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explainers import plugins
-from explainers.autograd.rules import RULES
+from explainers.autograd.rules import KINDS, RULES
 from explainers.methods import METHODS
 from explainers.metrics import METRICS
 from tests.browser.conftest import Visit, methods, visit
 from tests.browser.tiny_models import tiny_server
 from tests.extending import install_example
 
-REGISTRIES: tuple[dict[str, object], ...] = (RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 
 
 @pytest.fixture(scope="module")

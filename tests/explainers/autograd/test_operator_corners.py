@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explainers.autograd.operators.linear import at_rows
 from explainers.autograd.rounding import Carried, error_of, value_of
+from explainers.autograd.rows import at_rows
 from explainers.autograd.rules import RULES
 from tests.explainers.autograd.operators.attention import BOOLEAN, qkv
 from tests.explainers.autograd.operators.case import B, D, S, X, seeded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,23 +13,23 @@ from torch.nn import functional as F
 from explainers.autograd import mode
 from explainers.autograd.dispatch import _HANDLERS
 from explainers.autograd.recording import Recording
-from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.rules import KINDS, RULES, Rule, rule_of
 from tests.explainers.autograd.operators import CASES, Case
 from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.toys import Function, autograd, record, signal
 
-#: Beside the rules with a name, every choice of a gradient rule on its own.
+#: Choices that go with gradients, but are written a second time for the rules with a name that have them alone.
+WITH_OTHERS = {("norm", "identity"), ("activation", "identity"), ("linear", "gamma"), ("linear", "epsilon")}
+#: Beside the rules with a name, every other choice that goes with gradients on its own.
 SINGLE = [
-    Rule(attention="constant", name="a"),
-    Rule(attention="half", name="h"),
-    Rule(norm="constant", name="n"),
-    Rule(norm="constant_mean", name="m"),
-    Rule(activation="gate", name="g"),
-    Rule(product="half", name="p"),
-    Rule(attention="constant", norm="constant", activation="gate", name="npr"),
+    rule_of({name: choice.value})
+    for name, kind in KINDS.items()
+    for choice in kind.choices
+    if choice.carries != "relevance" and (name, choice.value) not in WITH_OTHERS
 ]
-EVERY = [*RULES.values(), *SINGLE]
+SINGLE.append(Rule(attention="constant", norm="constant", activation="gate"))
+EVERY = [*RULES.values(), *(replace(rule, name=str(rule.choices)) for rule in SINGLE if rule.name not in RULES)]
 #: Of a gradient; of relevance, which is divided by numbers that can come close to zero.
 CLOSE, NEAR = 1e-11, 1e-8
 

@@ -1,0 +1,37 @@
+"""Maps that treat each row of tokens alone, applied to the rows that a signal reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from explainers.autograd import rounding
+
+
+def at_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
+    """``back(signal, *tensors)`` of a map that treats each row alone; where few rows have a signal, of these alone, others getting zeros.
+
+    In the last block it is the classification token alone whose row goes on to the head.
+    """
+    rows = _few_rows(signal)
+    if rows is None:
+        return back(signal, *tensors)
+    part = back(*(t.flatten(0, -2).index_select(0, rows) for t in (signal, *tensors)))
+    whole: Tensor = torch.zeros(math.prod(signal.shape[:-1]), part.shape[-1], dtype=part.dtype, device=part.device)
+    return whole.index_copy(0, rows, part).view(*signal.shape[:-1], -1)
+
+
+def _few_rows(signal: Tensor) -> Tensor | None:
+    """Indices of the rows of a signal (B, S, N) that are not zero, where they are less than half of all; else None."""
+    if signal.dim() != 3 or signal.shape[1] < 2:
+        return None
+    arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.Carried) else [])]
+    if all(bool(arrived[0][:, token].any()) for token in (signal.shape[1] // 2, -1)):  # two tokens tell it of nearly every signal
+        return None
+    rows = torch.stack([t.detach().flatten(0, 1).any(-1) for t in arrived]).any(0).nonzero()[:, 0]
+    if not len(rows):  # no signal at all: a row of zeros tells the shape and the type
+        return rows.new_zeros(1)
+    return rows if 2 * len(rows) < signal.shape[0] * signal.shape[1] else None

@@ -1,0 +1,39 @@
+"""A choice: one way back through the operators of one kind."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import ClassVar, Literal, Self
+
+from explainers.autograd.rules.strength import Strength
+
+Carried = Literal["gradient", "relevance"]
+
+
+class Choice(ABC):
+    """One way back through the operators of one kind, a method for each.
+
+    kind      the field of a rule that it is a choice for
+    value     what a rule calls it
+    title     what people call it
+    says      what it does, in one sentence
+    carries   what a rule with this choice must carry; None where both will do
+    holds     whether a gate, a scale or attention weights that it governs are constants where they multiply a path, which then gets all
+    accounts  whether it passes on all that arrives, in tokens and biases: FullGrad-completeness
+    has_linear_form  whether contributions of single tokens can be sent forward under it, non-linearities held
+    is_ordinary      whether it is the ordinary gradient
+    """
+
+    kind: ClassVar[str]
+    value: ClassVar[str | bool]
+    title: ClassVar[str]
+    says: ClassVar[str]
+    carries: ClassVar[Carried | None] = None
+    holds: ClassVar[bool] = False
+    accounts: ClassVar[bool] = False
+    has_linear_form: ClassVar[bool] = False
+    is_ordinary: ClassVar[bool] = False
+
+    def with_strength(self, strength: Strength) -> Self:
+        """The choice with the numbers of a rule, where it takes some."""
+        return self

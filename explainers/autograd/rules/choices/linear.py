@@ -1,0 +1,268 @@
+"""Ways back through linear maps, sums, pools and constants.
+
+A choice that damps outputs near zero does so at the outputs of matrix products and normalisations too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from explainers.autograd import gradients, rounding
+from explainers.autograd.relevance import Inputs
+from explainers.autograd.rows import at_rows
+from explainers.autograd.rules.choices.base import Choice
+from explainers.autograd.rules.operands import LinearAttention, LinearMap, MatrixProduct, Normalisation, Normaliser, Pool, Sum
+from explainers.autograd.rules.strength import Strength
+
+Triple = tuple[Tensor | None, Tensor | None, Tensor]
+
+
+class LinearChoice(Choice):
+    """A way back through what is linear.
+
+    counts_biases  whether what biases add is a term of the account; else they get nothing of what is carried
+    """
+
+    kind = "linear"
+    counts_biases: ClassVar[bool]
+
+    @abstractmethod
+    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+        """Through a linear map."""
+
+    @abstractmethod
+    def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """Through a + b, to both, of the sum's shape."""
+
+    @abstractmethod
+    def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
+        """Through a product with a constant."""
+
+    @abstractmethod
+    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+        """Through a sum, a mean or a pool."""
+
+    @abstractmethod
+    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+        """What the signal at a constant beside the tokens is multiplied by, to be accounted for."""
+
+    def linear_attention(self, attention: LinearAttention, signal: Tensor, weighs: bool) -> Triple:
+        """Through Q (K V), the derivative of each: to queries and keys where the weights are no constants (``weighs``), and to values."""
+        at_kv = attention.query.mT @ signal
+        of_value = attention.key.mT @ at_kv
+        return (signal @ attention.kv.mT, at_kv @ attention.value.mT, of_value) if weighs else (None, None, of_value)
+
+    # What follows comes before the choices of attention and normalisation.
+
+    def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
+        """The signal at a matrix product, as it is to be shared."""
+        return signal
+
+    def normaliser(self, quotient: Normaliser, signal: Tensor) -> Tensor:
+        """The signal at what linear attention gives, as it is to be shared."""
+        return signal
+
+    def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
+        """The signal at a normalisation, as it is to go on; its bias is accounted for."""
+        if norm.bias is not None:
+            norm.account(signal, norm.bias)
+        return signal
+
+
+class Derivative(LinearChoice):
+    """The derivative."""
+
+    value = "jacobian"
+    title = "derivative"
+    says = "The signal goes back through the weights; both paths of a sum get it whole."
+    carries = "gradient"
+    accounts = True
+    has_linear_form = True
+    is_ordinary = True
+    counts_biases = True
+
+    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+        """Through the weights."""
+        if linear.bias is not None:
+            linear.account(signal, linear.bias)
+        return linear.pull(signal)
+
+    def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """The signal, to both."""
+        if not total.both:
+            total.account(signal)
+        return signal, signal
+
+    def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
+        """Times the constant."""
+        return signal * factor
+
+    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+        """The derivative."""
+        return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
+
+    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+        """The constant."""
+        return constant
+
+
+@dataclass(frozen=True)
+class _WithStrength(Derivative):
+    """A choice that takes numbers."""
+
+    accounts = False
+    has_linear_form = False
+    is_ordinary = False
+    strength: Strength = Strength()  # noqa: RUF009  it is frozen
+
+    def with_strength(self, strength: Strength) -> Self:
+        """The choice with these numbers."""
+        return type(self)(strength)
+
+
+class Gamma(_WithStrength):
+    """LRP-γ: see :func:`explainers.autograd.gradients.gamma`."""
+
+    value = "gamma"
+    title = "γ"
+    says = "In linear layers outside attention, contributions of the output's sign count 1 + γ times (LRP-γ)."
+
+    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+        """By LRP-γ, but for attention's projections."""
+        if linear.role == "attention":
+            return super().map(linear, signal)
+        gamma, bias = self.strength.gamma_convolution if linear.is_convolution else self.strength.gamma, linear.bias
+        above, below, out = gradients.gamma(linear.x, linear.weight, bias, signal, linear.forward, linear.backward, gamma)
+        if bias is not None:
+            linear.account(above, bias + gamma * bias.clamp(min=0))
+            linear.account(below, bias + gamma * bias.clamp(max=0))
+        return out
+
+
+class Epsilon(_WithStrength):
+    """LRP-ε: see :func:`explainers.autograd.gradients.damped`."""
+
+    value = "epsilon"
+    title = "ε"
+    says = "Each output is divided by itself plus ε, which damps outputs near zero (LRP-ε)."
+
+    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+        """Damped by the output, then through the weights."""
+        y = linear.forward(linear.x, linear.weight)
+        return super().map(linear, gradients.damped(signal, y if linear.bias is None else y + linear.bias, self.strength.epsilon))
+
+    def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """Of two paths, damped by their sum."""
+        if not total.both:
+            return super().sum(total, signal)
+        signal = gradients.damped(signal, total.a + total.b, self.strength.epsilon_sum)
+        return signal, signal
+
+    def linear_attention(self, attention: LinearAttention, signal: Tensor, weighs: bool) -> Triple:
+        """LRP-ε divides each weight Q K by itself: so here they are made."""
+        epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
+        weights = attention.query @ attention.key
+        if not attention.normalised:
+            signal = gradients.damped(signal, attention.output, epsilon)
+        of_value = weights.mT @ signal
+        if not weighs:
+            return None, None, of_value
+        at_weights = gradients.damped(signal @ attention.value.mT, weights, epsilon)
+        return at_weights @ attention.key.mT, attention.query.mT @ at_weights, of_value
+
+    def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
+        """Damped by the product, which is taken twice: once for each factor that is a path."""
+        return gradients.damped(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
+
+    def normaliser(self, quotient: Normaliser, signal: Tensor) -> Tensor:
+        """Damped by the quotient."""
+        return gradients.damped(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
+
+    def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
+        """Of LayerNorm, damped by the output."""
+        if norm.mean is not None:
+            signal = gradients.damped(signal, norm.output, self.strength.epsilon)
+        return super().norm(norm, signal)
+
+
+class _OfRelevance(LinearChoice):
+    """Relevance is split in proportion: :mod:`explainers.autograd.relevance`, with the estimate of rounding beside it.
+
+    ``inputs``: which inputs of a linear map share; ``keeps_total``: whether the operands of a sum are brought to its total.
+    """
+
+    carries = "relevance"
+    counts_biases = False
+    inputs: ClassVar[Inputs]
+    keeps_total: ClassVar[bool] = False
+
+    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+        """By the z⁺ rule; of the pixels by z^B."""
+        forward, backward = linear.forward, linear.backward
+        if linear.role == "pixels":
+            return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward)
+        # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
+        dtype = torch.float32 if linear.double else linear.x.dtype
+        weight = linear.weight.to(dtype)
+
+        def split(part: Tensor, x: Tensor, product: Tensor | None = None) -> Tensor:
+            return rounding.split_linear(x.to(dtype), weight, part.to(dtype), forward, backward, self.inputs, product).to(signal.dtype)
+
+        known = [linear.x] if linear.product is None else [linear.x, linear.product]
+        return at_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
+
+    def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
+        """In proportion. A constant takes no share, but for position embeddings added before x^1: theirs is lost, as in the published
+        code.
+        """
+        if not (total.both or total.shares):
+            return signal, signal
+        return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.gathered())
+
+    def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
+        """The relevance."""
+        return signal
+
+    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+        """In proportion, between the terms of the sum's sign."""
+        return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
+
+    def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
+        """One: its share is accounted for as it is."""
+        return torch.ones_like(signal)
+
+
+class ZPlus(_OfRelevance):
+    """Deep Taylor decomposition as Chefer et al. (2021) have it, eq. 5, 9 and 10."""
+
+    value = "z_plus"
+    title = "z⁺"
+    says = "Contributions of positive sign share the relevance; sums keep its total (deep Taylor)."
+    inputs = "both"
+    keeps_total = True
+
+
+class ZPlusPositive(_OfRelevance):
+    """Eq. 4 of Chefer et al. (2021)."""
+
+    value = "z_plus_positive"
+    title = "z⁺, positive inputs"
+    says = "Positive inputs with positive weights share the relevance, negative ones get none; sums do not keep it (eq. 4)."
+    inputs = "positive"
+
+
+class ZPlusEach(_OfRelevance):
+    """The LRP baseline as the code of Chefer et al. (2021) computes it."""
+
+    value = "z_plus_each"
+    title = "z⁺, each sign"
+    says = "Positive and negative inputs each get all the relevance; sums do not keep it (LRP)."
+    inputs = "each"
+
+
+CHOICES: tuple[LinearChoice, ...] = (Derivative(), Gamma(), Epsilon(), ZPlus(), ZPlusPositive(), ZPlusEach())

@@ -1,0 +1,91 @@
+"""Ways back through products of two paths, element by element."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from explainers.autograd.rules.choices.base import Choice
+from explainers.autograd.rules.operands import Product
+from explainers.errors import ExplainerError
+
+
+class ProductChoice(Choice):
+    """A way back through a * b. ``part``: of the signal, what each of two paths gets."""
+
+    kind = "product"
+    part: ClassVar[float]
+
+    @abstractmethod
+    def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
+        """To both factors, ``part`` of it each: that of the choice itself, or what attention or a scale have."""
+
+    @abstractmethod
+    def alone(self, other: Tensor, signal: Tensor) -> Tensor:
+        """To a factor whose ``other`` is constant."""
+
+    def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
+        """The linear form: what contributions ``a`` and ``b`` give, ``real_a`` and ``real_b`` the values that they are contributions to."""
+        raise ExplainerError(f"The choice product={self.value} has no linear form.")
+
+
+class _OfGradients(ProductChoice):
+    carries = "gradient"
+    has_linear_form = True
+
+    def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
+        """A part of the derivative each."""
+        signal = signal if part == 1 else part * signal
+        return signal * product.b, signal * product.a
+
+    def alone(self, other: Tensor, signal: Tensor) -> Tensor:
+        """The derivative."""
+        return signal * other
+
+    def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
+        """Each weighed by the real value of the other."""
+        return self.part * (a * real_b + real_a * b)
+
+
+class Derivative(_OfGradients):
+    """The product rule of calculus."""
+
+    value = "jacobian"
+    title = "derivative"
+    says = "Each factor gets the whole signal."
+    is_ordinary = True
+    part = 1.0
+
+
+class Half(_OfGradients):
+    """Half each: LibraGrad, AttnLRP."""
+
+    value = "half"
+    title = "half each"
+    says = "Each factor gets half of the signal."
+    accounts = True
+    part = 0.5
+
+
+class Split(ProductChoice):
+    """Half of the relevance each, whatever the factors are."""
+
+    value = "relevance"
+    title = "split"
+    says = "Each factor gets half of the relevance."
+    carries = "relevance"
+    part = 0.5
+
+    def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
+        """Half of it each."""
+        half = signal / 2
+        return half, half
+
+    def alone(self, other: Tensor, signal: Tensor) -> Tensor:
+        """All of it."""
+        return signal
+
+
+CHOICES: tuple[ProductChoice, ...] = (Derivative(), Half(), Split())

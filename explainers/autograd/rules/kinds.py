@@ -1,0 +1,74 @@
+"""The kinds of operators that a rule chooses for, with all choices there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explainers.autograd.rules.choices import activation, attention, bias, linear, norm, product
+from explainers.autograd.rules.choices.base import Choice
+from explainers.errors import ExplainerError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of operator, and the ways back through it, the ordinary gradient's first. ``base``: what each of them is."""
+
+    title: str
+    covers: str
+    base: type[Choice]
+    choices: tuple[Choice, ...]
+
+    @property
+    def values(self) -> list[str]:
+        """What rules call the choices."""
+        return [str(choice.value) for choice in self.choices]
+
+    def choice(self, value: object) -> Choice | None:
+        """The choice of this value, or None."""
+        return next((choice for choice in self.choices if choice.value == value and type(choice.value) is type(value)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its words, and those of its choices."""
+        choices = [{name: getattr(choice, name) for name in ("value", "title", "says", "carries")} for choice in self.choices]
+        return {"title": self.title, "covers": self.covers, "choices": choices}
+
+
+def _kind(title: str, covers: str, base: type[Choice], choices: Sequence[Choice]) -> tuple[str, Kind]:
+    return base.kind, Kind(title, covers, base, tuple(choices))
+
+
+#: The fields of a rule: every kind of operator with its choices, each in one sentence.
+KINDS: dict[str, Kind] = dict(
+    (
+        _kind("Attention", "the softmax and the two matrix products of attention", attention.AttentionChoice, attention.CHOICES),
+        _kind("Normalisation", "LayerNorm, RMSNorm, L2 normalisation, division", norm.NormChoice, norm.CHOICES),
+        _kind("Activation", "GELU, SiLU, tanh and other curves", activation.ActivationChoice, activation.CHOICES),
+        _kind(
+            "Product", "two paths multiplied element by element, as in gated feed-forward layers", product.ProductChoice, product.CHOICES
+        ),
+        _kind("Linear, add", "linear layers, and sums of two paths", linear.LinearChoice, linear.CHOICES),
+        _kind("Biases", "constants that are added; only the read-outs of FullGrad count them", bias.BiasChoice, bias.CHOICES),
+    )
+)
+
+
+def add_choice(choice: Choice) -> Choice:
+    """Add a way back of one's own: rules can name it from then on, and the rule mixer shows it.
+
+    Raises ExplainerError for one that is of no kind, whose value cannot stand in a rule, or whose value another choice of its kind has.
+    """
+    kind = KINDS.get(getattr(choice, "kind", ""))
+    if kind is None or not isinstance(choice, kind.base):
+        bases = ", ".join(known.base.__name__ for known in KINDS.values())
+        raise ExplainerError(f"{type(choice).__name__} is a choice of no kind: derive it from one of {bases}.")
+    if missing := [name for name in ("value", "title", "says") if not hasattr(choice, name)]:
+        raise ExplainerError(f"{type(choice).__name__} has no {', '.join(missing)}: send value, title and says.")
+    if not (isinstance(choice.value, str) and re.fullmatch(r"[a-z0-9_]+", choice.value)):
+        raise ExplainerError(f"A choice cannot be called {choice.value!r}: send lower-case letters, digits and _.")
+    if kind.choice(choice.value) is not None:
+        raise ExplainerError(f"There is already a choice {choice.kind}={choice.value}.")
+    KINDS[choice.kind] = replace(kind, choices=(*kind.choices, choice))
+    return choice

@@ -1,0 +1,192 @@
+"""The rules with a name, and those that others add."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from explainers.autograd.rules.kinds import KINDS
+from explainers.autograd.rules.rule import Rule
+from explainers.autograd.rules.strength import Strength
+from explainers.citation import Citation
+from explainers.errors import ExplainerError
+
+#: Every backward rule by its name.
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(name="gradient", title="ordinary gradient", short="gradient"),
+        Rule(
+            name="libra",
+            title="Libra",
+            source=Citation(authors="Mehri et al.", year=2025, title="LibraGrad, CVPR 2025, arXiv 2411.16760"),
+            attention="constant",
+            norm="constant",
+            activation="gate",
+            product="half",
+        ),
+        Rule(
+            name="conservative",
+            title="conservative",
+            source=Citation(
+                authors="Ali et al.",
+                year=2022,
+                title="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",
+            ),
+            attention="constant",
+            norm="constant",
+        ),
+        Rule(
+            name="attnlrp",
+            title="AttnLRP",
+            source=Citation(authors="Achtibat et al.", year=2024, title="AttnLRP, ICML 2024, arXiv 2402.05602"),
+            attention="half",
+            norm="constant",
+            activation="gate",
+            product="half",
+        ),
+        Rule(
+            name="deep_taylor",
+            title="deep Taylor",
+            source=Citation(
+                authors="Chefer et al.",
+                year=2021,
+                title="Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838",
+            ),
+            attention="relevance",
+            norm="identity",
+            activation="identity",
+            product="relevance",
+            linear="z_plus",
+        ),
+        Rule(
+            name="lrp",
+            title="LRP",
+            source=Citation(authors="Chefer et al.", year=2021, title="the LRP baseline of arXiv 2012.09838, as its code computes it"),
+            attention="relevance",
+            norm="identity",
+            activation="identity",
+            product="relevance",
+            linear="z_plus_each",
+        ),
+        Rule(
+            name="lrp-eq4",
+            title="LRP of eq. 4",
+            source=Citation(
+                authors="Chefer et al.",
+                year=2021,
+                title="the LRP baseline of arXiv 2012.09838, as its eq. 4 writes it; the code computes another one",
+            ),
+            attention="relevance",
+            norm="identity",
+            activation="identity",
+            product="relevance",
+            linear="z_plus_positive",
+        ),
+        Rule(
+            name="conservative-attention",
+            title="conservative, attention alone",
+            source=Citation(
+                authors="Ali et al.",
+                year=2022,
+                title="LRP (AH) of arXiv 2202.07304: the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
+            ),
+            attention="constant",
+        ),
+        Rule(
+            name="attnlrp-epsilon",
+            title="AttnLRP with ε",
+            source=Citation(
+                authors="Achtibat et al.", year=2024, title="AttnLRP, arXiv 2402.05602, with the ε of its code (LXT's explicit rules)"
+            ),
+            attention="half",
+            norm="constant",
+            activation="gate",
+            product="half",
+            linear="epsilon",
+        ),
+        Rule(
+            name="cp-lrp-gamma",
+            title="CP-LRP with γ",
+            source=Citation(
+                authors="Achtibat et al.",
+                year=2024,
+                title="what AttnLRP's code (LXT) does with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in "
+                "linear layers",
+            ),
+            attention="constant",
+            norm="constant",
+            activation="gate",
+            product="half",
+            linear="gamma",
+        ),
+        Rule(
+            name="pa-lrp",
+            title="PA-LRP",
+            source=Citation(
+                authors="Bakish et al.",
+                year=2025,
+                title="Revisiting LRP: Positional Attribution as the Missing Ingredient for Transformer Explainability, arXiv 2506.02138",
+            ),
+            attention="constant_half",
+            norm="constant",
+            activation="gate",
+            product="half",
+            linear="gamma",
+            strength=Strength(gamma_convolution=100),
+        ),
+    )
+}
+#: LibraGrad's ablation (its Table 5): Libra with some of its choices taken back. Any read-out that takes Libra takes them.
+LIBRA_WITHOUT: dict[str, dict[str, Any]] = {
+    "attention": {"attention": "jacobian"},
+    "attention-norm": {"attention": "jacobian", "norm": "jacobian"},
+    "norm": {"norm": "jacobian"},
+    "activation": {"activation": "jacobian"},
+    "product": {"product": "jacobian"},
+    "bias": {"bias": False},
+}
+_LEFT_OUT = {"bias": "biases", "attention-norm": "its attention and norm rules"}
+RULES |= {
+    f"libra-{part}": replace(
+        RULES["libra"],
+        name=f"libra-{part}",
+        title="Libra without " + _LEFT_OUT.get(part, f"its {part} rule"),
+        group="Libra without",
+        short=part,
+        **change,
+    )
+    for part, change in LIBRA_WITHOUT.items()
+}
+
+
+def add_rule(rule: Rule) -> Rule:
+    """Add a rule of one's own: it goes with every read-out that reads what it carries, and stands in every list.
+
+    Raises ExplainerError for a name that cannot stand in a spec, or that another rule has.
+    """
+    if not re.fullmatch(r"[a-z0-9_-]+", rule.name):
+        raise ExplainerError(f"A rule cannot be called {rule.name!r}: send lower-case letters, digits, - and _.")
+    if rule.name in RULES or rule.name == "custom":
+        raise ExplainerError(f"There is already a rule {rule.name}.")
+    RULES[rule.name] = rule
+    return rule
+
+
+def gradient_rules() -> tuple[str, ...]:
+    """The names of the rules that carry gradients."""
+    return tuple(name for name, rule in RULES.items() if not rule.is_relevance)
+
+
+def rule_of(choices: Mapping[str, Any]) -> Rule:
+    """The rule of these choices; what is not named is as for the ordinary gradient. The known rule where one has the same.
+
+    Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that do not go together.
+    """
+    for field in choices:
+        if field not in KINDS:
+            raise ExplainerError(f"A rule has no {field!r}: there are {', '.join(KINDS)}.")
+    made = Rule(**choices)
+    return next((rule for rule in RULES.values() if rule.choices == made.choices), made)

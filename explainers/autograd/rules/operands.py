@@ -1,0 +1,226 @@
+"""What an operator met on the forward pass, as it hands it to the choices of a rule on the way back.
+
+``account(signal, bias)`` notes FullGrad's bias term signal * bias, where the operator and the rule have such terms; elsewhere it does
+nothing. ``gathered()`` is the rounding that the operator's output has gathered, in units of the last place: asked for where relevance
+is divided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd.rows import at_rows
+
+__all__ = [
+    "Curve",
+    "LinearAttention",
+    "LinearMap",
+    "MatrixProduct",
+    "Normalisation",
+    "Normaliser",
+    "Pool",
+    "Product",
+    "Quotient",
+    "Sum",
+]
+
+Account = Callable[[Tensor, Tensor], None]
+Gathered = Callable[[], float]
+Map = Callable[[Tensor, Tensor], Tensor]
+
+#: What a linear map is, where a rule asks: of the pixels themselves, one of attention's projections, or any other.
+Role = Literal["pixels", "attention"] | None
+
+TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
+
+
+@dataclass(slots=True)
+class Curve:
+    """y = act(x), element by element. ``saved`` gives x and, where it was kept, y; ``kept`` holds what was computed from them once."""
+
+    act: Callable[[Tensor], Tensor]
+    saved: Callable[[], tuple[Tensor, ...]]
+    kept: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def x(self) -> Tensor:
+        """What the curve takes."""
+        return self.saved()[0].detach()
+
+    @property
+    def y(self) -> Tensor:
+        """What it gives."""
+        saved = self.saved()
+        return saved[1].detach() if len(saved) > 1 else self.act(self.x)
+
+    @property
+    def slope(self) -> Tensor:
+        """The derivative at x."""
+        return self.once("slope", lambda: slope(self.act, self.x))
+
+    @property
+    def gate(self) -> Tensor:
+        """y/x, and the slope where x is all but zero."""
+        return self.once("gate", lambda: gate(self.act, self.x, self.y))
+
+    def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """What ``compute`` gives, kept under ``name``: several rules share it."""
+        if name not in self.kept:
+            self.kept[name] = compute()
+        return self.kept[name]
+
+
+def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Derivative of an element-wise function."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(act(x).sum(), x)
+    return slope
+
+
+def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
+    near = x.abs() < TINY
+    if not bool(near.any()):
+        return y / x
+    return torch.where(near, slope(act, x), y / torch.where(near, 1.0, x))
+
+
+@dataclass(slots=True)
+class Sum:
+    """a + b. ``both``: both are paths. ``shares``: where one is a constant, whether it takes a share of relevance all the same.
+
+    ``account`` takes the signal alone: the bias is the constant operand.
+    """
+
+    a: Tensor
+    b: Tensor
+    both: bool
+    shares: bool
+    account: Callable[[Tensor], None]
+    gathered: Gathered
+
+
+@dataclass(slots=True)
+class LinearMap:
+    """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
+
+    ``product`` is forward(x, weight), where it was kept; ``double``: all is computed in float64.
+    """
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    product: Tensor | None
+    forward: Map
+    backward: Map
+    role: Role
+    double: bool
+    account: Account
+
+    @property
+    def maps_rows(self) -> bool:
+        """Whether each row of x is mapped by itself."""
+        return self.forward is F.linear
+
+    @property
+    def is_convolution(self) -> bool:
+        """Whether the weight has places, or experts, beside its two widths."""
+        return self.weight.dim() > 2 and self.forward is not torch.matmul
+
+    def pull(self, signal: Tensor) -> Tensor:
+        """The signal taken back through the weight."""
+        if self.maps_rows:
+            return at_rows(lambda rows, _: self.backward(rows, self.weight), signal, self.x)
+        return self.backward(signal, self.weight)
+
+
+@dataclass(slots=True)
+class Pool:
+    """forward(x) * scale: a sum, a mean or a pool of weights that are constant and not negative. ``backward`` is forward's transpose."""
+
+    x: Tensor
+    scale: float
+    forward: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor], Tensor]
+
+
+@dataclass(slots=True)
+class Product:
+    """a * b of two paths, element by element."""
+
+    a: Tensor
+    b: Tensor
+
+
+@dataclass(slots=True)
+class MatrixProduct:
+    """a @ b. ``paths``: which of the two depend on the input."""
+
+    a: Tensor
+    b: Tensor
+    output: Tensor
+    paths: tuple[bool, bool]
+    gathered: Gathered
+
+
+@dataclass(slots=True)
+class LinearAttention:
+    """Q (K V), ``kv`` the product K V. ``normalised``: the output is divided by its normaliser, which stabilises in its place."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    kv: Tensor
+    output: Tensor
+    normalised: bool
+    gathered: Gathered
+
+
+@dataclass(slots=True)
+class Quotient:
+    """a / b, b a scale. ``paths``: which of the two depend on the input."""
+
+    a: Tensor
+    b: Tensor
+    paths: tuple[bool, bool]
+
+
+@dataclass(slots=True)
+class Normaliser(Quotient):
+    """a / b of linear attention. ``apart``: b comes from a product of its own."""
+
+    apart: bool
+
+
+@dataclass(slots=True)
+class Normalisation:
+    """unit * weight + bias with unit = (x - mean) * inverse, over the dimensions ``over``. ``mean`` None: x is not centred."""
+
+    unit: Tensor
+    inverse: Tensor
+    mean: Tensor | None
+    weight: Tensor | None
+    bias: Tensor | None
+    over: tuple[int, ...]
+    account: Account
+
+    @property
+    def output(self) -> Tensor:
+        """What the normalisation gives."""
+        y = self.unit if self.weight is None else self.unit * self.weight
+        return y if self.bias is None else y + self.bias
+
+    def before_weight(self, signal: Tensor) -> Tensor:
+        """The signal at the unit."""
+        return signal if self.weight is None else signal * self.weight
+
+    def before_centring(self, signal: Tensor) -> Tensor:
+        """The signal before the mean was taken off."""
+        return signal if self.mean is None else signal - signal.mean(self.over, keepdim=True)

@@ -1,0 +1,105 @@
+"""A rule: one choice for each kind of operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, overload
+
+from explainers.autograd.rules.choices.activation import ActivationChoice
+from explainers.autograd.rules.choices.attention import AttentionChoice
+from explainers.autograd.rules.choices.base import Choice
+from explainers.autograd.rules.choices.linear import LinearChoice
+from explainers.autograd.rules.choices.norm import NormChoice
+from explainers.autograd.rules.choices.product import ProductChoice
+from explainers.autograd.rules.kinds import KINDS
+from explainers.autograd.rules.strength import Strength
+from explainers.citation import UNKNOWN, Citation
+from explainers.errors import ExplainerError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One choice for each kind of operator; :data:`KINDS` says which there are and what they do.
+
+    ``strength`` has the numbers of the linear choices that take some.
+
+    Raises ExplainerError for a choice that does not exist, and for choices that do not go together.
+    """
+
+    attention: str = "jacobian"
+    norm: str = "jacobian"
+    activation: str = "jacobian"
+    product: str = "jacobian"
+    linear: str = "jacobian"
+    bias: bool = True
+    strength: Strength = Strength()  # noqa: RUF009  it is frozen
+    name: str = "custom"
+    title: str = "custom rule"
+    short: str = ""  # what a label or a column calls it; none: its title
+    group: str = ""  # what stands before ``short``, once over the columns of the rules that share it
+    source: Citation = UNKNOWN
+    _chosen: ClassVar[dict[str, Choice]]  # by kind: of each rule its own, and no field that rules are compared by
+
+    @property
+    def is_relevance(self) -> bool:
+        """Whether the signal is a relevance (starts one-hot, already multiplied by the tensor) and not a gradient."""
+        return self._chosen["linear"].carries == "relevance"
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether this is the ordinary gradient."""
+        return all(choice.is_ordinary for choice in self._chosen.values())
+
+    @property
+    def accounts(self) -> bool:
+        """Whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with: FullGrad-completeness
+        (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
+        """
+        return all(choice.accounts for choice in self._chosen.values())
+
+    @property
+    def has_linear_form(self) -> bool:
+        """Whether contributions of single tokens can be sent forward under it: see :class:`explainers.autograd.propagation.Propagation`."""
+        return all(choice.has_linear_form for choice in self._chosen.values())
+
+    @property
+    def label(self) -> str:
+        """What a plate or a list calls it."""
+        return f"{self.group} {self.short or self.title}".strip()
+
+    @property
+    def choices(self) -> dict[str, str | bool]:
+        """Kind of operator -> what was chosen for it."""
+        return {field: getattr(self, field) for field in KINDS}
+
+    @overload
+    def choice(self, kind: Literal["attention"]) -> AttentionChoice: ...
+    @overload
+    def choice(self, kind: Literal["norm"]) -> NormChoice: ...
+    @overload
+    def choice(self, kind: Literal["activation"]) -> ActivationChoice: ...
+    @overload
+    def choice(self, kind: Literal["product"]) -> ProductChoice: ...
+    @overload
+    def choice(self, kind: Literal["linear"]) -> LinearChoice: ...
+    @overload
+    def choice(self, kind: str) -> Choice: ...
+    def choice(self, kind: str) -> Choice:
+        """What was chosen for a kind of operator, with a method for each operator that it meets."""
+        return self._chosen[kind]
+
+    def __post_init__(self) -> None:
+        chosen, carried = {}, dict[str, list[str]]()
+        for field, value in self.choices.items():
+            choice = KINDS[field].choice(value)
+            if choice is None:
+                raise ExplainerError(f"A rule has no choice {field}={value!r}: there are {', '.join(KINDS[field].values)}.")
+            chosen[field] = choice.with_strength(self.strength)
+            if choice.carries is not None:
+                carried.setdefault(choice.carries, []).append(f"{field}={value}")
+        if len(carried) > 1:
+            raise ExplainerError(
+                f"A rule carries either gradients or relevance: {', '.join(carried['gradient'])} are for gradients, "
+                f"{', '.join(carried['relevance'])} for relevance."
+            )
+        object.__setattr__(self, "_chosen", chosen)
