@@ -30,7 +30,10 @@ export class Contrast {
     return wall.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
   }
 
-  /** Say it anew, where all maps are there; before that the line is empty, and its room is kept. */
+  /**
+   * Say it anew, where all maps are there; before that the line is empty, and its room is kept.
+   * @returns {Promise<void>}
+   */
   async show() {
     const { wall, subject } = this.workbench;
     const { info, done } = subject.value;
