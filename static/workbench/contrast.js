@@ -45,7 +45,8 @@ export class Contrast {
     const plates = done && info ? this.#plates : [];
     if (plates.length < 2) return;
     const { extremePairs, mapKey, openPair } = await import("../plates/mappairs.js");
-    if (subject.value.info !== info || !subject.value.done || this.workbench.wall !== wall) return; // it is said of others
+    // another answer or wall came in between
+    if (subject.value.info !== info || !subject.value.done || this.workbench.wall !== wall) return;
     const found = extremePairs(plates, scores);
     this.#shown = [];
     const open = (pair) => openPair(this.workbench, ...pair.map(mapKey));
