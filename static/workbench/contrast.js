@@ -30,7 +30,10 @@ export class Contrast {
     return wall.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
   }
 
-  /** Say it anew, where all maps are there; before that the line is empty, and its room is kept. */
+  /**
+   * Say it anew, where all maps are there; before that the line is empty, and its room is kept.
+   * @returns {Promise<void>}
+   */
   async show() {
     const { wall, subject } = this.workbench;
     const { info, done } = subject.value;
@@ -42,7 +45,7 @@ export class Contrast {
     const plates = done && info ? this.#plates : [];
     if (plates.length < 2) return;
     const { extremePairs, mapKey, openPair } = await import("../plates/mappairs.js");
-    // it is said of others
+    // another answer or wall came in between
     if (subject.value.info !== info || !subject.value.done || this.workbench.wall !== wall) return;
     const found = extremePairs(plates, scores);
     this.#shown = [];
