@@ -92,7 +92,7 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     published = {"rule": "gradient", "steps": 50, "baseline": "empty", "block": "last", "quadrature": "riemann"}
     assert answer.value.request.post_data_json == {"prompt": "a dog", **published}
     assert visit.query["wordpatches.way"] == ["published"]
-    note = next(note for note in answer.value.json()["notes"] if note.startswith("The pairs add up to"))
+    note = next(note for note in answer_told(answer.value)["notes"] if note.startswith("The pairs add up to"))
     expect(part.get_by_text(note)).to_be_visible(timeout=PATIENCE)
     no_violation(visit.page)
 

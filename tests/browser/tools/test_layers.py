@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
+from explainers.rendering.colours import one_sign
 from tests.browser.conftest import Visit
 from tests.browser.number_format import colour_ends, percent, shown, shown_score
 from tests.browser.questions import SCENES, explained
@@ -53,7 +54,7 @@ def check_strip(tool: Locator, document: dict[str, Any], name: str) -> None:
     said = {}
     for (block, head), cell in cells(document).items():
         scores = np.array(cell["scores"])
-        best = int(np.abs(scores).argmax())
+        best = int((scores if one_sign(scores) < 0 else np.abs(scores)).argmax())  # all against: the order alone is meant
         assert len(scores) == rows * columns
         spot = f"Block {block + 1}, {'mean of the heads' if head == 'mean' else f'head {int(head) + 1}'}"
         where = f"row {best // columns + 1}, column {best % columns + 1}"
