@@ -178,6 +178,7 @@ class Session:
         def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
             self._check()
             repeated = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
+            check_room(model, repeated, recorded=False)
             with torch.no_grad(), evaluating(model.module):
                 return model.forward({k: change(k, v) for k, v in repeated.items()})
 

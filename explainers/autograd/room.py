@@ -95,10 +95,12 @@ def rows_at_once(
     )
 
 
-def check_room(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0) -> None:
-    """Raise ExplainerError where a recording of these inputs does not fit; see :func:`rows_at_once`."""
+def check_room(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
+    """Raise ExplainerError where a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for
+    the way back; see :func:`rows_at_once`.
+    """
     rows = rows_of(model, tensors)
-    rows_at_once(model, tensors, rows, rows, times=times)
+    rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded)
 
 
 def _of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:

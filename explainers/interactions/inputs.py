@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
+from explainers.autograd.room import check_room
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.models.eval_mode import with_gradients
@@ -53,6 +54,7 @@ def encoded(model: Model, prepared: Prepared, baseline: Baseline = "zero", block
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
     model = _from_block(model, block)
     with with_gradients(), naming_size(model, prepared.tensors):
+        check_room(model, prepared.tensors)
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs
     mask = recording.mask[0]

@@ -96,6 +96,17 @@ def test_tokens_of_which_not_even_one_can_be_propagated_are_refused(free: Any) -
         rows_at_once(model, tensors, 33, 2, propagated=True)
 
 
+@pytest.mark.parametrize("spec", ["occlusion?compare=false", "rise?samples=32", "kernel_shap?samples=32"])
+def test_passes_without_a_way_back_that_do_not_fit_are_refused(free: Any, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    model, tensors = wrapped("vit"), inputs("vit", 1)
+    a_pass, a_recording = (room._of_a_row(model, tensors, propagated) for propagated in (True, False))
+    count = int(1.1 * a_recording / room.SHARE)  # the answer can be recorded, and a batch of changed inputs not asked
+    assert count < 8 * a_pass / room.SHARE
+    free(count)
+    with pytest.raises(ExplainerError, match="GB are free"):
+        explainers.explain(model, tensors, 1, spec)
+
+
 def test_an_ordinary_request_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "kept_by_one", lambda *_: pytest.fail("measured"))
     explainers.explain(wrapped("vit"), inputs("vit", 2), methods=MAPS)
