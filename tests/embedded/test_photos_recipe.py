@@ -322,7 +322,7 @@ def test_temperature_and_line_are_found_again() -> None:
     assert document["temperature"] == pytest.approx(2, rel=0.08)
     line = document["lines"]["something_else"]
     assert line["below"] is True
-    assert "100% of 90 textures" in line["measured"]
+    assert "100% of 90 pictures that show nothing it knows" in line["measured"]
     assert document["lapse"] <= 0.02  # none was put in
     found = parse_calibration(document, "found")
     assert float(calibration.stays_known(2 * clean[clean.argmax(1) == truth], found).float().mean()) == pytest.approx(0.95, abs=0.02)

@@ -27,7 +27,7 @@ from embedded.recipes.calibration import made_up, shipped_calibration, stays_kno
 from embedded.recipes.data.scenes import KINDS, draw
 from embedded.recipes.networks.clip_features import text_features
 from explainers.datasets import open_dataset
-from explainers.evaluation.measuring import PROMPT
+from explainers.evaluation.explained_classes import PROMPT
 from tests.embedded_models import loaded
 
 SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once

@@ -107,9 +107,9 @@ def way_back(
     start[:, index] = 1
     ways = {}
     for rule in rules:
-        recording.begin(rule)
         tensors_at = [seen[stage] for stage in STAGES]
-        signals = torch.autograd.grad(recording.logits, tensors_at, start, retain_graph=True)
+        arrived = (recording.pull(rule, recording.logits, at, start) for at in tensors_at)
+        signals = [torch.zeros_like(at) if signal is None else signal for at, signal in zip(tensors_at, arrived, strict=True)]
         carried = [signal if rule.is_relevance else value.detach() * signal for value, signal in zip(tensors_at, signals, strict=True)]
         ways[rule.name] = {
             "norms": [float(f"{signal.norm():.4g}") for signal in signals],

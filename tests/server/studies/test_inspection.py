@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -149,7 +148,7 @@ def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
 
 def test_what_there_is_to_choose_is_declared_once(site: Site) -> None:
     kinds = site.get("/api/rules")["kinds"]
-    assert kinds == json.loads(json.dumps([{"name": name, **asdict(kind)} for name, kind in KINDS.items()]))
+    assert kinds == json.loads(json.dumps([{"name": name, **kind.to_json()} for name, kind in KINDS.items()]))
     quantities = site.get("/api/quantities")["quantities"]
     assert [one["name"] for one in quantities] == list(QUANTITIES)
     assert all(one["says"] and one["title"] for one in quantities)
