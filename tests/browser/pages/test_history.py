@@ -31,19 +31,20 @@ def fill(desk: Visit) -> tuple[Any, Any, Any]:
 
 
 def listed(desk: Visit) -> tuple[Any, Any, Any]:
-    """The history of the same, without going to their pages."""
-    ids = [explained(desk, "text"), *(explained(desk, "image", png(number)) for number in (1, 2))][::-1]  # the newest first
+    """A text and two pictures in the history, newest first: any may be older than this test, for other tests ask the same."""
+    ids = [explained(desk, "text"), *(explained(desk, "image", png(number)) for number in (1, 2))]
     desk.open("/history", maps=False)
     desk.page.evaluate("(ids) => localStorage.setItem('vitrine.history', JSON.stringify(ids))", ids)
     desk.page.reload()
     expect(desk.page.locator(".record")).to_have_count(3)
-    second, first, text = (desk.get(f"/api/explanations/{one}") for one in ids)
-    return second, first, text
+    documents = (desk.get(f"/api/explanations/{one}") for one in ids)
+    newest, middle, oldest = sorted(documents, key=lambda document: str(document["created"]), reverse=True)
+    return newest, middle, oldest
 
 
 def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
-    second, first, text = listed(desk)
-    summary = f"/api/explanations/{first['id']}/summary"
+    newest, middle, oldest = listed(desk)
+    summary = f"/api/explanations/{middle['id']}/summary"
     cancelled = {**desk.get(summary), "state": "cancelled"}
     answers = [cancelled]
     desk.page.route(f"**{summary}", lambda route: route.fulfill(json=answers[0]) if answers else route.continue_())
@@ -51,8 +52,7 @@ def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
         desk.open("/history", maps=False)
         expect(desk.page.locator(".record")).to_have_count(2)
         ids = desk.page.locator(".record").evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)")
-        left = sorted((second, text), key=lambda document: document["created"], reverse=True)
-        assert ids == [document["id"] for document in left]
+        assert ids == [newest["id"], oldest["id"]]
         answers.clear()  # it left the list for good
 
 
@@ -146,7 +146,7 @@ def test_what_the_model_says_in_place_of_an_answer_stands_in_place_of_a_share(de
 
 
 def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
-    second, first, _ = listed(desk)
+    newest, middle, _ = listed(desk)
     records = desk.page.locator(".record")
     records.nth(1).get_by_role("button", name="Delete").click()
     records.nth(1).get_by_role("button", name="Keep").click()
@@ -155,9 +155,9 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     records.nth(1).get_by_role("button", name="for good").click()
     expect(records).to_have_count(2)
     expect(desk.page.locator("#comparing")).to_be_visible()
-    assert HTTP.get(f"{desk.address}/api/explanations/{first['id']}").status_code == 404
+    assert HTTP.get(f"{desk.address}/api/explanations/{middle['id']}").status_code == 404
 
-    HTTP.delete(f"{desk.address}/api/explanations/{second['id']}")
+    HTTP.delete(f"{desk.address}/api/explanations/{newest['id']}")
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
     expect(records).to_have_count(1)
