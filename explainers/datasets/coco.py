@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -162,9 +163,9 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool 
     return Dataset(name=name, kind="image", length=len(ids), classes=tuple(categories.values()), split=split, read=read)
 
 
-@dataset(
-    "coco",
-    title="COCO 2017",
+#: Declares a selection of COCO's photos.
+_coco_dataset = partial(
+    dataset,
     kind="image",
     gives=("class", "mask", "others"),
     layout=_COCO_LAYOUT,
@@ -172,6 +173,9 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool 
     get=_COCO_GET,
     splits=_COCO_SPLITS,
 )
+
+
+@_coco_dataset("coco", title="COCO 2017")
 def coco(data: Folder) -> Dataset:
     """Photos with the outlines of 80 categories; the instances of a category are one object. The category with most pixels is explained;
     crowds count as not labelled.
@@ -179,31 +183,13 @@ def coco(data: Folder) -> Dataset:
     return _coco(data, "coco")
 
 
-@dataset(
-    "coco-zebra-elephant",
-    title="COCO 2017, zebras with elephants",
-    kind="image",
-    gives=("class", "mask", "others"),
-    layout=_COCO_LAYOUT,
-    source=_COCO,
-    get=_COCO_GET,
-    splits=_COCO_SPLITS,
-)
+@_coco_dataset("coco-zebra-elephant", title="COCO 2017, zebras with elephants")
 def zebra_elephant(data: Folder) -> Dataset:
     """The photos of COCO that show both a zebra and an elephant: does a map of one leave out the other?"""
     return _coco(data, "coco-zebra-elephant", ("zebra", "elephant"))
 
 
-@dataset(
-    "coco-pairs",
-    title="COCO 2017, photos of two things",
-    kind="image",
-    gives=("class", "mask", "others"),
-    layout=_COCO_LAYOUT,
-    source=_COCO,
-    get=_COCO_GET,
-    splits=_COCO_SPLITS,
-)
+@_coco_dataset("coco-pairs", title="COCO 2017, photos of two things")
 def pairs(data: Folder) -> Dataset:
     """Photos in which two or more categories cover a hundredth each, of the 55 that ImageNet's classes have a name for. The two that
     cover most are the objects; what else is in the photo counts as background. With the target ``each`` both are explained in turn: does
