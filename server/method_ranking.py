@@ -8,8 +8,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from explainers.evaluation.html import ranked
-from explainers.evaluation.marks import best_marked, is_control
-from explainers.methods.registry import METHODS, Variant
+from explainers.evaluation.marks import best_marked
+from explainers.methods.registry import METHODS, Variant, is_control
 from server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: What methods are ranked by, the first of these metrics that a run has, and what it asks of a method, in plain words. Both hold what is

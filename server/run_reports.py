@@ -11,8 +11,9 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 from explainers.evaluation.html import ranked, shown
-from explainers.evaluation.marks import best_marked, cannot_tell, is_control
+from explainers.evaluation.marks import best_marked, cannot_tell
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
+from explainers.methods.registry import is_control
 from server.http.problems import Problem
 from server.json_text import encodable, parsed_json
 
@@ -88,7 +89,7 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
     """The place of each method that has a value by a metric, 1 for the best, best first. Equal values share the place of the first of them;
     the control is no method and has none.
     """
-    order = [spec for spec in ranked(report, metric) if spec != CONTROL]
+    order = [spec for spec in ranked(report, metric) if not is_control(spec)]
     values = [report["results"][metric["name"]][spec]["value"] for spec in order]
     return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
 

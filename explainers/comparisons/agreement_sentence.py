@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.comparisons.agreement import explained_label
-from explainers.methods.registry import METHODS
+from explainers.methods.registry import is_control
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.result import Explanation
 
@@ -49,11 +49,6 @@ def titled(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
     """A map by the name that stands on its plate: its title, and its options where it was asked for with some."""
     options = spec.partition("?")[2]
     return TitledMap(f"{title} ({options})" if options else title, scores.double().numpy(), signed)
-
-
-def is_control(readout: str) -> bool:
-    """Whether a read-out is the control, which explains nothing; one that a package brought which is gone is none."""
-    return readout in METHODS and METHODS[readout].family == "control"
 
 
 def agreement_sentence(result: Explanation, target: str | None = None) -> str:

@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from explainers.evaluation.examples import drawn, unpacked
-from explainers.evaluation.marks import best_marked, cannot_tell, is_control
+from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.methods.registry import is_control
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1a15; --paper: #fffefb; --soft: #5f5a4e; --rule: #d8d2c2; --mark: #7a4a00; --line: #8a3ffc }

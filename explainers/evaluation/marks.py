@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from explainers.methods import METHODS
-
-
-def is_control(spec: str) -> bool:
-    """Whether a spec is that of a control, which knows nothing of the input: see :mod:`explainers.methods.families`."""
-    readout = re.split("[:?]", spec, maxsplit=1)[0]
-    return readout in METHODS and METHODS[readout].family == "control"
+from explainers.methods.registry import is_control
 
 
 def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -323,6 +324,12 @@ def name_of(what: Method, rule: Rule | None) -> Name:
     if rule.name == what.rule:
         return Name(what.title, what.source, what.default)
     return Name(f"{what.title} · {rule.title}", rule.source if rule.source.title else what.source)
+
+
+def is_control(spec: str) -> bool:
+    """Whether a spec is that of a control, which knows nothing of the input; one that a package brought which is gone is none."""
+    readout = re.split("[:?]", spec, maxsplit=1)[0]
+    return readout in METHODS and METHODS[readout].family == "control"
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:

@@ -11,9 +11,10 @@ from fastapi.responses import JSONResponse, Response
 from torch import Tensor
 
 from explainers.comparisons.agreement import agreement_of
-from explainers.comparisons.agreement_sentence import is_control, sentence_of, titled, words_of
+from explainers.comparisons.agreement_sentence import sentence_of, titled, words_of
 from explainers.comparisons.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
+from explainers.methods.registry import is_control
 from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from PIL import Image
 
-from explainers import METHODS
+from explainers.methods.registry import is_control
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.bodies import JsonRoute
@@ -33,17 +33,12 @@ THUMBNAIL_SIDE = 160
 EXCERPT = 120  # characters of a text in its summary
 
 
-def _family(readout: str) -> str | None:
-    """The family of a read-out; None where a package that is gone brought it."""
-    return METHODS[readout].family if readout in METHODS else None
-
-
 def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """The map of a finished explanation that is shown where there is room for one: of its methods that which stands first in the run
     by which they are ranked, for the first target. None where it has no map but the control's.
     """
     ranking = ranking_for(kind, document["model"])
-    maps = [entry for entry in document["maps"] if _family(entry["readout"]) != "control"]
+    maps = [entry for entry in document["maps"] if not is_control(entry["readout"])]
     return min(maps, key=lambda entry: (ranking and ranking.rank(entry["method"])) or len(document["maps"]) + 999, default=None)
 
 
@@ -81,13 +76,13 @@ def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     short = {name: document[name] for name in shown if name in document}
     text = source["kind"] == "text"
     prompted = any(answer.get("prompt") is not None for answer in document.get("top", ()))
-    families = {stored["method"]: _family(stored["readout"]) for stored in document["maps"]}
-    controls = sum(family == "control" for family in families.values())
+    specs = {stored["method"]: is_control(stored["readout"]) for stored in document["maps"]}
+    controls = sum(specs.values())
     short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
-    short |= {"methods": len(families) - controls, "controls": controls}
+    short |= {"methods": len(specs) - controls, "controls": controls}
     kind = "text" if text else "clip" if prompted else "image"
     best = _best_map(document, kind) if document["state"] == "done" else None
-    short["specs"] = list(families)
+    short["specs"] = list(specs)
     if text:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT, placeholder=" …")
         short["about"] = _digest(source["text"].encode("utf-8", "replace"))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from explainers.evaluation.html import page_of
-from explainers.evaluation.marks import best_marked, cannot_tell, is_control
+from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.methods.registry import is_control
 from tests.server.made_up_run import report
 
 
