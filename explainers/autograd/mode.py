@@ -27,8 +27,8 @@ class RecordingMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
-        if name == "__get__" and not isinstance(func(*args), Tensor):
-            return func(*args)  # a shape, a type, a device
+        if name == "__get__" and not isinstance(value := func(*args), Tensor):
+            return value  # a shape, a type, a device
         writes = writes_into_first(func, args, kwargs)
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
         args = tuple(on_path(self.recording, a) for a in args)

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointFunction
 
 from explainers.autograd.recorder import Operator, Recorder
@@ -163,29 +164,22 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
         return call(args, kwargs)
 
     def recorded(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return insides[id(value)].recorded if id(value) in insides else value
-        return type(value)(recorded(v) for v in value) if type(value) in (list, tuple) else value
+        return insides[id(value)].recorded if id(value) in insides else value
 
     with torch.enable_grad():
-        out = call(recorded(args), {name: recorded(value) for name, value in kwargs.items()})
+        out = call(*tree_map(recorded, (args, kwargs)))
     origins = {id(o): o for t in given for o in (insides[id(t)].origins if id(t) in insides else (t,) if t.requires_grad else ())}
     originals = {id(insides[id(t)].recorded): t for t in given if id(t) in insides}
 
     def plain(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            if id(value) in originals:
-                return originals[id(value)]  # it was written into
-            if not value.requires_grad or any(value is t for t in paths):
-                return value
-            bare = value.data  # the same numbers; it is no view, so that a function may give it as its own
-            return rec.insides.keep(bare, Inside(value, tuple(origins.values())))
-        if isinstance(value, tuple) and type(value) not in (tuple, torch.Size):  # such as the largest and where they are
-            parts = [plain(v) for v in value]
-            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-        return type(value)(plain(v) for v in value) if type(value) in (list, tuple) else value
+        if id(value) in originals:
+            return originals[id(value)]  # it was written into
+        if not isinstance(value, Tensor) or not value.requires_grad or any(value is t for t in paths):
+            return value
+        # the same numbers in a tensor that is no view, so that a function may give it as its own
+        return rec.insides.keep(value.data, Inside(value, tuple(origins.values())))
 
-    return plain(out)
+    return tree_map(plain, out)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
