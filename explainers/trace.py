@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.balance import losses_of
+from explainers.autograd.balance import Loss, losses_of
 from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
@@ -21,6 +22,9 @@ from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.models.branches import on_grid
 from explainers.targets import ResolvedTarget
+
+#: What was found behind what a pass misses, which all its read-outs say: it takes a recording of its own.
+_LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
@@ -160,16 +164,18 @@ class Trace:
                 f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
             )
         if signals.missing is not None and bool(signals.missing.any()):
-            self._say_missing(signals.missing)
+            self._say_missing(signals, signals.missing)
         return signals
 
-    def _say_missing(self, missing: Tensor) -> None:
+    def _say_missing(self, signals: Signals, missing: Tensor) -> None:
         """Say of each sample what the rule's account of its answer misses, and at which operators."""
         assert self.rule is not None
         seed = self.chosen.seed(self.recording.logits, self.rule)
         begun, where = (seed * self.recording.logits.detach()).sum(1), ""
         if self._rerun is not None:
-            largest = losses_of(self.rerun, self.rule, seed, missing)
+            if signals not in _LOSSES:
+                _LOSSES[signals] = losses_of(self.rerun, self.rule, seed, missing)
+            largest = _LOSSES[signals]
             where = "" if not largest else "; it is lost at " + " and at ".join(loss.words for loss in largest[:2])
         for sample, (lost, whole) in enumerate(zip(missing.tolist(), begun.tolist(), strict=True)):
             if lost:

@@ -43,7 +43,7 @@ class Loss:
 
 
 class BalancedRecording(Recording):
-    """A recording whose operators each note what they lose, for :func:`losses`."""
+    """A recording whose operators each note what they lose, for :func:`losses_of`."""
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], **how: Any) -> None:
         self.lost: dict[tuple[str, str], float] = {}
@@ -69,7 +69,7 @@ class BalancedRecording(Recording):
         if out.grad_fn is None or not self.entered:
             return out
         title, place = operator.title, self._place[-1] if self._place else ""
-        given = [a.detach().clone() for a in arguments if isinstance(a, Tensor)]
+        given = [a.detach().clone() if a.requires_grad else a for a in arguments if isinstance(a, Tensor)]
         weighs = [operator in (MatMul, Mul) and role(a) == "weights" for a in arguments if isinstance(a, Tensor)]
         value, of_weights = out.detach().clone(), ("a softmax", place)
 

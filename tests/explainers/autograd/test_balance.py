@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import explainers
+from explainers import trace
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from tests.explainers.autograd.operators.case import W, X, normal
@@ -135,3 +136,13 @@ def test_models_whose_attention_was_missed(name: str) -> None:
     assert one.completeness_error is not None
     assert one.completeness_error < 1e-5 * max(1.0, float(result.logits.abs().max()))
     assert not one.notes
+
+
+def test_where_a_pass_loses_is_looked_for_once_for_all_its_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches, search = [], trace.losses_of
+    monkeypatch.setattr(trace, "losses_of", lambda *given: (searches.append(1), search(*given))[1])
+    model, pixels = explainers.wrap(with_activation(ReadGate)), inputs("vit", 1, torch.float32)["pixel_values"]
+    specs = ["fullgrad:libra", "gradcam_plus:libra", "input_x_gradient:libra"]
+    result = explainers.explain(model, {"pixel_values": pixels}, methods=specs)
+    assert len({next(note for note in one.notes if "lost at" in note) for one in result.maps}) == 1
+    assert len(searches) == 1
