@@ -52,7 +52,7 @@ async (positions) => {
   for (let i = 1; i <= positions; i++) {
     slider.value = String(i);
     slider.dispatchEvent(new Event("input", { bubbles: true }));
-    do await frame(); while (!document.querySelector(".dock output").textContent.startsWith(`${i}\\u2009%`));
+    do await frame(); while (!document.querySelector(".deletion-bar output").textContent.startsWith(`${i}\\u2009%`));
   }
   return (performance.now() - start) / 1000;
 }
@@ -118,7 +118,7 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
             "first map after a picture is chosen": first,
             f"all {page.locator('.plate').count()} maps": last,
             f"deletion curves of {len(specs)} methods": curve,
-            "updates a second of the scrubber": updates,
+            "updates a second of the deletion test": updates,
         }
         for name, value in row.items():
             values_by_name.setdefault(name, []).append(value)

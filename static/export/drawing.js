@@ -269,7 +269,7 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
-/** What the dock has taken away from the plates; empty where it is nothing. */
+/** What the deletion bar has taken away from the plates; empty where it is nothing. */
 function takenAway(plates, explanations) {
   const cuts = explanations.map(({ id, model }) => ({
     model,

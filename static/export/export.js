@@ -117,7 +117,7 @@ function embedCode({ id, hung }) {
 /**
  * The menu of the whole figure, and a line that says what was done.
  * @param {{id: string | null, hung: string[], wall: {root: HTMLElement, hung: MapPlate[]}, view: Store<View>,
- *   dock: any}} workbench
+ *   deletionBar: any}} workbench
  * @returns {HTMLElement[]}
  */
 export function figureMenu(workbench) {
@@ -154,7 +154,7 @@ export function figureMenu(workbench) {
       () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(workbench.id)),
       "saved",
     );
-  const curves = () => workbench.dock.scrubber?.curves;
+  const curves = () => workbench.deletionBar.view?.curves;
   const curvesAs = (format) => ({
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),

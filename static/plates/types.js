@@ -1,4 +1,4 @@
-// The frame of a page as plates, the dock and the tools see it. Types alone: no page loads this.
+// The frame of a page as plates, the deletion bar and the tools see it. Types alone: no page loads this.
 
 /**
  * @import { Registry, Variant } from "../core/registry.js"
@@ -34,7 +34,7 @@
  */
 
 /**
- * What the frame of Image, Prompt and Text offers to plates, the dock and the tools.
+ * What the frame of Image, Prompt and Text offers to plates, the deletion bar and the tools.
  * @typedef {object} WorkbenchView
  * @property {string} kind "image", "clip" or "text"
  * @property {string | null} id of the explanation on show
@@ -49,7 +49,7 @@
  * @property {Store<Focus>} focus
  * @property {Store<Subject>} subject the explanation on show
  * @property {Store<Subject>} rival that of another model beside it
- * @property {Store<{first: string, gone: number}>} cut what the dock takes away
+ * @property {Store<{first: string, gone: number}>} cut what the deletion bar takes away
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {Models} models
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask

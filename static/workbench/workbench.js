@@ -15,7 +15,7 @@ import { countMethods, isMethod, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
 import { MapsUnderway } from "../asking/mapsunderway.js";
 import { LOST } from "../asking/waiting.js";
-import { Dock } from "../dock/dock.js";
+import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
@@ -78,7 +78,7 @@ export class Workbench {
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
     this.rival = new Store(NOTHING); // that of another model beside it, see Compare
-    this.cut = new Store({ first: address.view.first, gone: address.view.gone }); // what the dock takes away
+    this.cut = new Store({ first: address.view.first, gone: address.view.gone }); // what the deletion bar takes away
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>
       this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
@@ -121,8 +121,8 @@ export class Workbench {
       () => this.ask({}),
     );
     addDrawers(byId("drawers"), this);
-    this.dock = new Dock(this);
-    this.dock.over.prepend(this.underway.node);
+    this.deletionBar = new DeletionBar(this);
+    this.deletionBar.over.prepend(this.underway.node);
     this.contrast = new Contrast(this);
     this.view.follow(() => this.write());
     this.cut.follow(() => this.#addressBar.soon(() => this.write()));

@@ -163,7 +163,7 @@ def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
-    """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
+    """The figure has what the deletion bar shows: the patches that are gone, what the model says then. The curves make another."""
     methods = ["fullgrad_plus:libra", "random", "rollout"]
     page = desk.open("/image?model=scenes-vit&" + "&".join(f"methods={spec}" for spec in methods))
     menu = page.locator("#export .menu")
@@ -176,7 +176,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     rows, columns = desk.document()["maps"][0]["grid"]
     tokens = rows * columns
     gone = f"{round(0.3 * tokens)} of {tokens}"
-    expect(page.locator(".dock output")).to_contain_text(gone)
+    expect(page.locator(".deletion-bar output")).to_contain_text(gone)
     root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
     check_texts(desk, tmp_path / f"vitrine-{desk.id}.svg")
     words = said(root)

@@ -28,7 +28,7 @@ STATE_ON_SHOW = """
     while (name in found) name += "'";
     found[name] = `${state} ${node.getAttribute("aria-pressed")} ${node.getAttribute("aria-sort")} ${node.hidden}`;
   }
-  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #truth, .segmentation, .pairing")) {
+  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #deletion-bar, .segmentation, .pairing")) {
     found[place.closest("[id]").id + " " + place.className] = told(place);
   }
   for (const plate of document.querySelectorAll(".plate")) {
@@ -103,7 +103,7 @@ def held(page: Page) -> None:
 
 
 def deletion(page: Page) -> None:
-    """The dock opened, the slider left at none."""
+    """The deletion bar opened, the slider left at none."""
     page.locator("#gone").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=PATIENCE)
     page.locator(".ranks button").nth(1).click()

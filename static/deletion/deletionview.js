@@ -1,5 +1,5 @@
-// The deletion scrubber: every plate loses its own tokens in the order of its map, and says what the model says without
-// them.
+// The deletion test on the page: every plate loses its own tokens in the order of its map, and says what the model says
+// without them.
 
 import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
@@ -50,31 +50,31 @@ const ASKING = "All maps are there. The model now answers without the parts that
 const put = (node, text) => node.textContent !== text && (node.textContent = text);
 
 /** What the plates lose at the place of the slider, and the curves. */
-export class Scrubber {
+export class DeletionView {
   #trials = new Map(); // id of an explanation on show -> DeletionTest; two of them where two models are compared
   #facts = new WeakMap(); // plate -> DeletionFacts
   #waiting = 0;
 
   /**
    * @param {{workbench: WorkbenchView, tool: Store<any>, asking: Waiting, problem: Element, statusLine: Element,
-   *   output: Element, isOpen: boolean, close: () => void}} dock
+   *   output: Element, isOpen: boolean, close: () => void}} bar
    */
-  constructor(dock) {
-    const { workbench } = dock;
-    this.dock = dock;
+  constructor(bar) {
+    const { workbench } = bar;
+    this.bar = bar;
     this.workbench = workbench;
     // the bar beside the curves tells it to screen readers, when they ask
     this.count = el("span", { "aria-hidden": "true" });
-    this.figure = new Curves(byId("curves"), dock.tool, {
+    this.figure = new Curves(byId("curves"), bar.tool, {
       onPick: (spec) => this.#pick(spec),
-      onClose: () => dock.close(),
+      onClose: () => bar.close(),
     });
     workbench.cut.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
     for (const subject of this.#subjects) {
       subject.follow((now, before) => {
         if (now.id !== before.id) this.#begin();
-        if (now.done && dock.isOpen) this.#ask(now);
+        if (now.done && bar.isOpen) this.#ask(now);
       });
     }
     // plates that are hung later, and texts that are cut anew, lose their tokens too
@@ -127,7 +127,7 @@ export class Scrubber {
     // prompts may be of different lengths, and models may cut in different ways
     const many = sizes.size > 1 ? " of each" : "";
     put(
-      this.dock.output,
+      this.bar.output,
       sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`,
     );
     this.figure.mark(first, gone / 100);
@@ -178,7 +178,7 @@ export class Scrubber {
     const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
     this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new DeletionTest(subject)]));
     for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
-    showProblem(this.dock.problem, null);
+    showProblem(this.bar.problem, null);
     this.#tell();
     this.soon();
   }
@@ -191,8 +191,8 @@ export class Scrubber {
     };
     this.#trials
       .get(id)
-      .ask(this.dock.asking, heard, () => this.#tellProgress())
-      .catch((problem) => this.workbench.report(problem, this.dock.problem));
+      .ask(this.bar.asking, heard, () => this.#tellProgress())
+      .catch((problem) => this.workbench.report(problem, this.bar.problem));
   }
 
   /** The name of a model, where there are two. */
@@ -217,12 +217,12 @@ export class Scrubber {
     const summaries = trials.map(
       (trial) => trial.summaryLine && [this.#of(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
-    if (isAsking) this.dock.statusLine.replaceChildren("asking the model… ", this.count);
-    else put(this.dock.statusLine, summaries.filter(Boolean).join(" · "));
+    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
+    else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
     this.#tellProgress();
   }
 
-  /** How many inputs of how many the model has answered, beside the curves and in the dock. */
+  /** How many inputs of how many the model has answered, beside the curves and in the deletion bar. */
   #tellProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
     const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun);

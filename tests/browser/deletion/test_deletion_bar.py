@@ -1,4 +1,4 @@
-"""The deletion scrubber and the words that are clicked away, against the numbers of the API."""
+"""The deletion bar and the words that are clicked away, against the numbers of the API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def use(page: Page, share: int) -> None:
     page.locator("#gone").fill(str(share))
     expect(page.locator(".panels svg")).to_have_count(2, timeout=240_000)
     expect(page.locator(".said")).to_contain_text("asked at", timeout=240_000)
-    expect(page.locator(".dock output")).to_contain_text(f"{share}\u2009% · ", timeout=240_000)
+    expect(page.locator(".deletion-bar output")).to_contain_text(f"{share}\u2009% · ", timeout=240_000)
     page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
@@ -67,9 +67,9 @@ def visit_caption(visit: Visit, deletion: Any) -> str:
 
 def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     calls: list[str] = []
-    desk.page.on("request", lambda request: calls.append(request.url) if request.url.endswith(("/perturbations", "scrub.js")) else None)
+    desk.page.on("request", lambda request: calls.append(request.url) if request.url.endswith(("/perturbations", "deletionview.js")) else None)
     page = desk.open(FEW)
-    assert not calls  # nothing is asked or loaded before the dock is used
+    assert not calls  # nothing is asked or loaded before the deletion bar is used
     use(page, 30)
     assert len(calls) == 2
     deletion = ask(desk)
@@ -80,7 +80,7 @@ def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
         assert desk.plate(method).locator(".after dd").first.inner_text() == percent(single["probability"])
     use(page, 33)
     check_after(desk, deletion, "most", 0.33)
-    page.locator(".dock").get_by_role("radio", name="least relevant").check()
+    page.locator(".deletion-bar").get_by_role("radio", name="least relevant").check()
     use(page, 10)
     check_after(desk, deletion, "least", 0.1)
     assert desk.plate("rollout").evaluate(COVERED) == ask(desk, method="rollout", order="least", fraction=0.1)["removed"]
@@ -188,7 +188,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
     page.locator("#gone").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
-    expect(page.locator(".dock output")).to_have_text(f"30\u2009%{number}")
+    expect(page.locator(".deletion-bar output")).to_have_text(f"30\u2009%{number}")
     page.evaluate("() => new Promise(requestAnimationFrame)")
     names = []
     for side, document in enumerate((first, second)):
@@ -260,6 +260,6 @@ def test_the_dock_fits_a_phone(phone: Visit) -> None:
     use(page, 25)
     check_after(phone, ask(phone), "most", 0.25)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    box = page.locator(".dock").bounding_box()
+    box = page.locator(".deletion-bar").bounding_box()
     assert box is not None
     assert box["height"] < 150

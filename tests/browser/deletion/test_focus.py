@@ -1,4 +1,4 @@
-"""The dock at the foot of the page hides nothing that has the focus."""
+"""The deletion bar at the foot of the page hides nothing that has the focus."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from tests.browser.conftest import FEW, Visit
 
 HIDDEN = """() => {
-  const at = document.activeElement, dock = document.getElementById("truth");
-  if (!at || at === document.body || dock.contains(at)) return null;
-  const [box, over] = [at, dock].map((node) => node.getBoundingClientRect());
+  const at = document.activeElement, bar = document.getElementById("deletion-bar");
+  if (!at || at === document.body || bar.contains(at)) return null;
+  const [box, over] = [at, bar].map((node) => node.getBoundingClientRect());
   const across = Math.min(box.right, over.right) - Math.max(box.left, over.left);
   const down = Math.min(box.bottom, over.bottom) - Math.max(box.top, over.top);
   const shown = box.height - Math.max(0, down);

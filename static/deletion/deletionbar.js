@@ -1,4 +1,4 @@
-// The dock at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded
+// The deletion bar at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded
 // when it is first used.
 
 import { Waiting } from "../asking/waiting.js";
@@ -9,9 +9,9 @@ import { ORDER_NAMES } from "./removalorder.js";
 /** @import { WorkbenchView } from "../plates/types.js" */
 
 /** The test at the foot of the wall. */
-export class Dock {
+export class DeletionBar {
   #opened = null;
-  scrubber = null; // once it is loaded
+  view = null; // once it is loaded
 
   /** @param {WorkbenchView} workbench */
   constructor(workbench) {
@@ -33,13 +33,13 @@ export class Dock {
     this.asking = new Waiting(); // the curves
     this.over = el("div", { class: "over" }, this.asking.node); // what is said over the wall, so that nothing moves
     const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
-    const title = el("h2", { id: "truth-title" }, "Test the maps");
+    const title = el("h2", { id: "deletion-bar-title" }, "Test the maps");
     const see = el(
       "button",
       { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
       "See the curves",
     );
-    byId("truth").append(
+    byId("deletion-bar").append(
       this.over,
       title,
       segment(cut, "first", "First the", ORDER_NAMES),
@@ -50,10 +50,10 @@ export class Dock {
       this.problem,
     );
     byId("plates").classList.add("untested"); // nothing is said of a test that nobody began
-    // what has the focus is scrolled to above the dock, see dock.css
+    // what has the focus is scrolled to above the deletion bar, see deletion.css
     new ResizeObserver(() =>
-      document.documentElement.style.setProperty("--dock", `${byId("truth").offsetHeight}px`),
-    ).observe(byId("truth"));
+      document.documentElement.style.setProperty("--deletion-bar", `${byId("deletion-bar").offsetHeight}px`),
+    ).observe(byId("deletion-bar"));
     this.#show();
     cut.follow((now, before) => {
       this.#show();
@@ -67,12 +67,12 @@ export class Dock {
    * @returns {boolean}
    */
   get isOpen() {
-    return byId("truth").classList.contains("open");
+    return byId("deletion-bar").classList.contains("open");
   }
 
   #turn(isOpen) {
     byId("curves").hidden = !isOpen;
-    byId("truth").classList.toggle("open", isOpen);
+    byId("deletion-bar").classList.toggle("open", isOpen);
     byId("plates").classList.toggle("untested", !isOpen);
     this.tool.set({ open: isOpen || undefined });
   }
@@ -81,7 +81,7 @@ export class Dock {
   close() {
     this.workbench.cut.set({ gone: 0, first: "most" });
     this.#turn(false);
-    this.scrubber?.rest();
+    this.view?.rest();
   }
 
   /**
@@ -91,10 +91,10 @@ export class Dock {
   open() {
     if (!this.isOpen) {
       this.#turn(true);
-      this.scrubber?.wake();
+      this.view?.wake();
     }
-    this.#opened ??= import("./scrub.js").then(
-      ({ Scrubber }) => (this.scrubber = new Scrubber(this)),
+    this.#opened ??= import("./deletionview.js").then(
+      ({ DeletionView }) => (this.view = new DeletionView(this)),
       (problem) => this.workbench.report(problem, this.problem),
     );
     return this.#opened;
