@@ -46,7 +46,7 @@ DROP = """
 # Seconds that the page takes to draw every position of the slider, each in a frame of its own.
 DRAG = """
 async (positions) => {
-  const slider = document.getElementById("gone");
+  const slider = document.getElementById("removed");
   const frame = () => new Promise(requestAnimationFrame);
   const start = performance.now();
   for (let i = 1; i <= positions; i++) {
@@ -108,7 +108,7 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
         for_answer, for_page, for_curve = itertools.islice(fresh, 3)
         plain = seconds(explanation_of, address, for_answer, ["random"])
         first, last = dropped(page, for_page)
-        page.locator("#gone").fill("5")
+        page.locator("#removed").fill("5")
         page.locator(".said").filter(has_text="asked at").wait_for()
         updates = SWEEP / page.evaluate(DRAG, SWEEP)
         specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]

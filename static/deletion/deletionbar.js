@@ -16,23 +16,29 @@ export class DeletionBar {
   /** @param {WorkbenchView} workbench */
   constructor(workbench) {
     this.workbench = workbench;
-    this.tool = workbench.toolStates.of("test");
-    const { cut } = workbench;
+    this.tool = workbench.toolStates.of("deletion");
+    const { removal } = workbench;
     const use = () => this.open();
     this.slider = el("input", {
       type: "range",
       min: 0,
       max: 100,
       step: 1,
-      id: "gone",
-      on: { input: () => cut.set({ gone: Number(this.slider.value) }), focus: use, pointerdown: use },
+      id: "removed",
+      on: { input: () => removal.set({ removed: Number(this.slider.value) }), focus: use, pointerdown: use },
     });
-    this.output = el("output", { class: "num", for: "gone" });
+    this.output = el("output", { class: "num", for: "removed" });
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
     this.asking = new Waiting(); // the curves
     this.over = el("div", { class: "over" }, this.asking.node); // what is said over the wall, so that nothing moves
-    const slide = el("div", { class: "cutting" }, el("label", { for: "gone" }, "Take away"), this.slider, this.output);
+    const slide = el(
+      "div",
+      { class: "removal" },
+      el("label", { for: "removed" }, "Take away"),
+      this.slider,
+      this.output,
+    );
     const title = el("h2", { id: "deletion-bar-title" }, "Test the maps");
     const see = el(
       "button",
@@ -42,7 +48,7 @@ export class DeletionBar {
     byId("deletion-bar").append(
       this.over,
       title,
-      segment(cut, "first", "First the", ORDER_NAMES),
+      segment(removal, "order", "First the", ORDER_NAMES),
       slide,
       see,
       workbench.kind === "text" ? this.#editing() : "",
@@ -55,11 +61,11 @@ export class DeletionBar {
       document.documentElement.style.setProperty("--deletion-bar", `${byId("deletion-bar").offsetHeight}px`),
     ).observe(byId("deletion-bar"));
     this.#show();
-    cut.follow((now, before) => {
+    removal.follow((now, before) => {
       this.#show();
-      if (now.gone > 0 || now.first !== before.first) this.open(); // another input is whole: that begins no test
+      if (now.removed > 0 || now.order !== before.order) this.open(); // another input is whole: that begins no test
     });
-    if (cut.value.gone > 0 || cut.value.first !== "most" || this.tool.value.open) this.open();
+    if (removal.value.removed > 0 || removal.value.order !== "most" || this.tool.value.open) this.open();
   }
 
   /**
@@ -77,9 +83,9 @@ export class DeletionBar {
     this.tool.set({ open: isOpen || undefined });
   }
 
-  /** Nothing is taken away any more, and the model is not asked about the next input. */
+  /** Nothing is removed any more, and the model is not asked about the next input. */
   close() {
-    this.workbench.cut.set({ gone: 0, first: "most" });
+    this.workbench.removal.set({ removed: 0, order: "most" });
     this.#turn(false);
     this.view?.rest();
   }
@@ -130,7 +136,7 @@ export class DeletionBar {
   }
 
   #show() {
-    this.slider.value = this.workbench.cut.value.gone;
-    this.output.textContent = `${this.workbench.cut.value.gone}\u2009%`;
+    this.slider.value = this.workbench.removal.value.removed;
+    this.output.textContent = `${this.workbench.removal.value.removed}\u2009%`;
   }
 }

@@ -1,4 +1,5 @@
-// One explanation under the deletion test: in which order the tokens of its maps go, and what its model says then.
+// One explanation under the deletion test: in which order the tokens of its maps are removed, and what its model says
+// then.
 
 import { explanationPath } from "../core/api.js";
 import { count } from "../core/dom.js";
@@ -10,16 +11,16 @@ import { readFor } from "../plates/content.js";
  */
 
 /**
- * The tokens `content` (indices of `scores`) in the order in which they go; of equal ones the earlier goes first, as on
+ * The tokens `content` (indices of `scores`) in the order of removal; of equal ones the earlier is first, as on
  * the server.
  */
-function removalOrder(scores, content, first) {
-  const sign = first === "most" ? -1 : 1;
+function removalOrder(scores, content, order) {
+  const sign = order === "most" ? -1 : 1;
   return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
 }
 
 /**
- * How many of `tokens` are gone at a share; a half is rounded up, as on the server.
+ * How many of `tokens` are removed at a share; a half is rounded up, as on the server.
  * @param {number} share
  * @param {number} tokens
  * @returns {number}
@@ -27,17 +28,18 @@ function removalOrder(scores, content, first) {
 export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
 
 /**
- * The value when `gone` tokens are gone: computed, or on the straight line between the two computed points around it.
+ * The value when so many tokens are removed: computed, or on the straight line between the two computed points around
+ * it.
  * @param {number[]} counts
  * @param {number[]} values
- * @param {number} gone
+ * @param {number} removed
  * @returns {{value: number, computed: boolean}}
  */
-export function valueAt(counts, values, gone) {
-  const right = counts.findIndex((at) => at >= gone);
+export function valueAt(counts, values, removed) {
+  const right = counts.findIndex((at) => at >= removed);
   if (right < 0) return { value: values.at(-1), computed: false };
-  if (counts[right] === gone) return { value: values[right], computed: true };
-  const t = (gone - counts[right - 1]) / (counts[right] - counts[right - 1]);
+  if (counts[right] === removed) return { value: values[right], computed: true };
+  const t = (removed - counts[right - 1]) / (counts[right] - counts[right - 1]);
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
 }
 
@@ -60,17 +62,17 @@ export class DeletionTest {
   }
 
   /**
-   * The tokens that a map's order can take away, in its order.
+   * The tokens of a map that can be removed, in the order of removal.
    * @param {ScoreMap} map
-   * @param {string} first
+   * @param {string} order
    * @returns {number[]}
    */
-  order(map, first) {
-    const key = `${map.method}\n${map.target}\n${first}`;
+  tokensInOrder(map, order) {
+    const key = `${map.method}\n${map.target}\n${order}`;
     if (!this.#orders.has(key)) {
       const read = readFor(this, map.target);
       const content = read ? read.tokens.flatMap((token, i) => (token.special ? [] : [i])) : [...map.scores.keys()];
-      this.#orders.set(key, removalOrder(map.scores, content, first));
+      this.#orders.set(key, removalOrder(map.scores, content, order));
     }
     return this.#orders.get(key);
   }

@@ -5,7 +5,7 @@ import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, UNASKED } from "../maps/deletionfacts.js";
-import { cover, paperOf, strike } from "../maps/holes.js";
+import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/label.js";
 import { plateName } from "../plates/plate.js";
 import { ORDER_NAMES } from "./removalorder.js";
@@ -69,7 +69,7 @@ export class DeletionView {
       onPick: (spec) => this.#pick(spec),
       onClose: () => bar.close(),
     });
-    workbench.cut.follow(() => this.soon());
+    workbench.removal.follow(() => this.soon());
     addEventListener("scheme", () => this.soon());
     for (const subject of this.#subjects) {
       subject.follow((now, before) => {
@@ -113,13 +113,13 @@ export class DeletionView {
     });
   }
 
-  /** Take from every plate what the slider says. */
+  /** Remove from every plate what the slider says. */
   draw() {
-    const { gone, first } = this.workbench.cut.value;
-    this.paper = paperOf(byId("plates")); // read once, before anything is written
+    const { removed, order } = this.workbench.removal.value;
+    this.paper = paperColour(byId("plates")); // read once, before anything is written
     const sizes = new Set(
       this.workbench.wall.tested
-        .map((plate) => this.#plate(plate, gone / 100, first))
+        .map((plate) => this.#plate(plate, removed / 100, order))
         .filter((tokens) => tokens !== null),
     );
     this.hung.takeRecords(); // what was written here is no reason to draw again
@@ -128,32 +128,34 @@ export class DeletionView {
     const many = sizes.size > 1 ? " of each" : "";
     put(
       this.bar.output,
-      sizes.size === 1 ? `${gone}\u2009% · ${countAt(gone / 100, tokens)} of ${tokens}` : `${gone}\u2009%${many}`,
+      sizes.size === 1
+        ? `${removed}\u2009% · ${countAt(removed / 100, tokens)} of ${tokens}`
+        : `${removed}\u2009%${many}`,
     );
-    this.figure.mark(first, gone / 100);
+    this.figure.mark(order, removed / 100);
   }
 
-  /** Take tokens away from a plate; gives how many it has, null where it shows no map of an explanation on show. */
-  #plate(plate, share, first) {
+  /** Remove tokens from a plate; gives how many it has, null where it shows no map of an explanation on show. */
+  #plate(plate, share, order) {
     if (!this.#facts.has(plate)) this.#facts.set(plate, factsOf(plate));
     const facts = this.#facts.get(plate);
     const { map } = plate;
     const trial = map && this.#trials.get(plate.actions.id);
-    plate.cut = null;
+    plate.removal = null;
     if (!trial) {
       put(facts.then.value, UNASKED);
       put(facts.rank.value, UNASKED);
       return null;
     }
-    const order = trial.order(map, first);
+    const tokens = trial.tokensInOrder(map, order);
     const answer = trial.answers.get(map.target);
-    const most = Math.min(countAt(share, order.length), answer?.counts.at(-1) ?? order.length);
-    const lost = new Set(order.slice(0, most));
-    if (plate.face) cover(plate.face, map.grid, lost, this.paper);
-    else strike(plate, lost);
-    const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[first]}`;
-    plate.cut = { gone: lost, of: order.length, which, resultLine: null }; // for who draws the plate elsewhere
-    const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === first);
+    const most = Math.min(countAt(share, tokens.length), answer?.counts.at(-1) ?? tokens.length);
+    const removed = new Set(tokens.slice(0, most));
+    if (plate.face) coverPatches(plate.face, map.grid, removed, this.paper);
+    else strikeWords(plate, removed);
+    const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
+    plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere
+    const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === order);
     if (curve) {
       const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
       const rows = answer.ranking.filter((row) => !row.control);
@@ -164,12 +166,12 @@ export class DeletionView {
       put(facts.then.term, term);
       put(facts.then.value, then);
       put(facts.rank.value, rank);
-      plate.cut.resultLine = `${term} ${then} · rank ${rank}`;
+      plate.removal.resultLine = `${term} ${then} · rank ${rank}`;
     } else {
       put(facts.then.value, UNASKED);
       put(facts.rank.value, UNASKED);
     }
-    return order.length;
+    return tokens.length;
   }
 
   /** Another explanation is on show, or another beside it. */

@@ -11,27 +11,27 @@ import { ChangeTable } from "../tools/answerchange.js";
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LONGEST = 200; // characters in place of a word
 
-/** The edits that the address names of a text of so many words: {gone, put}. */
-function readEdits({ gone = "", put = "" }, words) {
+/** The edits that the address names of a text of so many words: {removed, replaced}. */
+function readEdits({ removed = "", replaced = "" }, words) {
   const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
   /** @type {[number, string][]} */
-  const pairs = [...new URLSearchParams(put)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
+  const pairs = [...new URLSearchParams(replaced)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
   const written = new Map(pairs.filter(([i, word]) => known(i) && word));
   return {
-    gone: new Set(
-      gone
+    removed: new Set(
+      removed
         .split(" ")
         .filter(Boolean)
         .map(Number)
         .filter((i) => known(i) && !written.has(i)),
     ),
-    put: written,
+    replaced: written,
   };
 }
 
-const writeEdits = ({ gone, put }) => ({
-  gone: [...gone].sort((a, b) => a - b).join(" ") || undefined,
-  put: new URLSearchParams([...put]).toString() || undefined,
+const writeEdits = ({ removed, replaced }) => ({
+  removed: [...removed].sort((a, b) => a - b).join(" ") || undefined,
+  replaced: new URLSearchParams([...replaced]).toString() || undefined,
 });
 
 /** The words of the text as buttons, and what the model says without them. */
@@ -52,8 +52,8 @@ export class Edits {
     this.words = [];
     this.buttons = [];
     this.at = 0;
-    this.gone = new Set();
-    this.put = new Map();
+    this.removed = new Set();
+    this.replaced = new Map();
     this.text = el("div", {
       class: "reading editing",
       role: "group",
@@ -82,7 +82,7 @@ export class Edits {
       el(
         "p",
         { class: "quiet" },
-        "Click a word and it is gone from what the model reads; click again and it is back. Or choose a word and write another in its place.",
+        "Click a word and it is removed from what the model reads; click again and it is back. Or choose a word and write another in its place.",
       ),
       this.text,
       el("div", { class: "row" }, replace, reset),
@@ -130,17 +130,18 @@ export class Edits {
       return button;
     });
     this.text.replaceChildren(...parts, texts[part].slice(place));
-    const { gone, put } = id && id === this.id ? readEdits(this.tool.value, this.words.length) : readEdits({}, 0);
+    const { removed, replaced } =
+      id && id === this.id ? readEdits(this.tool.value, this.words.length) : readEdits({}, 0);
     this.id = id ?? this.id;
-    this.gone = gone;
-    this.put = put;
+    this.removed = removed;
+    this.replaced = replaced;
     this.#choose(0);
     this.#changed();
   }
 
   #reset() {
-    this.gone.clear();
-    this.put.clear();
+    this.removed.clear();
+    this.replaced.clear();
     this.#choose(0);
     this.#changed();
   }
@@ -150,13 +151,13 @@ export class Edits {
     this.at = i;
     this.buttons.forEach((button, k) => (button.tabIndex = k === i ? 0 : -1));
     this.label.textContent = this.words[i] ? `In place of “${this.words[i].text}”` : "In place of a word";
-    this.field.value = this.put.get(i) ?? "";
+    this.field.value = this.replaced.get(i) ?? "";
   }
 
   #toggle(i) {
-    if (this.gone.has(i)) this.gone.delete(i);
-    else this.gone.add(i);
-    this.put.delete(i);
+    if (this.removed.has(i)) this.removed.delete(i);
+    else this.removed.add(i);
+    this.replaced.delete(i);
     this.#choose(i);
     this.#changed();
   }
@@ -164,9 +165,9 @@ export class Edits {
   #replace(event) {
     event.preventDefault();
     const other = this.field.value.trim();
-    if (other && other !== this.words[this.at].text) this.put.set(this.at, other);
-    else this.put.delete(this.at);
-    this.gone.delete(this.at);
+    if (other && other !== this.words[this.at].text) this.replaced.set(this.at, other);
+    else this.replaced.delete(this.at);
+    this.removed.delete(this.at);
     this.#changed();
   }
 
@@ -179,9 +180,9 @@ export class Edits {
 
   #changed() {
     this.buttons.forEach((button, i) => {
-      button.setAttribute("aria-pressed", String(this.gone.has(i)));
-      button.classList.toggle("put", this.put.has(i));
-      button.textContent = this.put.get(i) ?? this.words[i].text;
+      button.setAttribute("aria-pressed", String(this.removed.has(i)));
+      button.classList.toggle("replaced", this.replaced.has(i));
+      button.textContent = this.replaced.get(i) ?? this.words[i].text;
     });
     if (this.workbench.subject.value.id) this.tool.set(writeEdits(this));
     this.#ask();
@@ -194,13 +195,13 @@ export class Edits {
     if (this.#request && !this.#request.signal.aborted) return void (this.#isOutdated = true);
     const request = (this.#request = new AbortController());
     this.#isOutdated = false;
-    const remove = [...this.gone].sort((a, b) => a - b).flatMap((i) => this.words[i].tokens);
+    const remove = [...this.removed].sort((a, b) => a - b).flatMap((i) => this.words[i].tokens);
     const body = {
       target: info.targets[0].label,
       remove,
-      ...(this.put.size ? { replace: Object.fromEntries(this.put) } : {}),
+      ...(this.replaced.size ? { replace: Object.fromEntries(this.replaced) } : {}),
     };
-    const edited = this.gone.size + this.put.size;
+    const edited = this.removed.size + this.replaced.size;
     try {
       const answer = await this.asking.ask(`${explanationPath(id)}/perturbations`, body, request.signal);
       if (request.signal.aborted) return;
@@ -217,7 +218,7 @@ export class Edits {
   #show(answer, edited = 0) {
     const { info } = this.workbench.subject.value;
     this.statusLine.textContent = edited
-      ? `${count(this.gone.size, "word")} gone, ${count(this.put.size, "word")} written anew`
+      ? `${count(this.removed.size, "word")} removed, ${count(this.replaced.size, "word")} written anew`
       : "as it was written";
     this.root.dataset.edited = String(edited);
     this.change.show(info?.top ?? [], answer?.top ?? []);

@@ -85,13 +85,13 @@ class Panel {
     const { width, height, left, right, top, bottom } = BOX;
     const x = (share) => left + share * (width - left - right);
     const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
-    const gone = answer.counts.map((at) => at / answer.tokens);
+    const removed = answer.counts.map((at) => at / answer.tokens);
     const tickText =
       answer.read === "probability"
         ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
         : (value) => number(value, 2);
     const line = (values, attributes) => {
-      const points = values.map((value, i) => [x(gone[i]), y(value)]);
+      const points = values.map((value, i) => [x(removed[i]), y(value)]);
       const d = points.map((point, i) => `${i ? "L" : "M"}${point.map((at) => at.toFixed(1)).join(" ")}`).join("");
       return svg(
         "g",
@@ -186,7 +186,7 @@ export class Curves {
   panels = [];
   why = "";
   share = 0;
-  first = "most";
+  order = "most";
 
   /**
    * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is
@@ -273,14 +273,14 @@ export class Curves {
   }
 
   /**
-   * Where the slider stands: the share that is gone, in the panel of the order in force.
-   * @param {string} first
+   * Where the slider stands: the share that is removed, in the panel of the order in force.
+   * @param {string} order
    * @param {number} share
    */
-  mark(first, share) {
-    this.first = first;
+  mark(order, share) {
+    this.order = order;
     this.share = share;
-    for (const [order, panel] of this.panels) panel.mark(order === first && share > 0 ? share : null);
+    for (const [name, panel] of this.panels) panel.mark(name === order && share > 0 ? share : null);
   }
 
   #draw() {
@@ -307,7 +307,7 @@ export class Curves {
       ),
       this.#table(answer),
     );
-    this.mark(this.first, this.share);
+    this.mark(this.order, this.share);
     this.#pick();
   }
 

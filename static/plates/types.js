@@ -49,7 +49,7 @@
  * @property {Store<Focus>} focus
  * @property {Store<Subject>} subject the explanation on show
  * @property {Store<Subject>} rival that of another model beside it
- * @property {Store<{first: string, gone: number}>} cut what the deletion bar takes away
+ * @property {Store<{order: string, removed: number}>} removal what the deletion bar removes
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {Models} models
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask

@@ -3,7 +3,7 @@
 
 import { limits } from "../core/colour.js";
 import { el, styled } from "../core/dom.js";
-import { cover, paperOf, strike } from "../maps/holes.js";
+import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixels.js";
 
@@ -120,15 +120,15 @@ class Zoom {
     this.#take();
   }
 
-  /** Take away what the deletion test took from the plate, and say what the model says then. */
+  /** Remove what the deletion test removed from the plate, and say what the model says then. */
   #take() {
     const { plate, large } = this;
-    const { gone, of, which, resultLine } = plate.cut ?? { gone: new Set() };
-    if (!large.face) strike(large, gone);
-    else if (gone.size || large.face.node.querySelector(".cover"))
-      cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
-    this.lost.textContent = gone.size
-      ? [`${which} gone: ${gone.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
+    const { removed, of, which, resultLine } = plate.removal ?? { removed: new Set() };
+    if (!large.face) strikeWords(large, removed);
+    else if (removed.size || large.face.node.querySelector(".cover"))
+      coverPatches(large.face, plate.map.grid, removed, paperColour(this.dialog));
+    this.lost.textContent = removed.size
+      ? [`${which} removed: ${removed.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
       : "";
   }
 

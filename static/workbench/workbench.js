@@ -78,7 +78,7 @@ export class Workbench {
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
     this.rival = new Store(NOTHING); // that of another model beside it, see Compare
-    this.cut = new Store({ first: address.view.first, gone: address.view.gone }); // what the deletion bar takes away
+    this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>
       this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
@@ -106,7 +106,7 @@ export class Workbench {
       },
       failed: (problem, question) => this.#failed(problem, question),
       lost: (problem) => this.#stopped(problem),
-      gone: () => {
+      away: () => {
         say("status", LOST);
         this.underway.lose();
       },
@@ -125,7 +125,7 @@ export class Workbench {
     this.deletionBar.over.prepend(this.underway.node);
     this.contrast = new Contrast(this);
     this.view.follow(() => this.write());
-    this.cut.follow(() => this.#addressBar.soon(() => this.write()));
+    this.removal.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
   }
 
@@ -260,7 +260,7 @@ export class Workbench {
       this.#accepted = question;
       question.input.source = question.id;
       this.otherIds = {};
-      if (isOther && this.shown) this.cut.set({ gone: 0 }); // another picture or text is whole
+      if (isOther && this.shown) this.removal.set({ removed: 0 }); // another picture or text is whole
       remember(question.id);
       say("status", "asked");
       showProblem(place, null);
@@ -458,7 +458,7 @@ export class Workbench {
     if (!this.#accepted?.id) return;
     const { at, locked } = this.focus.value;
     const ids = { id: this.#accepted.id, ...this.otherIds };
-    const view = { ...this.view.value, ...this.cut.value };
+    const view = { ...this.view.value, ...this.removal.value };
     this.#addressBar.write(ids, view, locked ? at : -1, this.toolStates.entries, isStep);
     if (this.shown === this.#accepted && !this.#addressBar.isLeaving)
       leave(location.pathname, location.search, keyOf(this.subject.value.info.input, this.id));

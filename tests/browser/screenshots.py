@@ -40,7 +40,7 @@ def _doors(page: Page) -> None:
 
 def _taken_away(page: Page) -> None:
     """The deletion test, a third of the tokens gone, and on the Text page two words clicked away."""
-    page.locator("#gone").fill("35")
+    page.locator("#removed").fill("35")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
     if page.get_by_role("button", name="Take words away").count():
         page.get_by_role("button", name="Take words away").click()

@@ -37,7 +37,7 @@ def ask(visit: Visit, name: str | None = None, **body: Any) -> Any:
 
 def use(page: Page, share: int) -> None:
     """Move the slider, and wait for the curves and for the plates."""
-    page.locator("#gone").fill(str(share))
+    page.locator("#removed").fill(str(share))
     expect(page.locator(".panels svg")).to_have_count(2, timeout=240_000)
     expect(page.locator(".said")).to_contain_text("asked at", timeout=240_000)
     expect(page.locator(".deletion-bar output")).to_contain_text(f"{share}\u2009% · ", timeout=240_000)
@@ -47,16 +47,16 @@ def use(page: Page, share: int) -> None:
 def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: str | None = None) -> None:
     """Under each plate of a target, or with this caption, stands what the model says there, and the rank."""
     ranks = {row["method"]: row["rank"] for row in deletion["ranking"] if "control" not in row}
-    gone = int(share * deletion["tokens"] + 0.5)
+    removed = int(share * deletion["tokens"] + 0.5)
     for curve in deletion["curves"]:
         if curve["order"] != first:
             continue
         plate = visit.page.locator(f'.plate[data-spec="{curve["method"]}"]').filter(has_text=caption or visit_caption(visit, deletion))
         lines = plate.locator(".after dd").all_inner_texts()
-        value = float(np.interp(gone, deletion["counts"], curve[deletion["read"]]))
+        value = float(np.interp(removed, deletion["counts"], curve[deletion["read"]]))
         expected = percent(value) if deletion["read"] == "probability" else shown(value)
         assert lines[0].removeprefix("≈ ") == expected
-        assert lines[0].startswith("≈") == (gone not in deletion["counts"])
+        assert lines[0].startswith("≈") == (removed not in deletion["counts"])
         assert re.sub(r"(?<=\d)(st|nd|rd|th)", "", lines[1]) == f"{ranks[curve['method']]} of {len(ranks)}"
 
 
@@ -67,7 +67,9 @@ def visit_caption(visit: Visit, deletion: Any) -> str:
 
 def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     calls: list[str] = []
-    desk.page.on("request", lambda request: calls.append(request.url) if request.url.endswith(("/perturbations", "deletionview.js")) else None)
+    desk.page.on(
+        "request", lambda request: calls.append(request.url) if request.url.endswith(("/perturbations", "deletionview.js")) else None
+    )
     page = desk.open(FEW)
     assert not calls  # nothing is asked or loaded before the deletion bar is used
     use(page, 30)
@@ -85,7 +87,7 @@ def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     check_after(desk, deletion, "least", 0.1)
     assert desk.plate("rollout").evaluate(COVERED) == ask(desk, method="rollout", order="least", fraction=0.1)["removed"]
     assert len(calls) == 2
-    page.wait_for_function("() => /gone=10/.test(location.search) && /first=least/.test(location.search)")
+    page.wait_for_function("() => /removed=10/.test(location.search) && /order=least/.test(location.search)")
     page.reload()
     desk.maps()
     use(page, 10)
@@ -129,20 +131,20 @@ def test_the_page_says_what_the_curves_wait_for_and_another_picture_is_whole(des
     page = desk.open(FEW)
     held: list[Any] = []
     page.route("**/perturbations", lambda route: held.append(route))
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(page.locator(".curves .figure")).to_contain_text("All maps are there. The model now answers")
     for route in held:
         route.continue_()
     use(page, 30)
     expect(page.locator(".curves .figure")).not_to_contain_text("All maps are there")
-    expect(page.locator(".plate canvas[data-gone]").first).to_be_attached()
+    expect(page.locator(".plate canvas[data-removed]").first).to_be_attached()
     page.unroute("**/perturbations")
     before = desk.id
     page.locator("#samples button[aria-pressed=false]").first.click()
     desk.next_maps(before)
-    expect(page.locator("#gone")).to_have_value("0")
-    expect(page.locator(".plate canvas[data-gone]:not([data-gone='0'])")).to_have_count(0)
-    assert "gone" not in desk.query
+    expect(page.locator("#removed")).to_have_value("0")
+    expect(page.locator(".plate canvas[data-removed]:not([data-removed='0'])")).to_have_count(0)
+    assert "removed" not in desk.query
 
 
 def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
@@ -158,7 +160,7 @@ def test_each_prompt_has_its_own_curves(desk: Visit) -> None:
 def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
     page = desk.open(f"/prompt?id={explained(desk, 'prompt', side='text', methods=['random', 'fullgrad_plus:libra'])}")
     document = desk.document()
-    page.locator("#gone").fill("50")
+    page.locator("#removed").fill("50")
     expect(page.locator(".said")).to_contain_text("likeness to the picture", timeout=240_000)
     expect(page.locator(".panels svg")).to_have_count(2)
     for prompt in document["prompts"]:
@@ -167,7 +169,7 @@ def test_each_prompt_loses_its_own_words(desk: Visit) -> None:
         check_after(desk, deletion, "most", 0.5)
         single = set(ask(desk, target=prompt["prompt"], method="fullgrad_plus:libra", fraction=0.5)["removed"])
         plate = page.locator('.plate[data-spec="fullgrad_plus:libra"]').filter(has=page.get_by_text(prompt["prompt"], exact=True)).first
-        states = plate.evaluate("(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')")
+        states = plate.evaluate("(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.removed ?? '')")
         left = [len(set(word["tokens"]) - single) for word in prompt["words"]]
         assert states == [
             "all" if n == 0 else "some" if n < len(word["tokens"]) else "" for n, word in zip(left, prompt["words"], strict=True)
@@ -186,7 +188,7 @@ def test_two_models_each_lose_what_their_own_maps_name(desk: Visit) -> None:
     titles = {model["name"]: model["title"] for model in desk.get("/api/models")["models"]}
     expect(page.locator(".said")).to_contain_text(f"{titles[other]}: 2 methods, asked at", timeout=240_000)
     sizes = {len(document["maps"][0]["scores"]) for document in (first, second)}
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     number = f" · {int(0.3 * min(sizes) + 0.5)} of {min(sizes)}" if len(sizes) == 1 else " of each"
     expect(page.locator(".deletion-bar output")).to_have_text(f"30\u2009%{number}")
     page.evaluate("() => new Promise(requestAnimationFrame)")
@@ -219,7 +221,7 @@ def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(desk: 
     check_after(desk, deletion, "most", 0.4)
     single = set(ask(desk, method="fullgrad_plus:libra", fraction=0.4)["removed"])
     states = desk.plate("fullgrad_plus:libra").evaluate(
-        "(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.gone ?? '')"
+        "(plate) => [...plate.querySelectorAll('.reading [data-w]')].map((span) => span.dataset.removed ?? '')"
     )
     left = [len(set(pieces) - single) for pieces in tokens]
     assert states == ["all" if n == 0 else "some" if n < len(pieces) else "" for n, pieces in zip(left, tokens, strict=True)]

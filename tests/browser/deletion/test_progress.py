@@ -36,7 +36,7 @@ def test_the_page_counts_what_is_asked_and_a_new_picture_passes(desk: Visit, sta
     bar = page.get_by_role("progressbar", name="Test of the maps")
     expect(bar).to_be_hidden()
     turnstile.let(12)
-    page.locator("#gone").fill("20")
+    page.locator("#removed").fill("20")
     turnstile.wait()
     expect(bar).to_be_visible()
     most = int(bar.get_attribute("aria-valuemax") or 0)

@@ -130,7 +130,7 @@ def test_nothing_is_said_of_a_test_that_nobody_began(desk: Visit) -> None:
     page = desk.open(f"/prompt?{FEW}")
     lines = page.locator(".matrix .after").first
     expect(lines).to_be_hidden()
-    page.locator("#gone").fill("20")
+    page.locator("#removed").fill("20")
     expect(lines).to_be_visible()
     expect(lines.locator("dd").first).to_have_text(re.compile(r"\d"))
 

@@ -90,23 +90,23 @@ def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_contr
 
 
 @pytest.mark.parametrize(("path", "model"), [("/image", "scenes-vit"), ("/text", "reviews-bert")])
-def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str, model: str) -> None:
+def test_what_the_deletion_test_removed_is_removed_at_full_size_too(desk: Visit, path: str, model: str) -> None:
     page = desk.open(f"{path}?model={model}&{FEW}")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     plate = desk.plate(SPEC)
-    lost = plate.locator(".cover[data-gone]" if path == "/image" else "[data-gone]")
+    lost = plate.locator(".cover[data-removed]" if path == "/image" else "[data-removed]")
     expect(lost.first).to_be_attached(timeout=60_000)
-    count = page.locator(".cutting output").inner_text().split("·")[1].strip()  # "59 of 196"
+    count = page.locator(".removal output").inner_text().split("·")[1].strip()  # "59 of 196"
     read = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
     small = lost.evaluate(read) if path == "/image" else lost.all_inner_texts()
     plate.locator(".enlarge").click()
     shown = dialog(desk)
-    expect(shown.locator(".bar")).to_contain_text(f"most relevant gone: {count}")
+    expect(shown.locator(".bar")).to_contain_text(f"most relevant removed: {count}")
     if path == "/image":
-        expect(shown.locator(".cover")).to_have_attribute("data-gone", count.split()[0])
+        expect(shown.locator(".cover")).to_have_attribute("data-removed", count.split()[0])
         assert shown.locator(".cover").evaluate(read) == small
     else:
-        assert shown.locator("[data-gone]").all_inner_texts() == small
+        assert shown.locator("[data-removed]").all_inner_texts() == small
 
 
 def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(desk: Visit) -> None:

@@ -223,7 +223,7 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
 def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) -> None:
     specs = ["rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random"]
     page = desk.open(f"/image?id={explained(desk, 'image', methods=specs)}", folded=True)
-    page.locator("#gone").focus()
+    page.locator("#removed").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     panel = page.locator(".panels svg").first
     named = panel.locator(".named").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")

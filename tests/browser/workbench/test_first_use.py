@@ -164,7 +164,7 @@ def requests_of(page: Page) -> list[str]:
 def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
     page = desk.open("/image?model=scenes-vit&methods=rollout&methods=random", folded=True)
     requests, panels = requests_of(page), page.locator(".panels svg")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(panels).to_have_count(2, timeout=60_000)
     expect(page.locator(".panels .end", has_text="random baseline").first).to_be_visible()
     before = desk.id  # of the third, the first that belongs to this model
@@ -176,7 +176,7 @@ def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_a
     assert f"/{desk.id}/" in requests[1]
     page.get_by_role("button", name="End the test").click()
     expect(page.locator("#curves")).to_be_hidden()
-    expect(page.locator("#gone")).to_have_value("0")
+    expect(page.locator("#removed")).to_have_value("0")
     expect(page.locator(".after").first).to_be_hidden()
     before = desk.id
     page.locator("#samples button").first.click()
@@ -189,7 +189,7 @@ def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> Non
     text = "a warm film, and a dull end"
     explanation = desk.explained(model="reviews-bert", text=text, target="positive", against="negative", methods=["rollout"])
     page = desk.open(f"/text?id={explanation['id']}")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
     expect(page.locator(".after dt").first).to_have_text("difference without them")
 

@@ -1,4 +1,4 @@
-// What a plate shows of the tokens that the deletion test took away: holes in a picture, words struck out.
+// What a plate shows of the tokens that the deletion test removed: holes in a picture, words struck out.
 
 import { el } from "../core/dom.js";
 
@@ -8,13 +8,13 @@ import { el } from "../core/dom.js";
  */
 
 /**
- * Cover the patches of `gone` on the canvas of a face with the colour of the paper.
+ * Cover the patches of `removed` on the canvas of a face with the colour of the paper.
  * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} face
  * @param {Grid} grid
- * @param {Set<number>} gone
+ * @param {Set<number>} removed
  * @param {string} paper
  */
-export function cover(face, [rows, columns], gone, paper) {
+export function coverPatches(face, [rows, columns], removed, paper) {
   /** @type {HTMLCanvasElement | null} */
   let canvas = face.node.querySelector("canvas.cover");
   if (!canvas) face.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
@@ -22,23 +22,23 @@ export function cover(face, [rows, columns], gone, paper) {
   const context = canvas.getContext("2d", { willReadFrequently: true }); // a few small squares, which tests read
   context.clearRect(0, 0, columns, rows);
   context.fillStyle = paper;
-  for (const patch of gone) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);
-  canvas.dataset.gone = String(gone.size);
+  for (const patch of removed) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);
+  canvas.dataset.removed = String(removed.size);
 }
 
 /**
- * Strike out the words of a plate whose pieces are gone.
+ * Strike out the words of a plate whose pieces are removed.
  * @param {{spans: HTMLElement[], base: TextBase}} plate
- * @param {Set<number>} gone
+ * @param {Set<number>} removed
  */
-export function strike({ spans, base }, gone) {
+export function strikeWords({ spans, base }, removed) {
   spans.forEach((span, i) => {
     const { tokens } = base.units[i];
-    const left = tokens.filter((token) => !gone.has(token)).length;
+    const left = tokens.filter((token) => !removed.has(token)).length;
     const state = left === 0 ? "all" : left < tokens.length ? "some" : undefined;
-    if (span.dataset.gone === state) return;
-    if (state) span.dataset.gone = state;
-    else delete span.dataset.gone;
+    if (span.dataset.removed === state) return;
+    if (state) span.dataset.removed = state;
+    else delete span.dataset.removed;
   });
 }
 
@@ -47,4 +47,4 @@ export function strike({ spans, base }, gone) {
  * @param {Element} node
  * @returns {string}
  */
-export const paperOf = (node) => getComputedStyle(node).getPropertyValue("--paper");
+export const paperColour = (node) => getComputedStyle(node).getPropertyValue("--paper");
