@@ -1,5 +1,5 @@
-// The deletion bar at the foot of Image, Prompt and Text: "test the maps". One slider for all plates; what it needs is loaded
-// when it is first used.
+// The deletion bar at the foot of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
+// first used.
 
 import { Waiting } from "../asking/waiting.js";
 import { segment } from "../core/controls.js";
@@ -32,14 +32,8 @@ export class DeletionBar {
     this.problem = el("div");
     this.asking = new Waiting(); // the curves
     this.over = el("div", { class: "over" }, this.asking.node); // what is said over the wall, so that nothing moves
-    const slide = el(
-      "div",
-      { class: "removal" },
-      el("label", { for: "removed" }, "Take away"),
-      this.slider,
-      this.output,
-    );
-    const title = el("h2", { id: "deletion-bar-title" }, "Test the maps");
+    const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);
+    const title = el("h2", { id: "deletion-bar-title" }, "Deletion test");
     const see = el(
       "button",
       { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
@@ -128,7 +122,7 @@ export class DeletionBar {
         "aria-controls": "edits",
         on: { click: () => toggle(true) },
       },
-      "Take words away",
+      "Remove words",
     );
     const toggle = (isAsked) => open(isAsked).catch((problem) => this.workbench.report(problem, this.problem));
     if (tool.value.open) toggle(false); // as the address says

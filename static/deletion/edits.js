@@ -57,7 +57,7 @@ export class Edits {
     this.text = el("div", {
       class: "reading editing",
       role: "group",
-      "aria-label": "The words of the text: Enter takes a word away or puts it back, the arrow keys walk",
+      "aria-label": "The words of the text: Enter removes a word or puts it back, the arrow keys walk",
       on: { keydown: (event) => this.#walk(event) },
     });
     this.field = el("input", { type: "text", id: "other-word", maxLength: LONGEST, autocomplete: "off" });
@@ -78,7 +78,7 @@ export class Edits {
       "Put all back",
     );
     root.append(
-      el("h2", {}, "Take words away"),
+      el("h2", {}, "Remove words"),
       el(
         "p",
         { class: "quiet" },

@@ -288,5 +288,5 @@ function removedLine(plates, explanations) {
   const counts = begun.map(
     ({ removed, of, model }) => `${removed.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
   );
-  return begun.length ? `Taken away: the ${begun[0].which} tokens of each map, ${counts.join(", ")}.` : "";
+  return begun.length ? `Removed: the ${begun[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }

@@ -1,4 +1,4 @@
-// Take away what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it
+// Export what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it
 // again.
 
 import { explanationPath, getJSON, mapPath } from "../core/api.js";

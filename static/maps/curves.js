@@ -1,4 +1,4 @@
-// The figure under the plates: the model's answer as tokens are taken away, one line a method, and the methods ranked
+// The figure under the plates: the model's answer as tokens are removed, one line a method, and the methods ranked
 // against the random baseline.
 
 import { el, number, percent, whole } from "../core/dom.js";
@@ -144,7 +144,7 @@ class Panel {
     );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;
-    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are taken away. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
+    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are removed. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
     this.node = svg(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described, "data-order": order },
@@ -152,7 +152,7 @@ class Panel {
       text(width - 4, 16, BETTER[order], "end"),
       grid,
       ticks,
-      text(x(0.5), height - 6, "% taken away", "middle"),
+      text(x(0.5), height - 6, "% removed", "middle"),
       axis,
       this.cursor,
       baseline,
@@ -211,7 +211,7 @@ export class Curves {
     this.body = el("div", { class: "figure" });
     this.bar = el(
       "div",
-      { class: "asked", role: "progressbar", "aria-label": "Test of the maps", "aria-valuemin": 0 },
+      { class: "asked", role: "progressbar", "aria-label": "Deletion test", "aria-valuemin": 0 },
       el("span", { class: "num" }, "\u00a0"),
       el("i"),
     );
@@ -220,7 +220,7 @@ export class Curves {
       el(
         "div",
         { class: "over" },
-        el("h2", {}, "What the model says as more is taken away"),
+        el("h2", {}, "What the model says as more is removed"),
         this.select,
         this.bar,
         close,

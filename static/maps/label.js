@@ -276,7 +276,7 @@ export class Facts {
   }
 }
 
-/** What can be taken away of a plate, its options, and its paper. `menu` is the menu of its export. */
+/** What can be exported of a plate, its options, and its paper. `menu` is the menu of its export. */
 export class PlateActions {
   id = null; // of the explanation that the map is from
   /**

@@ -26,7 +26,7 @@ const NUMBERS = [
     name: "Deletion score",
     of: (mix, score) => score?.area,
     says: (score) =>
-      `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.`,
+      `Mean ${score?.read ?? "probability"} while what the map finds most important is removed first. The lower, the better.`,
   },
 ];
 

@@ -39,11 +39,11 @@ def _doors(page: Page) -> None:
 
 
 def _taken_away(page: Page) -> None:
-    """The deletion test, a third of the tokens gone, and on the Text page two words clicked away."""
+    """The deletion test, a third of the tokens removed, and on the Text page two words clicked away."""
     page.locator("#removed").fill("35")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
-    if page.get_by_role("button", name="Take words away").count():
-        page.get_by_role("button", name="Take words away").click()
+    if page.get_by_role("button", name="Remove words").count():
+        page.get_by_role("button", name="Remove words").click()
         for word in (3, 6):
             page.locator(".editing .word").nth(word).click()
         expect(page.locator("#edits")).to_have_attribute("data-edited", "2", timeout=60_000)

@@ -27,7 +27,7 @@ export default {
   "methods.title": "Methoden wählen",
   "methods.text":
     "Vorne stehen die Methoden, die in Tests am besten waren. Hier wählen Sie andere aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
-  "test.title": "Die Karten auf die Probe stellen",
+  "test.title": "Der Deletion-Test",
   "test.bar":
     "Die Methoden widersprechen einander, also stellen Sie sie auf die Probe. Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte für das Wichtigste hält: Je besser die Karte, desto eher ändert das Modell seine Antwort. Einer Karte, die nicht besser ist als der Zufall, sollten Sie nicht glauben.",
   "test.random":

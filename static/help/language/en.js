@@ -28,7 +28,7 @@ export default {
   "methods.title": "Choose methods",
   "methods.text":
     "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",
-  "test.title": "Test the maps",
+  "test.title": "The deletion test",
   "test.bar":
     "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than the random baseline is not to be believed.",
   "test.random":

@@ -226,7 +226,7 @@ def test_words_go_with_their_pieces_and_are_clicked_away_and_written_anew(desk: 
     left = [len(set(pieces) - single) for pieces in tokens]
     assert states == ["all" if n == 0 else "some" if n < len(pieces) else "" for n, pieces in zip(left, tokens, strict=True)]
     page.get_by_role("button", name="End the test").click()
-    page.get_by_role("button", name="Take words away").click()
+    page.get_by_role("button", name="Remove words").click()
     edits = page.locator("#edits")
     buttons = edits.locator(".word")
     expect(buttons).to_have_text(words)

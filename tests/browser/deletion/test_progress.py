@@ -33,7 +33,7 @@ def test_the_page_counts_what_is_asked_and_a_new_picture_passes(desk: Visit, sta
     give = page.get_by_label("Picture file")
     give.set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(1)})
     desk.next_maps(None)
-    bar = page.get_by_role("progressbar", name="Test of the maps")
+    bar = page.get_by_role("progressbar", name="Deletion test")
     expect(bar).to_be_hidden()
     turnstile.let(12)
     page.locator("#removed").fill("20")

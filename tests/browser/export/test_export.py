@@ -1,4 +1,4 @@
-"""What is taken away from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
+"""What is exported from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
     check_texts(desk, tmp_path / f"vitrine-{desk.id}.svg")
     words = said(root)
-    assert f"Taken away: the 30\u2009% most relevant tokens of each map, {count}." in words
+    assert f"Removed: the 30\u2009% most relevant tokens of each map, {count}." in words
     removed = []
     for spec in methods:
         single = deletion(desk, method=spec, fraction=0.3)

@@ -159,7 +159,7 @@ def in_place(page: Page) -> None:
 
 
 def edits(page: Page) -> None:
-    page.get_by_role("button", name="Take words away").click()
+    page.get_by_role("button", name="Remove words").click()
     tool = page.locator("#edits")
     for word in (1, 4):
         tool.locator(".word").nth(word).click()
