@@ -1,4 +1,4 @@
-// Patches hidden with a brush: painted over, they are removed from what the model reads, and its answer follows while one
+// Patches hidden with a brush: painted over, they are not in what the model reads, and its answer follows while one
 // paints.
 
 import { explanationPath } from "../core/api.js";

@@ -29,7 +29,7 @@ class Disagreement {
     const fields = this.selects.map((select, i) =>
       el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select),
     );
-    this.statusLine = el("p", { class: "alike", role: "status", "aria-live": "polite" });
+    this.statusLine = el("p", { class: "correlation", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
     const table = el(

@@ -193,7 +193,7 @@ export class InteractionView {
       ),
     );
     // below: its length moves nothing
-    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.statusLine);
+    this.node = el("div", { class: "interaction" }, el("div", { class: "panes" }, panes), this.statusLine);
     this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
     view.follow(() => this.#draw());
     this.#draw();

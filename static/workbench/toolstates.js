@@ -5,7 +5,9 @@ import { Store } from "../core/state.js";
 
 /** What links of before 0.2 call these tools and parts of tools, which is read for one release more. */
 const FORMER_NAMES = new Map([
+  ["alike", "inputinteraction"],
   ["test", "deletion"],
+  ["wordpatches", "promptinteraction"],
   ["edits.gone", "edits.removed"],
   ["edits.put", "edits.replaced"],
 ]);

@@ -14,7 +14,7 @@ SEEN = """(nodes) => nodes.map((node) => {
   const box = node.getBoundingClientRect();
   return Math.max(0, Math.min(innerHeight, box.bottom) - Math.max(0, box.top)) / box.height;
 })"""
-HEADS = "async ([maps, isAttention]) => (await script('maps/headsalike.js')).whyHeadsAreAlike(maps, isAttention)"
+HEADS = "async ([maps, isAttention]) => (await script('maps/headsimilarity.js')).whyHeadsAreSimilar(maps, isAttention)"
 CHANGED = "async ([was, now]) => (await script('core/dom.js')).changed(was, now)"
 
 
@@ -94,4 +94,4 @@ def test_the_layers_say_of_the_block_on_show_why_its_heads_are_alike(desk: Visit
     asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/layers", json={"quantity": "attention", "target": label})
     blocks = asked.json()["blocks"]
     maps = [head["scores"] for head in blocks[-1]["heads"]]
-    expect(tool.locator(".alike")).to_have_text(page.evaluate(HEADS, [maps, True]))
+    expect(tool.locator(".similarity")).to_have_text(page.evaluate(HEADS, [maps, True]))

@@ -54,7 +54,7 @@ def test_the_table_of_agreement_says_what_the_server_says_and_opens_two_maps(des
         shown = ["1" if i == k else rounded(value) for k, value in enumerate(agreement["correlations"][i])]
         assert rows.nth(i).locator("td").all_inner_texts() == shown
     best = max((agreement["correlations"][i][k], i, k) for i in range(3) for k in range(i))
-    expect(table.locator(".alike")).to_contain_text(f"({rounded(best[0])})")
+    expect(table.locator(".correlation")).to_contain_text(f"({rounded(best[0])})")
 
     table.locator("td button").first.focus()  # row 1, column 2
     page.keyboard.press("ArrowDown")  # over the diagonal

@@ -247,11 +247,13 @@ FORMER = {  # of links before 0.2, and what they are called now
     "first=least&gone=35": "order=least&removed=35",
     "open=test&test.picked=random": "open=deletion&deletion.picked=random",
     "open=edits&edits.gone=1+4&edits.put=2%3Dtea": "open=edits&edits.removed=1+4&edits.replaced=2%3Dtea",
+    "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
+    "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
 }
 READ = """async (search) => {
   const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);
   const states = new ToolStates(() => {}, search);
-  for (const tool of ["deletion", "edits"]) states.of(tool);
+  for (const tool of ["deletion", "edits", "inputinteraction", "promptinteraction"]) states.of(tool);
   return [readAddress(search), states.entries];
 }"""
 

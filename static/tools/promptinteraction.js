@@ -1,4 +1,5 @@
-// Each word of a prompt and its patches: point at a word and the picture lights, point at a patch and the words do.
+// The interaction of a prompt and a picture, each word and its patches: point at a word and the picture lights, point
+// at a patch and the words do.
 
 import { explanationPath } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
@@ -19,25 +20,28 @@ import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, tell, asking) {
-  await styled("tools/crossing.css");
-  return new WordPatches(root, workbench, tell, asking);
+  await styled("tools/interaction.css");
+  return new PromptInteraction(root, workbench, tell, asking);
 }
 
-class WordPatches {
+class PromptInteraction {
   #request = null;
 
   constructor(root, workbench, tell, asking) {
     this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
-    this.tool = workbench.toolStates.of("wordpatches");
+    this.tool = workbench.toolStates.of("promptinteraction");
     this.id = null;
-    this.select = el("select", { id: "wordpatches-prompt", on: { change: () => this.#choose(this.select.value) } });
-    const way = wayChoice("wordpatches-way", this.tool, () => this.#ask().catch(this.tell));
+    this.select = el("select", {
+      id: "promptinteraction-prompt",
+      on: { change: () => this.#choose(this.select.value) },
+    });
+    const way = wayChoice("promptinteraction-way", this.tool, () => this.#ask().catch(this.tell));
     this.busy = el("p", { class: "quiet", role: "status" });
     this.result = el("div");
     root.append(
-      el("div", { class: "pick" }, el("label", { for: "wordpatches-prompt" }, "Words of"), this.select, ...way),
+      el("div", { class: "pick" }, el("label", { for: "promptinteraction-prompt" }, "Words of"), this.select, ...way),
       this.busy,
       this.result,
       el(
@@ -77,13 +81,13 @@ class WordPatches {
         { prompt: this.select.value, ...askedOf(this.tool) },
         signal,
       );
-      const crossing = new InteractionView(interaction, {
+      const view = new InteractionView(interaction, {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.wall.base],
         view: this.workbench.view,
         hint: `Cosine ${number(interaction.cosine)}. Point at a word or at a patch; a click holds it.`,
       });
-      this.result.replaceChildren(crossing.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.result.replaceChildren(view.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";
     } catch (problem) {
       if (signal.aborted) return;

@@ -52,7 +52,7 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     prompt = "a red ball on grass"
     visit.open(f"/prompt?id={explained(visit, 'prompt', sample(visit, 'clip'), prompt=[prompt, 'a dog'])}")
     with visit.page.expect_response("**/interactions", timeout=PATIENCE) as answer:  # what the page was told: it takes the model a while
-        part = drawer(visit, "wordpatches")
+        part = drawer(visit, "promptinteraction")
     words, canvas, said = part.locator(".reading button"), part.locator("canvas"), part.locator(".said")
     expect(words).to_have_text(prompt.split(), timeout=PATIENCE)
     assert answer.value.request.post_data_json == {"prompt": prompt}
@@ -86,12 +86,12 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     expect(said).to_contain_text(f"goes with {partner}")
     part.get_by_label("Words of").select_option("a dog")
     expect(words).to_have_text(["a", "dog"], timeout=PATIENCE)
-    assert visit.query["wordpatches.prompt"] == ["a dog"]
+    assert visit.query["promptinteraction.prompt"] == ["a dog"]
     with visit.page.expect_response("**/interactions", timeout=PATIENCE) as answer:
         part.get_by_label("by").select_option("published")
     published = {"rule": "gradient", "steps": 50, "baseline": "empty", "block": "last", "quadrature": "riemann"}
     assert answer.value.request.post_data_json == {"prompt": "a dog", **published}
-    assert visit.query["wordpatches.way"] == ["published"]
+    assert visit.query["promptinteraction.way"] == ["published"]
     note = next(note for note in answer_told(answer.value)["notes"] if note.startswith("The pairs add up to"))
     expect(part.get_by_text(note)).to_be_visible(timeout=PATIENCE)
     no_violation(visit.page)
@@ -102,7 +102,7 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     other = explained(desk, "image", flipped(picture))
     desk.open(f"/image?id={explained(desk, 'image', picture)}")
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)
-    part = drawer(desk, "alike")
+    part = drawer(desk, "inputinteraction")
     with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
         part.locator(f".others [data-id='{other}']").click()
     interaction = answer_told(answer.value)
@@ -122,18 +122,18 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     partner = f"row {best // columns + 1}, column {best % columns + 1} (+" if max(interaction["pairs"][patch]) > 0 else "nothing"
     expect(part.locator(".said")).to_contain_text(f"goes with {partner}")
     assert second.locator("canvas").evaluate(PIXELS) != before
-    assert desk.query["alike.other"] == [other]
+    assert desk.query["inputinteraction.other"] == [other]
 
 
 def test_another_picture_is_given_where_it_is_compared(desk: Visit) -> None:
     desk.open(f"/image?id={explained(desk, 'image', png(1))}")
-    part = drawer(desk, "alike")
+    part = drawer(desk, "inputinteraction")
     with desk.page.expect_response("**/alike", timeout=PATIENCE) as answer:
         part.get_by_label("Another picture").set_input_files({"name": "other.png", "mimeType": "image/png", "buffer": png(2)})
     expect(part.locator("canvas")).to_have_count(2, timeout=PATIENCE)
     other = answer.value.request.post_data_json["other"]
     expect(part.locator(".others button").first).to_have_attribute("data-id", other)
-    assert desk.query["alike.other"] == [other]
+    assert desk.query["inputinteraction.other"] == [other]
     assert desk.id != other  # what is on show stays
 
 
@@ -149,12 +149,12 @@ def test_another_picture_is_given_where_it_is_compared(desk: Visit) -> None:
     ],
 )
 def test_a_cosine_is_said_in_words(scripts: Page, cosine: float, says: str) -> None:
-    assert says in scripts.evaluate("async (cosine) => (await script('tools/alike.js')).cosineInWords(cosine)", cosine)
+    assert says in scripts.evaluate("async (cosine) => (await script('tools/inputinteraction.js')).cosineInWords(cosine)", cosine)
 
 
 def test_another_text_is_given_where_it_is_compared(desk: Visit) -> None:
     desk.open(f"/text?id={explained(desk, 'text', text='A warm and wonderful film.')}")
-    part = drawer(desk, "alike")
+    part = drawer(desk, "inputinteraction")
     part.get_by_label("or with this text").fill("A bad film.")
     part.get_by_role("button", name="Compare").click()
     expect(part.locator(".reading")).to_have_count(2, timeout=PATIENCE)
@@ -166,7 +166,7 @@ def test_why_two_texts_are_alike(desk: Visit) -> None:
     texts = ["A warm and wonderful film.", "A dull, boring mess."]
     other = explained(desk, "text", text=texts[1])
     desk.open(f"/text?id={explained(desk, 'text', text=texts[0])}")
-    part = drawer(desk, "alike")
+    part = drawer(desk, "inputinteraction")
     expect(part.locator(".body")).to_contain_text("Nothing else was explained with this model", timeout=PATIENCE)
     part.locator("summary").click()
     desk.page.evaluate("(id) => localStorage.setItem('vitrine.history', JSON.stringify([id]))", other)

@@ -1,5 +1,5 @@
-// Why are these two alike? The input on show beside another one: an earlier one of this browser, or one that is given
-// here. The same model reads both.
+// The interaction of two inputs, or why the model finds them alike: the input on show beside another one: an earlier
+// one of this browser, or one that is given here. The same model reads both.
 
 import { createExplanation, explanationPath, getJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
@@ -41,21 +41,21 @@ export function cosineInWords(cosine) {
  * @returns {Promise<Tool>}
  */
 export async function open(root, workbench, tell, asking) {
-  await styled("tools/crossing.css");
-  return new Alike(root, workbench, tell, asking);
+  await styled("tools/interaction.css");
+  return new InputInteraction(root, workbench, tell, asking);
 }
 
-class Alike {
+class InputInteraction {
   #request = null;
 
   constructor(root, workbench, tell, asking) {
     this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
-    this.tool = workbench.toolStates.of("alike");
+    this.tool = workbench.toolStates.of("inputinteraction");
     this.subject = null;
     this.others = el("div", { class: "others", role: "group", "aria-label": "Compare with" });
-    const way = wayChoice("alike-way", this.tool, () => this.#ask().catch(this.tell));
+    const way = wayChoice("inputinteraction-way", this.tool, () => this.#ask().catch(this.tell));
     this.busy = el("p", { class: "quiet", role: "status" });
     this.result = el("div");
     root.append(
@@ -97,12 +97,12 @@ class Alike {
   }
 
   #textField() {
-    const field = el("textarea", { id: "alike-text", rows: 2, placeholder: "A warm and wonderful film." });
+    const field = el("textarea", { id: "inputinteraction-text", rows: 2, placeholder: "A warm and wonderful film." });
     const give = () => field.value.trim() && this.#give({ text: field.value });
     return el(
       "div",
       { class: "another" },
-      el("label", { for: "alike-text" }, "or with this text"),
+      el("label", { for: "inputinteraction-text" }, "or with this text"),
       field,
       el("button", { type: "button", class: "act plain", on: { click: give } }, "Compare"),
     );
@@ -190,13 +190,13 @@ class Alike {
         interaction.first.grid && seenBase(id),
         interaction.second.grid && seenBase(other),
       ]);
-      const crossing = new InteractionView(interaction, {
+      const view = new InteractionView(interaction, {
         names: ["This one", "The other one"],
         bases,
         view: this.workbench.view,
         hint: `${cosineInWords(interaction.cosine)} Point at a part of either; a click holds it.`,
       });
-      this.result.replaceChildren(crossing.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.result.replaceChildren(view.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";
     } catch (problem) {
       if (signal.aborted) return;

@@ -16,7 +16,7 @@ const lowest = (rows) =>
  * @param {boolean} isAttention
  * @returns {string}
  */
-export function whyHeadsAreAlike(maps, isAttention) {
+export function whyHeadsAreSimilar(maps, isAttention) {
   if (maps.length < 2) return "";
   const sizes = maps.map((scores) => scores.map(Math.abs));
   if (sizes.every((scores) => Math.max(...scores) === 0))
