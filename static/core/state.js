@@ -21,8 +21,8 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
  * @property {string} numbers "hidden" or "shown"
  * @property {string} more "folded" or "shown"
  * @property {string} pair the columns whose difference is shown, "0-1"
- * @property {string} paint the spec by whose maps the picture is painted, or ""
- * @property {number} none percent below which a patch belongs to no prompt
+ * @property {string} regions the spec by whose maps the regions are drawn, or ""
+ * @property {number} threshold percent below which a patch belongs to no prompt
  * @property {string} order which tokens the deletion test removes first, "most" or "least"
  * @property {number} removed percent of the tokens that are removed
  */
@@ -69,8 +69,8 @@ const VIEW = {
   numbers: "hidden",
   more: "folded",
   pair: "",
-  paint: "",
-  none: 5,
+  regions: "",
+  threshold: 5,
   order: "most",
   removed: 0,
 };
@@ -90,9 +90,9 @@ const CHOICES = {
   order: ["most", "least"],
 };
 /** What may stand in the address for the others. */
-const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
+const FREE = { pair: /^\d-\d$/, regions: /^[\w:?=&.,+-]+$/ };
 /** The largest of those that are a number of percent, from 0. */
-const PERCENT = { opacity: 100, none: 50, removed: 100 };
+const PERCENT = { opacity: 100, threshold: 50, removed: 100 };
 
 /**
  * A value that tells its followers when it changes.
@@ -136,7 +136,7 @@ export const NOTHING = { id: null, model: null, info: null, done: false };
  * The parameters of links of before 0.2, which are read for one release more.
  * @type {{[name: string]: string}}
  */
-const FORMER_NAMES = { order: "first", removed: "gone" };
+const FORMER_NAMES = { order: "first", removed: "gone", regions: "paint", threshold: "none" };
 
 /**
  * What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}.

@@ -176,8 +176,8 @@ export function figureMenu(workbench) {
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
           ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
-          ...(workbench.view.value.paint
-            ? regionLinks(workbench.id, workbench.view.value.paint, workbench.view.value.none)
+          ...(workbench.view.value.regions
+            ? regionLinks(workbench.id, workbench.view.value.regions, workbench.view.value.threshold)
             : []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },
           { text: "JSON, everything", href: explanationPath(workbench.id), download: `${stem(workbench.id)}.json` },

@@ -11,7 +11,7 @@ import { Samples } from "../inputs/samples.js";
 import { partButton, Specimen } from "../inputs/specimen.js";
 import { Plate, Wall } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
-import { SegmentationFold } from "../tools/segmentationfold.js";
+import { RegionsFold } from "../tools/regionsfold.js";
 import { Unasked } from "../workbench/unasked.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
@@ -82,10 +82,10 @@ const workbench = new Workbench("clip", {
     prompts.show(info.targets);
     if (isNew) {
       workbench.wall.clear();
-      segmentation.setBase(null);
+      regions.setBase(null);
     }
-    segmentation.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
-    segmentation.show(info.prompts ? [] : info.targets);
+    regions.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
+    regions.show(info.prompts ? [] : info.targets);
     unasked.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
@@ -93,12 +93,12 @@ const workbench = new Workbench("clip", {
     const base = await specimen.show(question.id, info.input, question.input);
     if (!base) return; // another picture came in between
     workbench.wall.setBase(base);
-    segmentation.setBase(base);
+    regions.setBase(base);
   },
   method(map, job) {
     specimen.setGrid(map.grid ?? null);
     workbench.wall.receive(map, job.id);
-    segmentation.draw();
+    regions.draw();
   },
 });
 
@@ -141,8 +141,8 @@ const [askMore, box] = more(
 askMore.classList.add("ask-more");
 prompts.add.after(askMore);
 byId("prompts").append(box);
-const segmentation = new SegmentationFold(workbench);
-byId("plates").before(segmentation.node);
+const regions = new RegionsFold(workbench);
+byId("plates").before(regions.node);
 
 /** The wall for so many prompts that are looked for in the picture. */
 function wallFor(count) {

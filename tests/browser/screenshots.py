@@ -91,14 +91,14 @@ def _versus(page: Page) -> None:
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.pairing').scrollIntoView(); }")
 
 
-def _segments(page: Page) -> None:
+def _regions(page: Page) -> None:
     """A ready set of prompts, and who wins which patch."""
     before = page.url
     page.locator(".sets button").nth(1).click()
     _next_maps(page, before)
-    page.locator(".segmentation summary").click()
+    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
-    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.segmentation').scrollIntoView(); }")
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.regions').scrollIntoView(); }")
 
 
 def _from_the_question(page: Page) -> None:
@@ -199,7 +199,7 @@ def shots() -> Iterator[Shot]:
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _word_drawers)
-    pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt?side=text", _from_the_question)}
+    pages |= {"versus": ("/image", _versus), "regions": ("/prompt", _regions), "prompt-words": ("/prompt?side=text", _from_the_question)}
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {name: ("/image", _tool(name)) for name in ("agreement", "swipe", "brush")} | {"crop": ("/image", _crop)}
     pages |= {"compare": ("/image?sample=zebra-elephant", _compare), "look": ("/image", _look), "history": ("/image", _history)}

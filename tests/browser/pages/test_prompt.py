@@ -141,7 +141,7 @@ def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
     assert len(first) == 4
     assert len({box["top"] for box in first}) == 1  # in one row
     assert all(right["left"] > left["right"] for left, right in itertools.pairwise(first))
-    expect(desk.page.locator(".segmentation")).to_be_hidden()
+    expect(desk.page.locator(".regions")).to_be_hidden()
     expect(desk.plate("rollout").locator(".note")).to_have_text("The same map for every prompt.")
     desk.page.get_by_role("button", name="Add a prompt").click()
     desk.page.get_by_role("textbox", name="Prompt").last.fill("a dog")
@@ -150,7 +150,7 @@ def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
     desk.next_maps(before)
     check_matrix(desk, desk.document())
     expect(desk.page.locator("#plates > .plate")).to_have_count(0)
-    expect(desk.page.locator(".segmentation")).to_be_visible()
+    expect(desk.page.locator(".regions")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

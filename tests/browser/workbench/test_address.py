@@ -28,7 +28,7 @@ STATE_ON_SHOW = """
     while (name in found) name += "'";
     found[name] = `${state} ${node.getAttribute("aria-pressed")} ${node.getAttribute("aria-sort")} ${node.hidden}`;
   }
-  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #deletion-bar, .segmentation, .pairing")) {
+  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #deletion-bar, .regions, .pairing")) {
     found[place.closest("[id]").id + " " + place.className] = told(place);
   }
   for (const plate of document.querySelectorAll(".plate")) {
@@ -136,7 +136,7 @@ def beside(page: Page) -> None:
 
 
 def painted(page: Page) -> None:
-    page.locator(".segmentation summary").click()
+    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
     page.get_by_label("By the maps of").select_option("gradcam_plus")
     page.get_by_label("None below").fill("20")
@@ -249,6 +249,7 @@ FORMER = {  # of links before 0.2, and what they are called now
     "open=edits&edits.gone=1+4&edits.put=2%3Dtea": "open=edits&edits.removed=1+4&edits.replaced=2%3Dtea",
     "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
     "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
+    "paint=rollout&none=20": "regions=rollout&threshold=20",
 }
 READ = """async (search) => {
   const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);

@@ -77,11 +77,11 @@ def check_regions(desk: Visit, winners: NDArray[np.int64]) -> None:
 def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) -> None:
     desk.open(f"/prompt?grid=patches&{FEW}&{ASKED}")
     expect(desk.page.locator(".painting")).to_have_count(0)  # nothing is drawn before it is opened
-    desk.page.get_by_text("Which prompt wins where").click()
+    desk.page.get_by_text("which prompt wins where").click()
     expect(desk.page.locator(".painting [data-drawn=true]")).to_be_visible()
     document = desk.document()
     assert [target["label"] for target in document["targets"]] == PROMPTS
-    assert desk.query["paint"] == [SIGNED]
+    assert desk.query["regions"] == [SIGNED]
     methods = desk.page.get_by_label("By the maps of")
     specific = {attribution["method"] for attribution in document["maps"] if attribution["class_specific"]}
     assert set(methods.locator("option").evaluate_all("(nodes) => nodes.map((node) => node.value)")) == specific
@@ -95,10 +95,10 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     assert hues[1][2] > 20 > -20 > hues[1][0]  # B is sky blue
 
     desk.page.get_by_label("None below").fill("30")
-    assert desk.query["none"] == ["30"]
+    assert desk.query["threshold"] == ["30"]
     check_shares(desk, document, SIGNED, 0.3)
     methods.select_option(UNSIGNED)
-    assert desk.query["paint"] == [UNSIGNED]
+    assert desk.query["regions"] == [UNSIGNED]
     winners = check_shares(desk, document, UNSIGNED, 0.3)
 
     check_regions(desk, winners)
@@ -158,7 +158,7 @@ def test_the_words_of_the_prompts(desk: Visit) -> None:
     desk.next_maps(first["id"])
     document = desk.document()
     expect(desk.page.locator("#question")).to_contain_text("Which words counted in")
-    expect(desk.page.locator(".segmentation")).to_be_hidden()
+    expect(desk.page.locator(".regions")).to_be_hidden()
     read = {prompt["prompt"]: prompt for prompt in document["prompts"]}
     assert list(read) == [target["label"] for target in first["targets"]]
 
@@ -201,7 +201,7 @@ def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
 @pytest.mark.parametrize("seen", [0, 1])
 def test_letters_tell_prompts_apart_without_colour(scripts: Page, seen: int) -> None:
     """The palette: every pair of the eight colours differs for people without red or green cones, in hue or at least in lightness."""
-    colours = np.array(scripts.evaluate("() => script('tools/segmentation.js').then(({ COLOURS }) => COLOURS)")) / 255
+    colours = np.array(scripts.evaluate("() => script('tools/regions.js').then(({ COLOURS }) => COLOURS)")) / 255
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     # Viénot, Brettel and Mollon 1999: protanopia, deuteranopia
     blind = np.array([
@@ -214,6 +214,6 @@ def test_letters_tell_prompts_apart_without_colour(scripts: Page, seen: int) -> 
 
 
 def test_a_phone(phone: Visit) -> None:
-    phone.open(f"/prompt?methods={SIGNED}&paint={SIGNED}")
+    phone.open(f"/prompt?methods={SIGNED}&regions={SIGNED}")
     expect(phone.page.locator(".painting [data-drawn=true]")).to_be_visible()
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390

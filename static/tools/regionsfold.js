@@ -1,5 +1,5 @@
-// What lies folded over the plates of the Prompt page, and is fetched and drawn only when it is opened: which prompt
-// wins where.
+// What lies folded over the plates of the Prompt page, and is fetched and drawn only when it is opened: the
+// regions of the prompts.
 
 import { el } from "../core/dom.js";
 
@@ -8,8 +8,8 @@ import { el } from "../core/dom.js";
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
-/** Which prompt wins where, folded. */
-export class SegmentationFold {
+/** The regions of the prompts, folded. */
+export class RegionsFold {
   #drawing = null;
   #targets = [];
   #base = null;
@@ -21,8 +21,8 @@ export class SegmentationFold {
     this.body = el("div");
     this.node = el(
       "details",
-      { class: "segmentation", open: view.value.paint !== "" },
-      el("summary", {}, el("b", {}, "Which prompt wins where"), ": the picture painted by the largest map"),
+      { class: "regions", open: view.value.regions !== "" },
+      el("summary", {}, el("b", {}, "Regions"), ": which prompt wins where, painted by the largest map"),
       this.body,
     );
     this.node.addEventListener("toggle", () => this.#toggle());
@@ -53,13 +53,13 @@ export class SegmentationFold {
 
   async #toggle() {
     const { view } = this.workbench;
-    if (!this.node.open) return void view.set({ paint: "" });
+    if (!this.node.open) return void view.set({ regions: "" });
     if (!this.#drawing) {
-      const { Segmentation } = await import("./segmentation.js");
-      this.#drawing ??= new Segmentation(this.body, this.workbench);
+      const { Regions } = await import("./regions.js");
+      this.#drawing ??= new Regions(this.body, this.workbench);
       this.#drawing.setBase(this.#base);
     }
     this.draw();
-    if (this.#drawing.spec) view.set({ paint: this.#drawing.spec });
+    if (this.#drawing.spec) view.set({ regions: this.#drawing.spec });
   }
 }

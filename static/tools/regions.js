@@ -1,5 +1,5 @@
-// Many prompts at once: the picture painted by the prompt whose map wins each patch, and how much of it each prompt
-// wins.
+// The regions of several prompts: the picture painted by the prompt whose map wins each patch, and how much of it each
+// prompt wins.
 
 import { slider } from "../core/controls.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
@@ -90,7 +90,7 @@ class Painting extends Face {
 
   #colours(context) {
     const [rows, columns] = this.map.grid;
-    const { grid, none } = this.view.value;
+    const { grid, threshold } = this.view.value;
     const drawn = this.lists.map((scores) => drawnScores(scores, [rows, columns], grid));
     const { fine } = drawn[0];
     const most = Math.max(...this.lists.flat());
@@ -98,7 +98,7 @@ class Painting extends Face {
     for (let i = 0; i < drawn[0].scores.length; i++) {
       const at = winner(
         drawn.map(({ scores }) => scores[i]),
-        none / 100,
+        threshold / 100,
         most,
       );
       if (at !== NOBODY) pixels.data.set([...COLOURS[at], 255 * COVER], 4 * i);
@@ -138,7 +138,7 @@ class Painting extends Face {
 }
 
 /** The picture painted by the prompts that win its patches. */
-export class Segmentation {
+export class Regions {
   /**
    * `root` is where it is drawn; `workbench` has the stores, the maps and the methods on show.
    * @param {HTMLElement} root
@@ -149,24 +149,29 @@ export class Segmentation {
     this.targets = [];
     const { focus, view } = workbench;
     this.face = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
-    this.method = el("select", { id: "paint-method", on: { change: () => view.set({ paint: this.method.value }) } });
+    this.method = el("select", {
+      id: "regions-method",
+      on: { change: () => view.set({ regions: this.method.value }) },
+    });
     this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     this.take = el("p", { class: "take" });
-    const threshold = slider(view, "none", "None below", { max: 50, step: 1 });
+    const threshold = slider(view, "threshold", "None below", { max: 50, step: 1 });
     threshold.title =
       "A patch belongs to no prompt where the largest score is below this share of the largest score on the picture";
     this.side = el(
       "div",
       { class: "side waiting" },
-      el("div", { class: "pick" }, el("label", { for: "paint-method" }, "By the maps of"), this.method),
+      el("div", { class: "pick" }, el("label", { for: "regions-method" }, "By the maps of"), this.method),
       threshold,
       this.legend,
       this.reading,
       this.take,
     );
     root.replaceChildren(el("div", { class: "painting" }, this.face.node, this.side));
-    view.follow((now, before) => ["paint", "none", "grid"].some((name) => now[name] !== before[name]) && this.draw());
+    view.follow(
+      (now, before) => ["regions", "threshold", "grid"].some((name) => now[name] !== before[name]) && this.draw(),
+    );
     focus.follow((value) => {
       this.face.mark(value);
       this.#read();
@@ -187,8 +192,8 @@ export class Segmentation {
    */
   get spec() {
     const able = this.#able().map((variant) => variant.spec);
-    const { paint } = this.workbench.view.value;
-    return able.includes(paint) ? paint : able.includes(FEATURED_METHOD) ? FEATURED_METHOD : able[0];
+    const { regions } = this.workbench.view.value;
+    return able.includes(regions) ? regions : able.includes(FEATURED_METHOD) ? FEATURED_METHOD : able[0];
   }
 
   #able() {
@@ -215,11 +220,11 @@ export class Segmentation {
     );
     const whole = maps.length > 0 && maps.every((map) => map?.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
-    const won = whole ? winners(lists, Number(this.workbench.view.value.none) / 100) : [];
+    const won = whole ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
     this.face.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
     this.#tell(won);
     this.#read();
-    const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.none) : [];
+    const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.threshold) : [];
     this.take.replaceChildren(...links.map(({ text, href, download }) => el("a", { href, download }, text)));
   }
 
