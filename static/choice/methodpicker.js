@@ -3,7 +3,7 @@
 
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
-import { byLine } from "../maps/label.js";
+import { byLine } from "../maps/caption.js";
 import { RuleMatrix } from "./rulematrix.js";
 
 /** @import { Registry } from "../core/registry.js" */

@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { canBeRemedied, Registry, withoutOptions } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
-import { byLine } from "../maps/label.js";
+import { byLine } from "../maps/caption.js";
 import { MethodOptions } from "./methodoptions.js";
 
 const ALONE = "alone";

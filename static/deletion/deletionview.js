@@ -6,7 +6,7 @@ import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
 import { DeletionFacts, UNASKED } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
-import { ordinal } from "../maps/label.js";
+import { ordinal } from "../maps/caption.js";
 import { plateName } from "../plates/plate.js";
 import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, DeletionTest, valueAt } from "./deletiontest.js";

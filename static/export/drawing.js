@@ -6,7 +6,7 @@ import { chosen, colourAt, coloursOf, place, ramp, twoSided } from "../core/colo
 import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, meaningOf, oneSignNote } from "../maps/label.js";
+import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
 import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";

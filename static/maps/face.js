@@ -2,7 +2,7 @@
 
 import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
-import { Chip, placesBySize, rankName } from "./chip.js";
+import { ValueTag, ranksByStrength, rankName } from "./valuetag.js";
 import { paint } from "./heatmap.js";
 
 /**
@@ -104,13 +104,13 @@ export class Face {
     this.ends = [0, 0];
     this.canvas = el("canvas", { width, height: width });
     this.patch = el("div", { class: "patch", hidden: true });
-    this.chip = new Chip();
+    this.valueTag = new ValueTag();
     this.node = el(
       "div",
       { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" },
       this.canvas,
       this.patch,
-      this.chip.node,
+      this.valueTag.node,
     );
     this.node.style.aspectRatio = "1";
     followPointer(this.node, focus, () => this.map?.grid);
@@ -138,7 +138,7 @@ export class Face {
   setMap(map) {
     if (map !== this.map) this.pixels = null;
     this.map = map;
-    this.ranks = map ? placesBySize(map.scores, map.sided) : [];
+    this.ranks = map ? ranksByStrength(map.scores, map.sided) : [];
     this.describe();
   }
 
@@ -165,8 +165,8 @@ export class Face {
   mark({ at, locked }) {
     const grid = this.map?.grid;
     outline(this.patch, at, grid, locked);
-    if (grid && at >= 0 && at < this.map.scores.length) this.chip.show(shownScore(this.map, at), this.rankOf(at));
-    else this.chip.show();
+    if (grid && at >= 0 && at < this.map.scores.length) this.valueTag.show(shownScore(this.map, at), this.rankOf(at));
+    else this.valueTag.show();
   }
 
   /**

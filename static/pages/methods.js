@@ -4,7 +4,7 @@ import { getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { learnRules, ruleName } from "../core/rules.js";
-import { paperLink } from "../maps/label.js";
+import { paperLink } from "../maps/caption.js";
 import { Gallery } from "./gallery.js";
 
 const cite = ({ by, year, paper }) => {

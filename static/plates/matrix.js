@@ -4,7 +4,7 @@
 import { el } from "../core/dom.js";
 import { withTerms } from "../help/terms.js";
 import { ruleName } from "../core/rules.js";
-import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/label.js";
+import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/caption.js";
 import { Wall } from "./plate.js";
 
 /**
@@ -143,7 +143,7 @@ export class Matrix extends Wall {
   }
 
   /**
-   * The row of a method: its label, and a plate a column.
+   * The row of a method: its caption, and a plate a column.
    * @param {Variant} variant
    * @returns {HTMLElement}
    */
@@ -152,9 +152,9 @@ export class Matrix extends Wall {
     const notes = new Notes(sameNote(variant, this.same));
     this.notes.set(variant.spec, notes);
     this.say(variant);
-    const label = el(
+    const caption = el(
       "div",
-      { class: "label" },
+      { class: "row-caption" },
       heading(variant),
       standingLine(variant),
       plainLine(variant),
@@ -163,6 +163,6 @@ export class Matrix extends Wall {
       optionsButton(variant),
       notes.node,
     );
-    return el("div", { class: "line", data: { row: variant.spec } }, label, cells);
+    return el("div", { class: "line", data: { row: variant.spec } }, caption, cells);
   }
 }

@@ -18,7 +18,7 @@ import {
   standingLine,
   PlateActions,
   warnings,
-} from "../maps/label.js";
+} from "../maps/caption.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
 import { WallGroups } from "./wallgroups.js";
@@ -68,12 +68,12 @@ export function enlarge(plate, enlarged) {
 }
 
 /**
- * One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or
+ * One map with its caption. `state` is waiting (no map yet), stale (an older map while a new one is made), done or
  * missing.
  */
 export class Plate {
   /**
-   * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
+   * With `target`, the plate is one of a row of maps of the same method, and its caption says only what differs in the
    * row.
    * @param {Variant} variant
    * @param {PlateStores} stores

@@ -36,7 +36,7 @@ export class SinglePlates {
 
   /**
    * A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a
-   * label shows.
+   * caption shows.
    * @param {Variant} variant
    * @param {string} caption
    * @param {string} [target]

@@ -133,7 +133,7 @@ export class Versus extends Matrix {
     const line = super.row(variant);
     if (!this.isPaired) return line;
     const badge = this.badges.get(variant.spec);
-    line.querySelector(".label .num").after(badge);
+    line.querySelector(".row-caption .num").after(badge);
     line.append(this.differences.get(variant.spec).node);
     return line;
   }

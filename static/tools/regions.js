@@ -133,7 +133,7 @@ class Painting extends Face {
     super.mark(value);
     const { at } = value;
     if (this.lists && at >= 0 && at < this.won.length)
-      this.chip.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
+      this.valueTag.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
   }
 }
 

@@ -92,8 +92,8 @@ class Stage extends Face {
     const seen =
       this.pair[at >= 0 && ((at % this.map?.grid[1]) + 0.5) / this.map?.grid[1] >= this.border ? 1 : 0]?.plate;
     if (this.isWhole && at >= 0 && at < seen.map.scores.length)
-      this.chip.show(shownScore(seen.map, at), seen.face.rankOf(at));
-    else this.chip.show();
+      this.valueTag.show(shownScore(seen.map, at), seen.face.rankOf(at));
+    else this.valueTag.show();
   }
 }
 

@@ -61,7 +61,7 @@ def in_order(listed: dict[str, Any], specs: list[str]) -> list[str]:
 
 
 def check_plates(desk: Visit, document: dict[str, Any]) -> None:
-    """Every plate is there, in the order of the wall, and its label says what the API says."""
+    """Every plate is there, in the order of the wall, and its caption says what the API says."""
     listed = desk.get(f"/api/methods?model={document['model']}")
     specs = in_order(listed, [attribution["method"] for attribution in document["maps"]])
     assert desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)") == specs

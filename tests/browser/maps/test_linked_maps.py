@@ -282,13 +282,13 @@ def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, p
     changed = {name for (name, *before), (_, *after) in zip(begun, chosen, strict=True) if before != after}
     assert changed == {name for name, *_ in begun}
     assert len(changed) > 4
-    painted, marked = drawn(desk), desk.page.locator(".chip").all_inner_texts()
+    painted, marked = drawn(desk), desk.page.locator(".value-tag").all_inner_texts()
     assert all(before != after for before, after in zip(plain, painted, strict=True))
     for other in visit(browser, address):
         other.open(url.removeprefix(address))
         assert other.page.locator(CONTROLS).evaluate_all(READ) == chosen
         assert other.page.url == url
-        assert other.page.locator(".chip").all_inner_texts() == marked
+        assert other.page.locator(".value-tag").all_inner_texts() == marked
         assert drawn(other) == painted
 
 

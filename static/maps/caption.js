@@ -1,4 +1,4 @@
-// The museum label of a plate: what a reader needs to judge the map above it.
+// The caption of a plate: what a reader needs to judge the map above it.
 
 import { coloursOf, ramp, twoSided } from "../core/colour.js";
 import { el, number, seconds } from "../core/dom.js";

@@ -9,7 +9,7 @@ import { el } from "../core/dom.js";
  * @param {boolean} [sided] see `strengths`
  * @returns {number[]}
  */
-export function placesBySize(values, sided) {
+export function ranksByStrength(values, sided) {
   const sizes = strengths(values, sided);
   const first = new Map();
   Float64Array.from(sizes)
@@ -28,11 +28,11 @@ export function placesBySize(values, sided) {
 export const rankName = (rank, count) => `${rank} of ${count}`;
 
 /** A value and its rank, in the corner of a map. */
-export class Chip {
+export class ValueTag {
   constructor() {
     this.value = el("span", { class: "value" });
     this.rank = el("span", { class: "rank" });
-    this.node = el("span", { class: "chip", "aria-hidden": "true", hidden: true }, this.value, this.rank);
+    this.node = el("span", { class: "value-tag", "aria-hidden": "true", hidden: true }, this.value, this.rank);
   }
   /**
    * Show `text`, and the rank behind it; without text nothing.
