@@ -151,7 +151,7 @@ export class DeletionView {
     const answer = trial.answers.get(map.target);
     const most = Math.min(countAt(share, tokens.length), answer?.counts.at(-1) ?? tokens.length);
     const removed = new Set(tokens.slice(0, most));
-    if (plate.face) coverPatches(plate.face, map.grid, removed, this.paper);
+    if (plate.mapCanvas) coverPatches(plate.mapCanvas, map.grid, removed, this.paper);
     else strikeWords(plate, removed);
     const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
     plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere

@@ -58,12 +58,12 @@ function removedPatches(
 
 /** A map over its picture, `width` wide: {markup, height}. */
 function pictureBody(plate, width, view) {
-  const { face } = plate;
-  const { base, ends } = face;
-  const [map, look] = face.look(view);
+  const { mapCanvas } = plate;
+  const { base, ends } = mapCanvas;
+  const [map, look] = mapCanvas.look(view);
   const height = (width * base.height) / base.width;
   const canvas = el("canvas", { width: SHARP * width, height: Math.round(SHARP * height) });
-  const smooth = view.grid !== "patches" || map !== face.map; // so many pixels are a picture
+  const smooth = view.grid !== "patches" || map !== mapCanvas.map; // so many pixels are a picture
   paint(canvas, base, smooth ? map : null, ends, look);
   const under = image(canvas.toDataURL(), width, height);
   if (smooth) return { markup: under + removedPatches(plate, width, height), height };
@@ -161,7 +161,7 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
 function bar(plate, view) {
   const signed = twoSided(plate.ends, plate.variant.signed);
   const stops = ramp(signed, coloursOf(view, signed));
-  if (plate.face) return stops;
+  if (plate.mapCanvas) return stops;
   const ground = [255, 254, 251]; // the paper, on which words are coloured
   return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
 }
@@ -169,7 +169,7 @@ function bar(plate, view) {
 /** One plate with its label: {markup, height}. */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
-  const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
+  const body = plate.mapCanvas ? pictureBody(plate, width, view) : textBody(plate, width, view);
   const { ends } = plate;
   const signed = twoSided(ends, variant.signed);
   const stops = bar(plate, view);
@@ -210,9 +210,9 @@ function cell(plate, width, view, i) {
   return { markup: body.markup + label.join("") + under.markup, height: under.y };
 }
 
-async function inputCell(explanation, width, face) {
+async function inputCell(explanation, width, mapCanvas) {
   const bytes = await getBlob(`${explanationPath(explanation.id)}/input.png`);
-  const height = (width * face.base.height) / face.base.width;
+  const height = (width * mapCanvas.base.height) / mapCanvas.base.width;
   const { seen } = explanation.input;
   const caption = below(0, height, width, [
     [21, "As the model saw it", { size: 15, family: SERIF }],
@@ -250,11 +250,11 @@ export function balanced(tiles, ...choices) {
 export async function figure({ plates, view, columns, explanations }) {
   await loaded();
   const alone = plates.length === 1;
-  const kind = plates[0].face ? (alone ? "alone" : "picture") : "text";
+  const kind = plates[0].mapCanvas ? (alone ? "alone" : "picture") : "text";
   const width = WIDTH[kind];
   const cells = plates.map((plate, i) => cell(plate, width, view, i));
   if (kind === "picture" && explanations[0].input.kind === "image") {
-    const input = await inputCell(explanations[0], width, plates[0].face);
+    const input = await inputCell(explanations[0], width, plates[0].mapCanvas);
     if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
     else cells.unshift(input);
   }

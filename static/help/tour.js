@@ -21,7 +21,7 @@ const STEPS = [
       [".plate", "plate.unsigned"],
     ],
   ],
-  ["hold.title", [[".plate .face", HAS_FINGER ? "hold.finger" : "hold.text"]]],
+  ["hold.title", [[".plate .map-canvas", HAS_FINGER ? "hold.finger" : "hold.text"]]],
   ["methods.title", [["#choose-methods", "methods.text"]]],
   [
     "test.title",

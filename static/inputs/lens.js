@@ -3,7 +3,7 @@
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { el } from "../core/dom.js";
-import { patchName } from "../maps/face.js";
+import { patchName } from "../maps/mapcanvas.js";
 
 /**
  * @import { Focus, Store, View } from "../core/state.js"

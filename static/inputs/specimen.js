@@ -3,7 +3,7 @@
 import { explanationPath, loadImage } from "../core/api.js";
 import { segment } from "../core/controls.js";
 import { el } from "../core/dom.js";
-import { followPointer, outline, patchName } from "../maps/face.js";
+import { followPointer, outline, patchName } from "../maps/mapcanvas.js";
 import { greyBase } from "../maps/heatmap.js";
 import { Input } from "./input.js";
 import { Lens } from "./lens.js";

@@ -8,16 +8,16 @@ import { el } from "../core/dom.js";
  */
 
 /**
- * Cover the patches of `removed` on the canvas of a face with the colour of the paper.
- * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} face
+ * Cover the patches of `removed` on the canvas of a map with the colour of the paper.
+ * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} mapCanvas
  * @param {Grid} grid
  * @param {Set<number>} removed
  * @param {string} paper
  */
-export function coverPatches(face, [rows, columns], removed, paper) {
+export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
   /** @type {HTMLCanvasElement | null} */
-  let canvas = face.node.querySelector("canvas.cover");
-  if (!canvas) face.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
+  let canvas = mapCanvas.node.querySelector("canvas.cover");
+  if (!canvas) mapCanvas.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
   const context = canvas.getContext("2d", { willReadFrequently: true }); // a few small squares, which tests read
   context.clearRect(0, 0, columns, rows);

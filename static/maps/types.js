@@ -39,7 +39,7 @@
  * @property {Ends} ends
  * @property {number[]} values
  * @property {View} look
- * @property {any} [face] of a picture
+ * @property {any} [mapCanvas] of a picture
  * @property {HTMLElement[]} [spans] of words
  * @property {Removal | null} [removal]
  * @property {{id: string | null, node: HTMLElement}} actions

@@ -35,13 +35,13 @@ const pairOf = (method, rule) => {
 function card(method, gallery, rule) {
   const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
-  const face = pair
+  const thumbnail = pair
     ? gallery.thumbnail("image", pair.spec, method.signed, pair.title)
     : el("span", { class: "thumb none" }, `not with ${ruleName(rule)}`);
   return el(
     "li",
     { class: "method-card", data: { method: method.name, family: method.family, spec: pair?.spec ?? "" } },
-    el("a", { href: `/methods/${method.name}` }, face, el("h3", {}, method.title)),
+    el("a", { href: `/methods/${method.name}` }, thumbnail, el("h3", {}, method.title)),
     el("p", { class: "by" }, [usual.by, usual.year].filter(Boolean).join(", ")),
     el("p", { class: "says" }, usual.line || method.description),
     el("p", { class: "traits" }, traits(method).join(" · ")),

@@ -6,7 +6,7 @@ import { ruleName } from "../core/rules.js";
 import { svg } from "../core/svg.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
-import { Face } from "../maps/face.js";
+import { MapCanvas } from "../maps/mapcanvas.js";
 import {
   byLine,
   Facts,
@@ -84,10 +84,10 @@ export class Plate {
     this.target = target;
     this.stores = stores;
     this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
-    this.face = new Face({ name: this.name, ...stores });
+    this.mapCanvas = new MapCanvas({ name: this.name, ...stores });
     this.scale = new Scale(variant.signed);
     this.level = new LevelSwitch(stores.view, this.name);
-    this.sentence = new MapSentence(this.face.node);
+    this.sentence = new MapSentence(this.mapCanvas.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
     this.actions = new PlateActions(variant, mapMenu(this), target === null);
@@ -95,13 +95,13 @@ export class Plate {
     const above =
       target === null
         ? [
-            this.face.node,
+            this.mapCanvas.node,
             heading(variant),
             standingLine(variant),
             plainLine(variant),
             el("p", { class: "by", title: byLine(variant) }, byLine(variant)),
           ]
-        : [el("p", { class: "caption" }, target), this.face.node];
+        : [el("p", { class: "caption" }, target), this.mapCanvas.node];
     this.node = el(
       "article",
       { class: "plate", data: { spec: variant.spec } },
@@ -114,13 +114,13 @@ export class Plate {
       this.deletion?.node,
       this.actions.node,
     );
-    this.scale.node.append(enlarge(this, this.face.node));
+    this.scale.node.append(enlarge(this, this.mapCanvas.node));
     this.show(null);
   }
 
   /** @returns {ScoreMap | null} */
   get map() {
-    return this.face.map;
+    return this.mapCanvas.map;
   }
 
   /**
@@ -128,7 +128,7 @@ export class Plate {
    * @returns {OffscreenCanvas | null}
    */
   get base() {
-    return this.face.base;
+    return this.mapCanvas.base;
   }
 
   /**
@@ -136,7 +136,7 @@ export class Plate {
    * @returns {Ends}
    */
   get ends() {
-    return this.face.ends;
+    return this.mapCanvas.ends;
   }
 
   /**
@@ -144,7 +144,7 @@ export class Plate {
    * @returns {View}
    */
   get look() {
-    return this.face.view.value;
+    return this.mapCanvas.view.value;
   }
 
   /**
@@ -152,7 +152,7 @@ export class Plate {
    * @returns {number[]}
    */
   get values() {
-    return this.face.look(this.look)[0].scores;
+    return this.mapCanvas.look(this.look)[0].scores;
   }
 
   /** @param {"waiting" | "stale" | "done" | "missing"} state */
@@ -167,7 +167,7 @@ export class Plate {
    * @param {string} [id]
    */
   show(map, id) {
-    this.face.setMap(map);
+    this.mapCanvas.setMap(map);
     this.sentence.show(map ? pictureInWords(map) : "");
     this.facts.show(map);
     this.level.show(map);
@@ -182,7 +182,7 @@ export class Plate {
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
-    this.face.setBase(base);
+    this.mapCanvas.setBase(base);
   }
 
   /**
@@ -192,18 +192,18 @@ export class Plate {
   colour(ends) {
     this.level.mark();
     this.#refine();
-    this.face.ends = ends;
+    this.mapCanvas.ends = ends;
     if (this.map) this.scale.show(ends, this.look);
-    this.face.draw();
+    this.mapCanvas.draw();
   }
 
   /** Fetch the map of the pixels when it is first asked for, and colour the plate anew once it is there. */
   async #refine() {
     const { map } = this;
-    if (!map?.pixels || this.look.level !== "pixels" || this.face.pixels || !this.actions.id) return;
+    if (!map?.pixels || this.look.level !== "pixels" || this.mapCanvas.pixels || !this.actions.id) return;
     const pixels = await pixelsOf(map, this.actions.id).catch(() => null); // without them the patches stay
-    if (!pixels || this.map !== map || this.face.pixels) return;
-    this.face.pixels = pixels;
+    if (!pixels || this.map !== map || this.mapCanvas.pixels) return;
+    this.mapCanvas.pixels = pixels;
     this.recolour();
   }
 
@@ -217,7 +217,7 @@ export class Plate {
    * @param {Focus} value
    */
   mark(value) {
-    this.face.mark(value);
+    this.mapCanvas.mark(value);
   }
 }
 

@@ -96,7 +96,7 @@ class Zoom {
     this.#follow();
     this.#draw();
     this.place.replaceChildren(large.node);
-    if (large.face && !plate.map.pixels)
+    if (large.mapCanvas && !plate.map.pixels)
       large.level.node.replaceWith(el("p", { class: "quiet" }, withoutPixels(plate.variant)));
     this.dialog.setAttribute("aria-label", large.name);
     const plates = shown(this.plateOf);
@@ -114,7 +114,7 @@ class Zoom {
     if (large.map !== plate.map) large.show(plate.map, plate.actions.id);
     // where its pixels come before those of the plate
     large.recolour = () => large.colour(limits([large.values], plate.variant.signed));
-    if (large.face) large.face.pixels ??= plate.face.pixels;
+    if (large.mapCanvas) large.mapCanvas.pixels ??= plate.mapCanvas.pixels;
     large.colour(plate.ends);
     large.mark(plate.stores.focus.value);
     this.#take();
@@ -124,9 +124,9 @@ class Zoom {
   #take() {
     const { plate, large } = this;
     const { removed, of, which, resultLine } = plate.removal ?? { removed: new Set() };
-    if (!large.face) strikeWords(large, removed);
-    else if (removed.size || large.face.node.querySelector(".cover"))
-      coverPatches(large.face, plate.map.grid, removed, paperColour(this.dialog));
+    if (!large.mapCanvas) strikeWords(large, removed);
+    else if (removed.size || large.mapCanvas.node.querySelector(".cover"))
+      coverPatches(large.mapCanvas, plate.map.grid, removed, paperColour(this.dialog));
     this.lost.textContent = removed.size
       ? [`${which} removed: ${removed.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
       : "";

@@ -4,7 +4,7 @@
 import { explanationPath } from "../core/api.js";
 import { count, el, number, percent } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
-import { outline, patchName } from "../maps/face.js";
+import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**

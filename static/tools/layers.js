@@ -5,7 +5,7 @@ import { segment } from "../core/controls.js";
 import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
-import { patchName } from "../maps/face.js";
+import { patchName } from "../maps/mapcanvas.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
 import { whyHeadsAreSimilar } from "../maps/headsimilarity.js";
 import { contentOf, readFor } from "../plates/content.js";

@@ -7,7 +7,7 @@ import { FEATURED_METHOD } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
-import { Face, patchName, shownScore } from "../maps/face.js";
+import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
 
 /**
@@ -64,7 +64,7 @@ export function winners(lists, threshold) {
 }
 
 /** The picture with its winners; walks, holds and tells patches as every other map does. */
-class Painting extends Face {
+class Painting extends MapCanvas {
   lists = null;
   won = [];
 
@@ -148,7 +148,7 @@ export class Regions {
     this.workbench = workbench;
     this.targets = [];
     const { focus, view } = workbench;
-    this.face = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
+    this.mapCanvas = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
     this.method = el("select", {
       id: "regions-method",
       on: { change: () => view.set({ regions: this.method.value }) },
@@ -168,12 +168,12 @@ export class Regions {
       this.reading,
       this.take,
     );
-    root.replaceChildren(el("div", { class: "painting" }, this.face.node, this.side));
+    root.replaceChildren(el("div", { class: "painting" }, this.mapCanvas.node, this.side));
     view.follow(
       (now, before) => ["regions", "threshold", "grid"].some((name) => now[name] !== before[name]) && this.draw(),
     );
     focus.follow((value) => {
-      this.face.mark(value);
+      this.mapCanvas.mark(value);
       this.#read();
     });
   }
@@ -183,7 +183,7 @@ export class Regions {
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
-    this.face.setBase(base);
+    this.mapCanvas.setBase(base);
   }
 
   /**
@@ -221,7 +221,7 @@ export class Regions {
     const whole = maps.length > 0 && maps.every((map) => map?.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
     const won = whole ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
-    this.face.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
+    this.mapCanvas.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
     this.#tell(won);
     this.#read();
     const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.threshold) : [];
@@ -254,8 +254,8 @@ export class Regions {
   /** What the maps say of the patch in focus, largest first. */
   #read() {
     const { at } = this.workbench.focus.value;
-    const { lists, map } = this.face;
-    if (!lists || at < 0 || at >= this.face.won.length) return void (this.reading.textContent = "\u00a0");
+    const { lists, map } = this.mapCanvas;
+    if (!lists || at < 0 || at >= this.mapCanvas.won.length) return void (this.reading.textContent = "\u00a0");
     const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);
     const scoreTexts = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
     this.reading.textContent = `${patchName(at, map.grid)}: ${scoreTexts.join(", ")}`;

@@ -62,7 +62,7 @@ export class Contrast {
   #pair(title, { pair, value }, open) {
     const names = pair.map(({ variant }) => variant.title);
     const small = pair
-      .filter((plate) => plate.face?.canvas)
+      .filter((plate) => plate.mapCanvas?.canvas)
       .map((plate) => {
         const canvas = el("canvas", { width: THUMB, height: THUMB, "aria-hidden": "true" });
         this.#shown.push([canvas, plate]);
@@ -84,7 +84,7 @@ export class Contrast {
 
   /** The small maps look as the large ones do. */
   #draw() {
-    for (const [canvas, { face }] of this.#shown)
-      canvas.getContext("2d").drawImage(face.canvas, 0, 0, canvas.width, canvas.height);
+    for (const [canvas, { mapCanvas }] of this.#shown)
+      canvas.getContext("2d").drawImage(mapCanvas.canvas, 0, 0, canvas.width, canvas.height);
   }
 }

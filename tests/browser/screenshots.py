@@ -28,7 +28,7 @@ def _stay(page: Page) -> None:
 def _hold_strongest(page: Page) -> None:
     """Hold the strongest patch or word of the last signed map, and go back to the top of the page."""
     plates = page.locator(".plate:has(.ramp.signed):not(.difference)")
-    plates.last.locator(".face, .reading").focus()
+    plates.last.locator(".map-canvas, .reading").focus()
     page.keyboard.press("Home")
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
 

@@ -84,7 +84,7 @@ def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit
     plate = desk.plate(spec)
     expect(plate.locator("h2")).to_have_text("Attention rollout (start_layer=2)")
     assert shown_range(changed) in plate.locator(".facts").inner_text()
-    plate.locator(".face").focus()
+    plate.locator(".map-canvas").focus()
     for key in ("Home", "ArrowLeft", "ArrowUp"):
         desk.page.keyboard.press(key)
         patch = int(desk.query["focus"][0])

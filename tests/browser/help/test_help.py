@@ -166,7 +166,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
         node = plate.locator(".told")
         check_picture(node.text_content() or "", attribution)
         kinds.add(attribution["signed"])
-        assert plate.locator(".face").get_attribute("aria-describedby") == node.get_attribute("id")
+        assert plate.locator(".map-canvas").get_attribute("aria-describedby") == node.get_attribute("id")
     assert kinds == {True, False}
     with view(page):
         page.get_by_role("radio", name="yes").check()

@@ -143,9 +143,9 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
     with view(desk.page):
         desk.page.get_by_label("Smoothing").select_option("patches")
         desk.page.get_by_role("radio", name="for", exact=True).check()
-    face = desk.page.locator(".face").first
-    face.focus()
-    face.press("Home")
+    map_canvas = desk.page.locator(".map-canvas").first
+    map_canvas.focus()
+    map_canvas.press("Home")
     url, document = desk.page.url, desk.document()
     spec = document["maps"][-1]
     painted = colours(desk, spec)

@@ -98,7 +98,7 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
 def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
     desk.open(f"/prompt?{FEW}")
     document = desk.document()
-    desk.page.locator(".face").first.focus()
+    desk.page.locator(".map-canvas").first.focus()
     desk.page.keyboard.press("Home")
     patch = int(desk.query["focus"][0])
     first = desk.page.locator(".plate").first

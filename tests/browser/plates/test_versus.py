@@ -107,7 +107,7 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
     moved, what = desk.shift()
     assert moved < 0.01, what
 
-    desk.page.locator(".plate.difference .face").first.focus()
+    desk.page.locator(".plate.difference .map-canvas").first.focus()
     desk.page.keyboard.press("ArrowDown")
     desk.page.keyboard.press("ArrowRight")
     patch = int(desk.query["focus"][0])
@@ -131,7 +131,7 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     desk.open(f"/image?id={both['id']}")
     scores = np.array(contrast["maps"][0]["scores"])
     plate = differences(desk)[spec]
-    desk.page.locator(".plate.difference .face").focus()
+    desk.page.locator(".plate.difference .map-canvas").focus()
     desk.page.keyboard.press("Home")
     assert int(desk.query["focus"][0]) == int(np.argmax(np.abs(scores)))
     said = float(plate.locator(".value").inner_text().replace(MINUS, "-"))

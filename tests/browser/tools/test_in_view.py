@@ -29,7 +29,7 @@ def test_both_maps_of_the_mixer_stay_in_sight_while_a_switch_is_turned(desk: Vis
         row.evaluate("(node) => node.scrollIntoView({ block: 'center' })")
         (switch,) = row.evaluate_all(SEEN)
         assert switch > 0.9
-        assert all(share > 0.9 for share in tool.locator(".pair .face").evaluate_all(SEEN))
+        assert all(share > 0.9 for share in tool.locator(".pair .map-canvas").evaluate_all(SEEN))
     overlap = tool.locator(".pair").bounding_box(), row.bounding_box()
     assert overlap[0] is not None
     assert overlap[1] is not None

@@ -73,10 +73,10 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     expect(words.nth(2)).to_have_attribute("aria-pressed", "true")
     words.nth(2).press("Escape")
     expect(words.nth(2)).to_have_attribute("aria-pressed", "false")
-    face = part.locator(".face")
-    face.scroll_into_view_if_needed()
-    face.focus()
-    face.press("Home")  # the strongest patch of the picture's own map
+    map_canvas = part.locator(".map-canvas")
+    map_canvas.scroll_into_view_if_needed()
+    map_canvas.focus()
+    map_canvas.press("Home")  # the strongest patch of the picture's own map
     scores = interaction["second"]["scores"]
     patch = max(range(len(scores)), key=lambda i: abs(scores[i]))
     column = [row[patch] for row in interaction["pairs"]]
@@ -112,7 +112,7 @@ def test_why_two_pictures_are_alike(desk: Visit) -> None:
     expect(part.locator(".said")).to_contain_text("Cosine")
     expect(part.locator(f".others [data-id='{other}']")).to_have_attribute("aria-pressed", "true")
     assert part.locator(f".others [data-id='{other}'] img").evaluate("(img) => img.naturalWidth") > 0
-    first, second = part.locator(".face").all()
+    first, second = part.locator(".map-canvas").all()
     before = second.locator("canvas").evaluate(PIXELS)
     first.focus()
     first.press("Home")

@@ -143,8 +143,8 @@ def test_presets_and_readouts(desk: Visit) -> None:
 def test_a_mix_follows_the_page(desk: Visit) -> None:
     """The patch in focus, and another picture."""
     tool = drawer(desk, SCENES)
-    face = tool.locator(".plate .face").last
-    face.focus()
+    map_canvas = tool.locator(".plate .map-canvas").last
+    map_canvas.focus()
     desk.page.keyboard.press("Home")
     libra = mixed(desk, LIBRA)["map"]
     best = int(np.abs(libra["scores"]).argmax())

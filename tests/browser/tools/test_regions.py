@@ -103,13 +103,13 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
 
     check_regions(desk, winners)
 
-    face = desk.page.locator(".painting .face")
-    face.focus()
-    face.press("Home")
+    map_canvas = desk.page.locator(".painting .map-canvas")
+    map_canvas.focus()
+    map_canvas.press("Home")
     patch = int(desk.query["focus"][0])
     scores = lists(document, UNSIGNED)
     assert patch == int(np.argmax(np.where(winners == -1, scores[0], scores.max(0))))
-    expect(face.locator(".value")).to_have_text(f"{LETTERS[winners[patch]]} {shown_score(scores[winners[patch], patch], False)}")
+    expect(map_canvas.locator(".value")).to_have_text(f"{LETTERS[winners[patch]]} {shown_score(scores[winners[patch], patch], False)}")
     order = np.argsort(-scores[:, patch], kind="stable")
     scores_shown = ", ".join(f"{LETTERS[i]} {shown_score(scores[i, patch], False)}" for i in order)
     expect(desk.page.locator(".painting .side [role=status]")).to_contain_text(scores_shown)
@@ -185,7 +185,7 @@ def test_the_words_of_the_prompts(desk: Visit) -> None:
     desk.page.get_by_label("Look at").select_option("image")
     desk.next_maps(document["id"])
     assert "prompts" not in desk.document()
-    expect(desk.page.locator(".matrix .face").first).to_be_visible()
+    expect(desk.page.locator(".matrix .map-canvas").first).to_be_visible()
 
 
 def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:

@@ -94,7 +94,7 @@ def held(page: Page) -> None:
     drawer(page, "layers")
     tool = page.locator("#drawer-layers")
     expect(tool.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
-    page.locator(".plate .face, .plate .reading").first.focus()
+    page.locator(".plate .map-canvas, .plate .reading").first.focus()
     page.keyboard.press("Home")
     tool.get_by_role("radio", name="the held").check()
     expect(tool.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)

@@ -63,7 +63,7 @@ def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cos
 
 def height_in_sight(phone: Visit) -> float:
     """How much of the first map is seen above the deletion bar."""
-    first, bar = (phone.page.locator(where).first.bounding_box() for where in ("#plates :is(.face, .reading)", ".deletion-bar"))
+    first, bar = (phone.page.locator(where).first.bounding_box() for where in ("#plates :is(.map-canvas, .reading)", ".deletion-bar"))
     assert first is not None
     assert bar is not None
     assert first["y"] >= 0

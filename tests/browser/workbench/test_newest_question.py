@@ -33,7 +33,8 @@ DRAWN = """
   };
   const image = document.querySelector("#picture .sheet img");
   return {
-    plates: [...document.querySelectorAll("#plates .plate .face canvas:first-child")].map((node) => middle(node, node.width, node.height)),
+    plates: [...document.querySelectorAll("#plates .plate .map-canvas canvas:first-child")]
+      .map((node) => middle(node, node.width, node.height)),
     specimen: middle(image, image.naturalWidth, image.naturalHeight),
   };
 }
@@ -259,7 +260,7 @@ def check(delays: Delays, shown: Shown) -> None:
             assert plate.text_content() == shown.source
         expect(page.locator("#text")).to_have_value(shown.source)
     else:
-        page.wait_for_function("() => [...document.querySelectorAll('#plates .face')].every((face) => face.dataset.drawn === 'true')")
+        page.wait_for_function("() => [...document.querySelectorAll('#plates .map-canvas')].every((face) => face.dataset.drawn === 'true')")
         page.wait_for_function("() => document.querySelector('#picture .sheet').style.visibility === ''")
         drawn = page.evaluate(DRAWN)
         assert drawn["specimen"] == list(COLOURS[shown.source])

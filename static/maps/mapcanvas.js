@@ -1,4 +1,4 @@
-// The face of a plate: one map over the picture, with the patch in focus outlined in every face at once.
+// The canvas of a plate: one map over the picture, with the patch in focus outlined in every canvas at once.
 
 import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
@@ -85,7 +85,7 @@ export function followPointer(node, focus, grid) {
 }
 
 /** A map over its picture, with what is in focus. */
-export class Face {
+export class MapCanvas {
   /**
    * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the
    * keyboard reached; `width` is that of the canvas in pixels.
@@ -107,7 +107,7 @@ export class Face {
     this.valueTag = new ValueTag();
     this.node = el(
       "div",
-      { class: "face", tabIndex: 0, role: "application", "aria-roledescription": "map" },
+      { class: "map-canvas", tabIndex: 0, role: "application", "aria-roledescription": "map" },
       this.canvas,
       this.patch,
       this.valueTag.node,
@@ -119,7 +119,7 @@ export class Face {
   }
 
   /**
-   * The grey picture to draw on; null leaves the face as it is until there is one.
+   * The grey picture to draw on; null leaves it as it is until there is one.
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
