@@ -7,7 +7,7 @@ import { about, LOST, now, SOON, WaitingLine } from "./waiting.js";
 
 /** @import { Variant } from "../core/registry.js" */
 
-const PAUSE = 150; // milliseconds of a wall that stands still until it is asked for what is in view
+const PAUSE = 150; // milliseconds of a page that stands still until it is asked for what is in view
 
 /** What is said of an explanation while it is made. */
 export class MapsUnderway {
@@ -54,7 +54,7 @@ export class MapsUnderway {
     this.watch();
   }
 
-  /** Look which plates are in view, once they hang. */
+  /** Look which plates are in view, once they are there. */
   watch() {
     this.seen.disconnect();
     this.#inView.clear();
@@ -147,7 +147,7 @@ export class MapsUnderway {
     this.#timer = setTimeout(() => this.#ask(), PAUSE);
   }
 
-  /** Have what is in view and not there yet made next, in the order of the wall, and then the rest in that order. */
+  /** Have what is in view and not there yet made next, in the order of the page, and then the rest in that order. */
   async #ask() {
     const id = this.#id;
     const waiting = this.#specs.filter((spec) => !this.#arrived.has(spec));

@@ -1,4 +1,4 @@
-// Which methods hang on the wall: sets to begin with, families with a line each, a search, and for experts every
+// Which methods are on the page: sets to begin with, families with a line each, a search, and for experts every
 // read-out with every rule.
 
 import { count, el } from "../core/dom.js";

@@ -8,7 +8,7 @@ import { ORDER_NAMES } from "./removalorder.js";
 
 /** @import { WorkbenchView } from "../plates/types.js" */
 
-/** The test at the foot of the wall. */
+/** The test at the foot of the page. */
 export class DeletionBar {
   #opened = null;
   view = null; // once it is loaded
@@ -31,7 +31,7 @@ export class DeletionBar {
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
     this.asking = new Waiting(); // the curves
-    this.over = el("div", { class: "over" }, this.asking.node); // what is said over the wall, so that nothing moves
+    this.over = el("div", { class: "over" }, this.asking.node); // what is said over the plates, so that nothing moves
     const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);
     const title = el("h2", { id: "deletion-bar-title" }, "Deletion test");
     const see = el(

@@ -77,9 +77,9 @@ export class DeletionView {
         if (now.done && bar.isOpen) this.#ask(now);
       });
     }
-    // plates that are hung later, and texts that are cut anew, lose their tokens too
-    this.hung = new MutationObserver(() => this.soon());
-    this.hung.observe(byId("plates"), { childList: true, subtree: true });
+    // plates that come later, and texts that are cut anew, lose their tokens too
+    this.observer = new MutationObserver(() => this.soon());
+    this.observer.observe(byId("plates"), { childList: true, subtree: true });
     this.#begin();
     this.wake();
   }
@@ -118,11 +118,11 @@ export class DeletionView {
     const { removed, order } = this.workbench.removal.value;
     this.paper = paperColour(byId("plates")); // read once, before anything is written
     const sizes = new Set(
-      this.workbench.wall.tested
+      this.workbench.plateSet.tested
         .map((plate) => this.#plate(plate, removed / 100, order))
         .filter((tokens) => tokens !== null),
     );
-    this.hung.takeRecords(); // what was written here is no reason to draw again
+    this.observer.takeRecords(); // what was written here is no reason to draw again
     const [tokens] = sizes;
     // prompts may be of different lengths, and models may cut in different ways
     const many = sizes.size > 1 ? " of each" : "";
@@ -205,7 +205,7 @@ export class DeletionView {
   /** Lay the figure of curves anew, and say what was asked. */
   #tell() {
     const trials = [...this.#trials.values()];
-    const names = new Map(this.workbench.wall.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const names = new Map(this.workbench.plateSet.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
     const entries = trials.flatMap((trial) =>
       [...trial.answers.values()].map((answer) => ({
         id: trial.id,
@@ -240,6 +240,7 @@ export class DeletionView {
   }
 
   #pick(spec) {
-    for (const plate of this.workbench.wall.tested) plate.node.classList.toggle("picked", plate.variant.spec === spec);
+    for (const plate of this.workbench.plateSet.tested)
+      plate.node.classList.toggle("picked", plate.variant.spec === spec);
   }
 }

@@ -28,7 +28,7 @@ const pageSteps = {
   async started(info, question, isNew) {
     if (!isNew) return specimen.belongsTo(question.id);
     const base = await specimen.show(question.id, info.input, question.input);
-    if (base) workbench.wall.setBase(base);
+    if (base) workbench.plateSet.setBase(base);
   },
   receive(map) {
     specimen.setGrid(map.grid);

@@ -9,7 +9,7 @@ import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
 import { partButton, Specimen } from "../inputs/specimen.js";
-import { Plate, Wall } from "../plates/plate.js";
+import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
 import { RegionsFold } from "../tools/regionsfold.js";
 import { Unasked } from "../workbench/unasked.js";
@@ -18,31 +18,31 @@ import { cosineOf } from "../workbench/overview.js";
 
 const problems = byId("specimen-problem");
 let details = {}; // of the model
-let words = null; // the wall of the words of the prompts, once they are asked about
+let words = null; // the plates of the words of the prompts, once they are asked about
 let targetOptions = {}; // what is asked of every prompt: {against, read}
 
 const workbench = new Workbench("clip", {
   async load({ side: wanted }) {
     if (wanted !== "text") return;
     const [{ PromptWords }] = await Promise.all([import("../plates/promptwords.js"), styled("workbench/wordrows.css")]);
-    words ??= new PromptWords(byId("plates"), hanging);
+    words ??= new PromptWords(byId("plates"), stores);
   },
   changed(model) {
     details = model.details ?? {};
     const inWords = workbench.side === "text";
     side.select.value = workbench.side;
-    workbench.hangOn(inWords ? words : wallFor(prompts.all.length), false);
+    workbench.moveTo(inWords ? words : plateSetFor(prompts.all.length), false);
   },
-  wall({ targets = [], prompts: read }) {
-    const wall = read ? words : wallFor(targets.length);
+  plateSet({ targets = [], prompts: read }) {
+    const plateSet = read ? words : plateSetFor(targets.length);
     versus.read = targets[0]?.read ?? "logit";
     if (read) words.setPrompts(read, workbench.view.value.grain);
-    if (wall !== single)
-      wall.setTargets(
+    if (plateSet !== single)
+      plateSet.setTargets(
         targets,
         targets.map((target) => targetLine(target, targets.length)),
       );
-    return wall;
+    return plateSet;
   },
   giving: (input, model) => specimen.await(input, model),
   refused() {
@@ -60,9 +60,9 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    if (workbench.side !== "text") workbench.hangOn(wallFor(wanted.length), false);
-    if (workbench.wall !== single)
-      workbench.wall.setTargets(
+    if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
+    if (workbench.plateSet !== single)
+      workbench.plateSet.setTargets(
         wanted.map((label) => ({ label })),
         [],
       );
@@ -81,7 +81,7 @@ const workbench = new Workbench("clip", {
     read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
     if (isNew) {
-      workbench.wall.clear();
+      workbench.plateSet.clear();
       regions.setBase(null);
     }
     regions.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
@@ -92,25 +92,25 @@ const workbench = new Workbench("clip", {
     if (!isNew) return specimen.belongsTo(question.id);
     const base = await specimen.show(question.id, info.input, question.input);
     if (!base) return; // another picture came in between
-    workbench.wall.setBase(base);
+    workbench.plateSet.setBase(base);
     regions.setBase(base);
   },
   method(map, job) {
     specimen.setGrid(map.grid ?? null);
-    workbench.wall.receive(map, job.id);
+    workbench.plateSet.receive(map, job.id);
     regions.draw();
   },
 });
 
-const hanging = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
-const versus = new Versus(byId("plates"), hanging);
-// one prompt has the wall of a picture: nothing is there to stand beside its maps
-const single = new Wall(byId("plates"), {
-  ...hanging,
+const stores = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
+const versus = new Versus(byId("plates"), stores);
+// one prompt has the plates of a picture: nothing is there to stand beside its maps
+const single = new PlateSet(byId("plates"), {
+  ...stores,
   makePlate: (variant, stores, target) =>
     new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
 });
-workbench.wall = versus;
+workbench.plateSet = versus;
 const specimen = new Specimen(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));
@@ -144,8 +144,8 @@ byId("prompts").append(box);
 const regions = new RegionsFold(workbench);
 byId("plates").before(regions.node);
 
-/** The wall for so many prompts that are looked for in the picture. */
-function wallFor(count) {
+/** The plates for so many prompts that are looked for in the picture. */
+function plateSetFor(count) {
   return count === 1 ? single : versus;
 }
 

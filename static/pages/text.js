@@ -32,9 +32,9 @@ function tellWindows({ input, windows = [] }) {
 
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  workbench.wall.setBase(laidOut(read));
+  workbench.plateSet.setBase(laidOut(read));
   page.compare.cut();
-  workbench.wall.colour();
+  workbench.plateSet.colour();
 }
 
 /** Put a text that the page brings into the field, unless the person was faster. */
@@ -54,7 +54,7 @@ const pageSteps = {
   example() {
     const sample = workbench.exampleSample();
     if (!sample) return;
-    workbench.wall.setBase({ text: sample.text, units: [] });
+    workbench.plateSet.setBase({ text: sample.text, units: [] });
     openSample(sample, workbench.address.targets, false);
   },
   started(info, job, isNew) {
@@ -63,7 +63,7 @@ const pageSteps = {
     tellWindows(info);
     unasked.look();
     if (isNew) cut();
-    longText.show(workbench.wall === page.single ? page.single : null, info.input.words.length);
+    longText.show(workbench.plateSet === page.single ? page.single : null, info.input.words.length);
   },
   openSample(sample) {
     isWritten = false;

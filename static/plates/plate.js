@@ -1,4 +1,4 @@
-// A plate and the wall of plates: all the same size, in a fixed order, there before their maps arrive.
+// A plate and a set of plates: all the same size, in a fixed order, there before their maps arrive.
 
 import { limits } from "../core/colour.js";
 import { el } from "../core/dom.js";
@@ -21,7 +21,7 @@ import {
 } from "../maps/caption.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
-import { WallGroups } from "./wallgroups.js";
+import { PlateGroups } from "./plategroups.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
@@ -29,7 +29,7 @@ import { WallGroups } from "./wallgroups.js";
  * @import { Focus, View } from "../core/state.js"
  * @import { ScoreMap } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateMaker, PlateStores, WallOptions } from "./types.js"
+ * @import { Base, PlateMaker, PlateStores, PlateSetOptions } from "./types.js"
  */
 
 /**
@@ -162,7 +162,7 @@ export class Plate {
   }
 
   /**
-   * Hang a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null takes it away.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */
@@ -207,7 +207,7 @@ export class Plate {
     this.recolour();
   }
 
-  /** Give the plate its colours again; a wall that shares a scale does it for all. */
+  /** Give the plate its colours again; a set that shares a scale does it for all. */
   recolour() {
     colourAll([this], "own");
   }
@@ -254,26 +254,26 @@ const specOf = ({ variant }) => variant.spec;
 export const saysOf = (plate, variant) => JSON.stringify(plate.variant) === JSON.stringify(variant);
 
 /** The plates of a page, a method each. */
-export class Wall {
+export class PlateSet {
   /**
    * @param {HTMLElement} root
-   * @param {WallOptions} options
+   * @param {PlateSetOptions} options
    */
   constructor(
     root,
     { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) },
   ) {
     /** @type {PlateMaker} */
-    const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
+    const make = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
     this.root = root;
     this.focus = focus;
     this.view = view;
-    this.makePlate = hung;
+    this.makePlate = make;
     this.stores = { focus, view, onRead };
     this.plates = new Map();
-    this.variants = []; // the methods that hang
+    this.variants = []; // the methods that it shows
     this.base = null;
-    this.groups = new WallGroups(view);
+    this.groups = new PlateGroups(view);
     view.follow(() => this.colour());
     showSentences(root, view);
     focus.follow((value) => this.mark(value));
@@ -296,10 +296,10 @@ export class Wall {
   }
 
   /**
-   * Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps.
+   * Every plate: those of maps, and where a set has them those that are computed from several maps.
    * @returns {MapPlate[]}
    */
-  get hung() {
+  get everyPlate() {
     return this.all;
   }
 
@@ -313,7 +313,7 @@ export class Wall {
   }
 
   /**
-   * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one
+   * Show these variants in this order. Plates that are already there keep their map, marked stale, until the new one
    * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
@@ -329,7 +329,7 @@ export class Wall {
     if (!same) this.root.replaceChildren(...nodes);
   }
 
-  /** Another wall takes the place of this one. */
+  /** Another set takes the place of this one. */
   leave() {
     this.plates = new Map();
   }
@@ -337,7 +337,7 @@ export class Wall {
   /** Another picture or text: the old maps and the old picture do not belong to it. */
   clear() {
     this.setBase(null);
-    for (const plate of this.hung) plate.show(null);
+    for (const plate of this.everyPlate) plate.show(null);
     this.mark(this.focus.value);
   }
 
@@ -347,11 +347,11 @@ export class Wall {
    */
   setBase(base) {
     this.base = base;
-    for (const plate of this.hung) plate.setBase(base);
+    for (const plate of this.everyPlate) plate.setBase(base);
   }
 
   /**
-   * Hang a map of explanation `id`, where there is a plate for it.
+   * Show a map of explanation `id`, where there is a plate for it.
    * @param {ScoreMap} map
    * @param {string} id
    */
@@ -361,7 +361,7 @@ export class Wall {
   }
 
   /**
-   * Hang a map on its plate, in its colours.
+   * Show a map on its plate, in its colours.
    * @param {MapPlate} plate
    * @param {ScoreMap} map
    * @param {string} [id]
@@ -375,12 +375,12 @@ export class Wall {
 
   /** What is still waiting will not come. */
   close() {
-    for (const plate of this.hung) if (plate.node.dataset.state !== "done") plate.state = "missing";
+    for (const plate of this.everyPlate) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
 
   /** Give every plate its colours again. */
   colour() {
-    colourAll(this.hung, this.view.value.scale);
+    colourAll(this.everyPlate, this.view.value.scale);
   }
 
   /**
@@ -388,18 +388,18 @@ export class Wall {
    * @param {Focus} value
    */
   mark(value) {
-    for (const plate of this.hung) plate.mark(value);
+    for (const plate of this.everyPlate) plate.mark(value);
   }
 
-  /** The plate that hung for a method, while what it says of the method holds; else a new one with its map. */
+  /** The plate that was there for a method, while what it says of the method holds; else a new one with its map. */
   #keep(before, variant) {
     if (before && saysOf(before, variant)) return before;
-    const plate = this.#hang(variant);
+    const plate = this.#make(variant);
     if (before?.map) this.take(plate, before.map, before.actions.id);
     return plate;
   }
 
-  #hang(variant) {
+  #make(variant) {
     const plate = this.makePlate(variant, this.stores);
     plate.setBase(this.base);
     return plate;

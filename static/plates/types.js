@@ -14,13 +14,13 @@
  */
 
 /**
- * The wall on which plates hang.
- * @typedef {object} MapWall
+ * The plates of a page.
+ * @typedef {object} MapPlateSet
  * @property {HTMLElement} root
  * @property {any} base what maps lie on
  * @property {MapPlate[]} all the plates of maps
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
- * @property {MapPlate[]} hung all, those that are computed from several maps too
+ * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 
@@ -40,9 +40,9 @@
  * @property {string | null} id of the explanation on show
  * @property {{id: string | null}} address what the address of the page asked for as it opened
  * @property {string} side whose tokens get the scores, "image" or "text"
- * @property {string[]} hung specs on the wall
+ * @property {string[]} specs the methods on the page
  * @property {ScoreMap[]} received
- * @property {MapWall} wall
+ * @property {MapPlateSet} plateSet
  * @property {Registry} registry
  * @property {{input: Input | null}} question the newest one
  * @property {Store<View>} view
@@ -69,8 +69,8 @@
  */
 
 /**
- * What a wall is made of.
- * @typedef {PlateStores & {makePlate?: PlateMaker}} WallOptions
+ * What a set of plates is made of.
+ * @typedef {PlateStores & {makePlate?: PlateMaker}} PlateSetOptions
  */
 
 /**

@@ -219,7 +219,7 @@ export class WordPlate {
   }
 
   /**
-   * Hang a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null takes it away.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */

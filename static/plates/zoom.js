@@ -91,7 +91,7 @@ class Zoom {
       plate.target,
     );
     this.large = large;
-    large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will hang
+    large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will be
     large.setBase(plate.base);
     this.#follow();
     this.#draw();

@@ -53,7 +53,7 @@ class Disagreement {
   }
 
   show() {
-    const columns = columnsOf(this.workbench.wall);
+    const columns = columnsOf(this.workbench.plateSet);
     const keys = columns.map(({ key }) => key);
     // two that have a sign, where there are two: what they say for and against can be compared
     const signed = columns.filter((column) => column.signed).map(({ key }) => key);

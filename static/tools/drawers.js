@@ -1,4 +1,4 @@
-// What lies under the wall of plates: each is fetched when it is first opened, and asks the server nothing before.
+// What lies under the plates: each is fetched when it is first opened, and asks the server nothing before.
 
 import { Waiting } from "../asking/waiting.js";
 import { el, styled } from "../core/dom.js";

@@ -83,7 +83,7 @@ class PromptInteraction {
       );
       const view = new InteractionView(interaction, {
         names: ["The prompt", "The picture"],
-        bases: [null, this.workbench.wall.base],
+        bases: [null, this.workbench.plateSet.base],
         view: this.workbench.view,
         hint: `Cosine ${number(interaction.cosine)}. Point at a word or at a patch; a click holds it.`,
       });

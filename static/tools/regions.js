@@ -197,7 +197,7 @@ export class Regions {
   }
 
   #able() {
-    return this.workbench.hung
+    return this.workbench.specs
       .map((spec) => this.workbench.registry.plate(spec))
       .filter((variant) => variant?.class_specific);
   }

@@ -24,10 +24,10 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 export const open = (root, workbench) => new Swipe(root, workbench);
 
 /**
- * The maps that hang on the wall, {key, title, plate} each. A key is the spec, and the column where there are several.
+ * The maps that are on the page, {key, title, plate} each. A key is the spec, and the column where there are several.
  */
-const choicesOf = (wall) =>
-  wall.hung
+const choicesOf = (plateSet) =>
+  plateSet.everyPlate
     .filter((plate) => plate.map?.grid && plate.base)
     .map((plate) => ({
       key: mapKey(plate),
@@ -176,7 +176,7 @@ class Swipe {
   }
 
   show() {
-    this.#choices = choicesOf(this.workbench.wall);
+    this.#choices = choicesOf(this.workbench.plateSet);
     this.#beginning = this.#choices.length ? beginning(this.#choices) : [];
     this.selects.forEach((select) =>
       select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))),
@@ -184,7 +184,7 @@ class Swipe {
     this.#pick();
   }
 
-  /** The two maps that are chosen, as far as they hang; else the two that are least alike. */
+  /** The two maps that are chosen, as far as they are there; else the two that are least alike. */
   #pick() {
     const usual = this.#beginning;
     const find = (wanted) => this.#choices.find(({ key, plate }) => key === wanted || plate.variant.spec === wanted);

@@ -1,4 +1,4 @@
-// That methods disagree: the two maps on the wall that are most alike and the two that are least alike, with their rank
+// That methods disagree: the two maps on the page that are most alike and the two that are least alike, with their rank
 // correlation. A press lays the two over each other.
 
 import { el } from "../core/dom.js";
@@ -12,11 +12,11 @@ import { mainTarget } from "./overview.js";
 
 const THUMB = 96; // pixels of a small map; it is shown at half of that
 
-/** Keeps the line of every wall of the page. */
+/** Keeps the line of every set of plates of the page. */
 export class Contrast {
   #shown = []; // [canvas, plate] of the small maps
 
-  /** @param {WorkbenchView & {wall: any}} workbench */
+  /** @param {WorkbenchView & {plateSet: any}} workbench */
   constructor(workbench) {
     this.workbench = workbench;
     workbench.subject.follow(() => this.show());
@@ -25,9 +25,9 @@ export class Contrast {
 
   /** The plates of methods that explain the answer of the page. */
   get #plates() {
-    const { wall, subject } = this.workbench;
+    const { plateSet, subject } = this.workbench;
     const { label } = mainTarget(subject.value.info.targets);
-    return wall.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
+    return plateSet.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
   }
 
   /**
@@ -35,9 +35,9 @@ export class Contrast {
    * @returns {Promise<void>}
    */
   async show() {
-    const { wall, subject } = this.workbench;
+    const { plateSet, subject } = this.workbench;
     const { info, done } = subject.value;
-    const place = wall?.groups.contrast;
+    const place = plateSet?.groups.contrast;
     if (!place) return;
     this.#shown = [];
     const scores = ({ map }) => contentOf(map.scores, readFor(subject.value, map.target));
@@ -45,8 +45,8 @@ export class Contrast {
     const plates = done && info ? this.#plates : [];
     if (plates.length < 2) return;
     const { extremePairs, mapKey, openPair } = await import("../plates/mappairs.js");
-    // another answer or wall came in between
-    if (subject.value.info !== info || !subject.value.done || this.workbench.wall !== wall) return;
+    // another answer or set of plates came in between
+    if (subject.value.info !== info || !subject.value.done || this.workbench.plateSet !== plateSet) return;
     const found = extremePairs(plates, scores);
     this.#shown = [];
     const open = (pair) => openPair(this.workbench, ...pair.map(mapKey));

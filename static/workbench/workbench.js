@@ -34,10 +34,10 @@ import { ToolStates } from "./toolstates.js";
 /**
  * @import { Wish } from "../core/types.js"
  * @import { Sample } from "../inputs/samples.js"
- * @import { Wall } from "../plates/plate.js"
+ * @import { PlateSet } from "../plates/plate.js"
  */
 
-/** What a page works at: its question, its answer and its wall. */
+/** What a page works at: its question, its answer and its plates. */
 export class Workbench {
   #drawn = Promise.resolve(); // once the input of the explanation is on show
   #addressBar = new AddressBar();
@@ -56,7 +56,7 @@ export class Workbench {
    *           load({count, side}): the modules that it needs for so many targets explained on that side;
    *           giving(input, model): another input is asked about, by the model of that title;
    *           refused(): what was asked for last is not explained, all stays as it was;
-   *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
+   *           plateSet(info): the set of plates for an explanation of these {targets}, where the page has several
    * @param {string} kind
    * @param {{[step: string]: (...args: any[]) => any}} page
    */
@@ -65,10 +65,10 @@ export class Workbench {
     this.kind = kind;
     this.page = page;
     this.address = address;
-    this.wall = null;
+    this.plateSet = null;
     this.registry = new Registry();
     this.samples = [];
-    this.hung = []; // specs on the wall
+    this.specs = []; // the methods on the page
     this.side = address.side; // whose tokens get the scores
     this.otherIds = {}; // those in the address of explanations beside the one on show
     this.received = []; // maps
@@ -99,10 +99,10 @@ export class Workbench {
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => {
         this.underway.end();
-        this.wall.close();
+        this.plateSet.close();
         this.headline.sumUp(true);
         this.#drawn.then(() => question === this.shown && this.subject.set({ done: true }));
-        say("status", `${countMethods(this.wall.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
+        say("status", `${countMethods(this.plateSet.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
       },
       failed: (problem, question) => this.#failed(problem, question),
       lost: (problem) => this.#stopped(problem),
@@ -174,7 +174,7 @@ export class Workbench {
       } else if (this.address.source) this.page.carry?.(new Input({ source: this.address.source }));
       else if (!this.address.id) this.page.example();
       else {
-        this.wall.close();
+        this.plateSet.close();
         this.page.refused?.();
         say("status", "nothing to show");
       }
@@ -203,7 +203,7 @@ export class Workbench {
     this.question.model = model.name;
     this.#adopt(modelInfo);
     if (stored) this.#suit(stored);
-    this.#hang(stored?.methods ?? this.question.methods);
+    this.#expect(stored?.methods ?? this.question.methods);
   }
 
   #reopen(stored) {
@@ -296,8 +296,8 @@ export class Workbench {
     const modelInfo = await this.#modelInfoOf(question.model, question.side);
     if (question !== this.question) return;
     this.#adopt(modelInfo);
-    this.#hang(question.methods);
-    this.wall.close();
+    this.#expect(question.methods);
+    this.plateSet.close();
   }
 
   /** The fields of the form that asks the question. */
@@ -332,36 +332,36 @@ export class Workbench {
     this.page.refused?.();
     if (this.shown) return;
     this.headline.clear();
-    this.wall.close();
+    this.plateSet.close();
   }
 
   /**
-   * Hang on another wall what hangs on this one, the maps too where they are of the same kind.
-   * @param {Wall} wall
+   * Show in another set of plates what this one shows, the maps too where they are of the same kind.
+   * @param {PlateSet} plateSet
    * @param {boolean} [withMaps]
    */
-  hangOn(wall, withMaps = true) {
-    const before = this.wall;
-    if (wall === before) return;
-    this.wall = wall;
-    wall.setBase(before.base);
-    this.#hang(this.hung);
+  moveTo(plateSet, withMaps = true) {
+    const before = this.plateSet;
+    if (plateSet === before) return;
+    this.plateSet = plateSet;
+    plateSet.setBase(before.base);
+    this.#expect(this.specs);
     before.leave();
-    if (withMaps) for (const map of this.received) wall.receive(map, this.id);
+    if (withMaps) for (const map of this.received) plateSet.receive(map, this.id);
   }
 
-  /** Hang plates for these methods, else for the usual ones, in the fixed order. */
-  #hang(specs) {
+  /** Show plates for these methods, else for the usual ones, in the fixed order. */
+  #expect(specs) {
     const known = this.registry.plates(specs);
-    const hung = known.length ? known : this.registry.plates(this.registry.usual);
-    this.hung = hung.map(({ spec }) => spec);
-    this.chooser.setChosen(this.hung);
-    this.wall.expect(hung, this.registry.isUsual(this.hung));
+    const shown = known.length ? known : this.registry.plates(this.registry.usual);
+    this.specs = shown.map(({ spec }) => spec);
+    this.chooser.setChosen(this.specs);
+    this.plateSet.expect(shown, this.registry.isUsual(this.specs));
   }
 
   #suit(info) {
-    const wall = this.page.wall?.(info) ?? this.wall;
-    if (wall !== this.wall) this.hangOn(wall);
+    const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
+    if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }
 
   #started(info, question) {
@@ -370,13 +370,13 @@ export class Workbench {
     const isNew = !before || ["input", "model", "side"].some((part) => before[part] !== question[part]);
     this.shown = question;
     if (this.modelInfo !== question.modelInfo) this.#adopt(question.modelInfo);
-    this.#suit(info); // what hangs already stays on show, marked stale
+    this.#suit(info); // what is there already stays on show, marked stale
     this.received = [];
-    this.#hang(info.expected);
+    this.#expect(info.expected);
     question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
     // what was asked of an address alone is known only now
     if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, this.kind).targets;
-    if (isNew) this.wall.clear();
+    if (isNew) this.plateSet.clear();
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
     this.models.explain(Boolean(question.input.sample), this.modelInfo.detail.labels ?? []);
@@ -386,7 +386,7 @@ export class Workbench {
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
       this.report(problem, byId("case-problem")),
     );
-    this.underway.begin(question.id, this.wall.variants, info.costs);
+    this.underway.begin(question.id, this.plateSet.variants, info.costs);
     this.#progress();
     if (before || (question.input.isOwn && !this.#isLink)) scrollToAnswer(); // a link opens at the picture
   }
@@ -398,8 +398,8 @@ export class Workbench {
   }
 
   #progress() {
-    this.underway.arrive(this.wall.shown.map(({ spec }) => spec));
-    const [done, all] = [this.wall.shown, this.wall.variants].map((variants) => variants.filter(isMethod));
+    this.underway.arrive(this.plateSet.shown.map(({ spec }) => spec));
+    const [done, all] = [this.plateSet.shown, this.plateSet.variants].map((variants) => variants.filter(isMethod));
     say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
   }
 
@@ -416,7 +416,7 @@ export class Workbench {
   /** It will not go on by itself; `question`, if it can be asked again as it was. */
   #stopped(problem, question = null) {
     this.underway.end();
-    this.wall.close();
+    this.plateSet.close();
     say("status", "stopped");
     const mayGoBetter = question && !(problem.status >= 400 && problem.status < 500);
     showProblem(byId("case-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));

@@ -18,7 +18,7 @@ from tests.browser.serving import played
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 
-#: The usual methods of the stand-in, not in the order of the wall.
+#: The usual methods of the stand-in, not in the order of the page.
 USUAL = [
     "raw_attention",
     "random",
@@ -55,8 +55,8 @@ class Course:
         self.page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(seed)})
 
     @property
-    def wall(self) -> list[str]:
-        """The specs of the plates, as they hang."""
+    def shown(self) -> list[str]:
+        """The specs of the plates, in their order."""
         specs: list[str] = self.page.evaluate("() => [...document.querySelectorAll('#plates .plate')].map((node) => node.dataset.spec)")
         return specs
 
@@ -93,17 +93,17 @@ def test_maps_are_made_in_the_order_of_the_wall(course: Course) -> None:
     course.desk.open("/image", maps=False, folded=True)
     course.give(1)
     expect(course.page.locator("#status")).to_contain_text(" in ")
-    assert course.wall != USUAL
-    assert course.made == course.wall
+    assert course.shown != USUAL
+    assert course.made == course.shown
 
 
 def test_what_one_opens_and_scrolls_to_comes_next(course: Course) -> None:
-    open_at(course, "fullgrad_plus:libra")  # the first of the wall
-    last = course.wall[-1]
+    open_at(course, "fullgrad_plus:libra")  # the first of the page
+    last = course.shown[-1]
 
     def is_wish(response: Any) -> bool:
         wished = response.request.post_data_json["methods"] if response.request.method == "PUT" else []
-        return last in wished and wished.index(last) < wished.index(course.wall[1])
+        return last in wished and wished.index(last) < wished.index(course.shown[1])
 
     with course.page.expect_response(is_wish):
         course.page.get_by_role("button", name="more methods").click()
@@ -114,7 +114,7 @@ def test_what_one_opens_and_scrolls_to_comes_next(course: Course) -> None:
     expect(course.page.locator("#status")).to_contain_text(" in ")
     order = course.made
     assert order[0] == "fullgrad_plus:libra"
-    assert order.index(last) < order.index(course.wall[1])
+    assert order.index(last) < order.index(course.shown[1])
 
 
 def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Course) -> None:
@@ -122,8 +122,8 @@ def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Cours
     before = [spec for spec in course.made if spec not in ("hirescam", "random")]
     methods = len(USUAL) - 1
     # those without a rule, and the first of each rule whose pass is not there yet; the others read maps off such a pass
-    rules = [METHODS[spec.partition(":")[0]].rule and (spec.partition(":")[2] or METHODS[spec].rule) for spec in course.wall]
-    place = course.wall.index("hirescam")
+    rules = [METHODS[spec.partition(":")[0]].rule and (spec.partition(":")[2] or METHODS[spec].rule) for spec in course.shown]
+    place = course.shown.index("hirescam")
     pays = [rule is None or rule not in rules[:number] for number, rule in enumerate(rules)][place:]
     seconds = int(COST) * sum(pays)
     about = "|".join(str(seconds - passed) for passed in range(0, 25, 5))

@@ -17,7 +17,7 @@ from tests.browser.typefaces import TYPEFACES
 
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
-    """A row a method, a column a prompt, and each cell the map of both; of one prompt the wall of a picture. What the model says of each
+    """A row a method, a column a prompt, and each cell the map of both; of one prompt the plates of a picture. What the model says of each
     prompt stands at the prompt.
     """
     prompts = [target["label"] for target in document["targets"]]
@@ -158,10 +158,10 @@ def test_of_many_prompts_no_column_is_cut_and_the_heads_stay_in_sight(desk: Visi
     desk.page.set_viewport_size({"width": width, "height": 800})
     prompts = [f"a photo of thing number {number}" for number in range(8)]
     page = desk.open(asked(*prompts))
-    (wall,) = boxes(desk, "#plates")
+    (place,) = boxes(desk, "#plates")
     plates = boxes(desk, ".matrix .plate")
     assert len(plates) == 4 * 9
-    assert all(wall["left"] - 1 <= box["left"] and box["right"] <= wall["right"] + 1 and box["width"] > 80 for box in plates)
+    assert all(place["left"] - 1 <= box["left"] and box["right"] <= place["right"] + 1 and box["width"] > 80 for box in plates)
     assert page.evaluate("() => document.documentElement.scrollWidth") == width
     page.locator(".matrix .line").last.scroll_into_view_if_needed()
     if width == 1440:

@@ -154,7 +154,7 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     assert desk.id == document["id"]
     expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
     check_badges(desk, document, labels[2], labels[0])
-    # one class alone hangs on the plain wall again
+    # one class alone is on the plain set of plates again
     desk.page.locator("#classes li button", has_text=labels[1]).click()
     desk.next_maps(document["id"])
     expect(desk.page.locator(".matrix")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""A plate at full size: the same numbers, linked to the wall, by pointer and by keyboard."""
+"""A plate at full size: the same numbers, linked to the page, by pointer and by keyboard."""
 
 from __future__ import annotations
 

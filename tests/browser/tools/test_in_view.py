@@ -89,7 +89,7 @@ def test_the_layers_say_of_the_block_on_show_why_its_heads_are_alike(desk: Visit
     page = desk.open("/image?methods=random&open=layers")
     tool = page.locator("#drawer-layers")
     expect(tool.locator(".large .plate")).to_be_visible()
-    expect(tool.locator(".after")).to_be_hidden()  # the deletion test asks about the wall alone
+    expect(tool.locator(".after")).to_be_hidden()  # the deletion test asks about the plates of the page alone
     label = desk.document()["targets"][0]["label"]
     asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/layers", json={"quantity": "attention", "target": label})
     blocks = asked.json()["blocks"]

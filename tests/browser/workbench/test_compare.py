@@ -46,7 +46,7 @@ def explained(stage: Visit, seed: int, **fields: Any) -> Any:
 
 
 def compared(stage: Visit, name: str = SECOND, before: str | None = None) -> Any:
-    """Choose the other model, if it is not chosen yet; gives its explanation once its maps hang."""
+    """Choose the other model, if it is not chosen yet; gives its explanation once its maps are there."""
     if before is None:
         stage.page.get_by_label("Compare with").select_option(name)
     stage.page.wait_for_function("(before) => ![null, before].includes(new URLSearchParams(location.search).get('compare'))", arg=before)

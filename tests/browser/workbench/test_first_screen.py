@@ -111,7 +111,7 @@ def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_n
     usual = {variant["spec"] for variant in listed["variants"] if variant["default"]}
     assert len({family[spec] for spec in specs}) == 4
     assert [ranks[spec] for spec in specs] == sorted(ranks[spec] for spec in specs)
-    for spec in specs:  # of all that were measured, not only of those on the wall
+    for spec in specs:  # of all that were measured, not only of those on the page
         assert ranks[spec] == min(rank for other, rank in ranks.items() if family[other] == family[spec])
     for spec in specs:
         line = next(pair["line"] for method in listed["methods"] for pair in method["pairs"] if pair["spec"] == spec)
@@ -241,7 +241,7 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
 
 @pytest.mark.trained
 def test_ranks_are_those_of_the_model_on_show(desk: Visit) -> None:
-    """Also after a sample of another model is chosen, or another model, while the same plates hang."""
+    """Also after a sample of another model is chosen, or another model, while the same plates are there."""
     page = desk.open("/image")
 
     def check(model: str) -> None:

@@ -1,4 +1,4 @@
-// What hangs first: of each family the method that was measured as most trustworthy, then the others, the classic
+// What comes first: of each family the method that was measured as most trustworthy, then the others, the classic
 // baselines, and the control.
 
 import { el } from "../core/dom.js";
@@ -13,7 +13,7 @@ import { isRecommended, recommendation } from "./recommendation.js";
 const FEW = 4; // so many plates are all large
 
 /**
- * Plates in the order of the wall, parted: {best, more, classic, control}. A few plates are all of the first rank.
+ * Plates in the order of the page, parted: {best, more, classic, control}. A few plates are all of the first rank.
  * @param {Variant[]} variants
  * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
@@ -31,8 +31,8 @@ export function parted(variants) {
   };
 }
 
-/** The headings of a wall, and what is folded under them. */
-export class WallGroups {
+/** The headings of a set of plates, and what is folded under them. */
+export class PlateGroups {
   #folding = []; // what is shown or not
   #rest = []; // the methods that it holds
 
@@ -69,7 +69,7 @@ export class WallGroups {
   }
 
   /**
-   * The nodes of a wall with their headings; `nodeOf(variant)` gives that of one method.
+   * The nodes of a set of plates with their headings; `nodeOf(variant)` gives that of one method.
    * @param {Variant[]} variants
    * @param {(variant: Variant) => HTMLElement} nodeOf
    * @returns {HTMLElement[]}
