@@ -1,7 +1,7 @@
 // The deletion bar at the foot of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
 // first used.
 
-import { Waiting } from "../asking/waiting.js";
+import { Waiting } from "../progress/waiting.js";
 import { segment } from "../core/controls.js";
 import { byId, el } from "../core/dom.js";
 import { ORDER_NAMES } from "./removalorder.js";

@@ -6,7 +6,7 @@ import { count } from "../core/dom.js";
 import { readFor } from "../plates/content.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { ScoreMap, Started } from "../core/types.js"
  */
 

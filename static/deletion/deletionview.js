@@ -12,7 +12,7 @@ import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { Store } from "../core/state.js"
  * @import { DeletionAnswer } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"

@@ -1,6 +1,6 @@
 // Words clicked away one by one, or written in another way: what the model says of the text that is left.
 
-import { Waiting } from "../asking/waiting.js";
+import { Waiting } from "../progress/waiting.js";
 import { explanationPath } from "../core/api.js";
 import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";

@@ -8,7 +8,7 @@ import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 

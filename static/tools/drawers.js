@@ -1,6 +1,6 @@
 // What lies under the plates: each is fetched when it is first opened, and asks the server nothing before.
 
-import { Waiting } from "../asking/waiting.js";
+import { Waiting } from "../progress/waiting.js";
 import { el, styled } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";

@@ -9,7 +9,7 @@ import { seenBase } from "../inputs/specimen.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 

@@ -12,7 +12,7 @@ import { contentOf, readFor } from "../plates/content.js";
 import { baseOf, SinglePlates } from "../plates/singleplates.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { Head } from "../maps/headgrid.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */

@@ -8,7 +8,7 @@ import { contentOf, readFor } from "../plates/content.js";
 import { SinglePlates } from "../plates/singleplates.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
@@ -45,7 +45,7 @@ export async function open(root, workbench, report, asking) {
 class Mixer {
   #ticket = 0;
   #answers = new Map();
-  #underway = new Map(); // key of an answer that has not come -> what ends the asking
+  #requests = new Map(); // key of an answer that has not come -> what ends the asking
   #scores = new WeakMap(); // mix -> its deletion score
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
@@ -197,10 +197,10 @@ class Mixer {
     if (!this.#answers.has(key)) {
       const request = new AbortController();
       const answer = this.asking.ask(`${explanationPath(this.subject.id)}/mix`, question, request.signal);
-      const forget = () => this.#underway.get(key) === request && this.#underway.delete(key);
+      const forget = () => this.#requests.get(key) === request && this.#requests.delete(key);
       answer.then(forget, () => forget() && this.#answers.delete(key));
       this.#answers.set(key, answer);
-      this.#underway.set(key, request);
+      this.#requests.set(key, request);
     }
     return this.#answers.get(key);
   }
@@ -208,9 +208,9 @@ class Mixer {
   /** Stop what was asked before and is not wanted any more. */
   #leave(...wanted) {
     const keys = wanted.map((choices) => JSON.stringify(this.#question(choices)));
-    for (const [key, request] of this.#underway) {
+    for (const [key, request] of this.#requests) {
       if (keys.includes(key)) continue;
-      this.#underway.delete(key);
+      this.#requests.delete(key);
       this.#answers.delete(key);
       request.abort();
     }

@@ -7,7 +7,7 @@ import { classOf } from "../core/targets.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 

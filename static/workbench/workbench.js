@@ -13,8 +13,8 @@ import { remember } from "../core/historylist.js";
 import { check, loadLimits } from "../core/limits.js";
 import { countMethods, isMethod, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
-import { MapsUnderway } from "../asking/mapsunderway.js";
-import { LOST } from "../asking/waiting.js";
+import { MapProgress } from "../progress/mapprogress.js";
+import { LOST } from "../progress/waiting.js";
 import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample, linkedSample } from "../inputs/firstsample.js";
@@ -98,7 +98,7 @@ export class Workbench {
       started: (info, question) => this.#started(info, question),
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => {
-        this.underway.end();
+        this.mapProgress.end();
         this.plateSet.close();
         this.headline.sumUp(true);
         this.#drawn.then(() => question === this.shown && this.subject.set({ done: true }));
@@ -108,21 +108,21 @@ export class Workbench {
       lost: (problem) => this.#stopped(problem),
       away: () => {
         say("status", LOST);
-        this.underway.lose();
+        this.mapProgress.lose();
       },
       back: () => {
         say("status", "connected again");
-        this.underway.regain();
+        this.mapProgress.regain();
       },
       renewed: (question) => this.#renewed(question),
     });
-    this.underway = new MapsUnderway(
+    this.mapProgress = new MapProgress(
       (problem) => this.report(problem, byId("case-problem")),
       () => this.ask({}),
     );
     addDrawers(byId("drawers"), this);
     this.deletionBar = new DeletionBar(this);
-    this.deletionBar.over.prepend(this.underway.node);
+    this.deletionBar.over.prepend(this.mapProgress.node);
     this.contrast = new Contrast(this);
     this.view.follow(() => this.write());
     this.removal.follow(() => this.#addressBar.soon(() => this.write()));
@@ -386,7 +386,7 @@ export class Workbench {
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
       this.report(problem, byId("case-problem")),
     );
-    this.underway.begin(question.id, this.plateSet.variants, info.costs);
+    this.mapProgress.begin(question.id, this.plateSet.variants, info.costs);
     this.#progress();
     if (before || (question.input.isOwn && !this.#isLink)) scrollToAnswer(); // a link opens at the picture
   }
@@ -398,7 +398,7 @@ export class Workbench {
   }
 
   #progress() {
-    this.underway.arrive(this.plateSet.shown.map(({ spec }) => spec));
+    this.mapProgress.arrive(this.plateSet.shown.map(({ spec }) => spec));
     const [done, all] = [this.plateSet.shown, this.plateSet.variants].map((variants) => variants.filter(isMethod));
     say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
   }
@@ -415,7 +415,7 @@ export class Workbench {
 
   /** It will not go on by itself; `question`, if it can be asked again as it was. */
   #stopped(problem, question = null) {
-    this.underway.end();
+    this.mapProgress.end();
     this.plateSet.close();
     say("status", "stopped");
     const mayGoBetter = question && !(problem.status >= 400 && problem.status < 500);
@@ -446,7 +446,7 @@ export class Workbench {
     remember(question.id);
     showProblem(byId("case-problem"), null);
     say("status", "asked");
-    this.underway.regain();
+    this.mapProgress.regain();
     this.write();
   }
 

@@ -16,7 +16,7 @@ PATH = "/api/explanations/x/mix"
 def page(scripts: Page) -> Iterator[Page]:
     scripts.evaluate(
         """async () => {
-          const { Waiting } = await script("asking/waiting.js");
+          const { Waiting } = await script("progress/waiting.js");
           window.waiting = new Waiting();
           window.waiting.node.id = "line";
           document.body.append(window.waiting.node);
@@ -115,5 +115,5 @@ REMAINING = [
 
 @pytest.mark.parametrize(("state", "said"), REMAINING)
 def test_how_long_it_takes_in_words(scripts: Page, state: dict[str, Any], said: str) -> None:
-    ask = "async (state) => (await script('asking/waiting.js')).remaining(state)"
+    ask = "async (state) => (await script('progress/waiting.js')).remaining(state)"
     assert scripts.evaluate(ask, state) == said

@@ -1,4 +1,4 @@
-// The maps of an explanation on their way: how many are there, how long the others take, and what is looked at first.
+// The progress of an explanation: how many are there, how long the others take, and what is looked at first.
 
 import { isLost, putFirst, stopExplanation } from "../core/api.js";
 import { count } from "../core/dom.js";
@@ -10,7 +10,7 @@ import { about, LOST, now, SOON, WaitingLine } from "./waiting.js";
 const PAUSE = 150; // milliseconds of a page that stands still until it is asked for what is in view
 
 /** What is said of an explanation while it is made. */
-export class MapsUnderway {
+export class MapProgress {
   #id = null;
   #specs = []; // that are made
   #arrived = new Set();
