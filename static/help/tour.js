@@ -13,7 +13,7 @@ const HAS_FINGER = matchMedia("(pointer: coarse)").matches; // and seldom keys
  * @type {[string, string[][]][]}
  */
 const STEPS = [
-  ["specimen.title", [[".specimen .display", "specimen.text"]]],
+  ["input.title", [[".input-panel .display", "input.text"]]],
   [
     "plate.title",
     [

@@ -1,5 +1,5 @@
 // The lens: the pixels of the patch in focus and of its neighbours: those that the model saw, or those of the original,
-// as the specimen shows.
+// as the picture shows.
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { el } from "../core/dom.js";

@@ -8,7 +8,7 @@ import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
-import { partButton, Specimen } from "../inputs/specimen.js";
+import { partButton, PictureView } from "../inputs/pictureview.js";
 import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
 import { RegionsFold } from "../tools/regionsfold.js";
@@ -16,7 +16,7 @@ import { Unasked } from "../workbench/unasked.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
-const problems = byId("specimen-problem");
+const problems = byId("input-problem");
 let details = {}; // of the model
 let words = null; // the plates of the words of the prompts, once they are asked about
 let targetOptions = {}; // what is asked of every prompt: {against, read}
@@ -44,9 +44,9 @@ const workbench = new Workbench("clip", {
       );
     return plateSet;
   },
-  giving: (input, model) => specimen.await(input, model),
+  giving: (input, model) => picture.await(input, model),
   refused() {
-    specimen.restore();
+    picture.restore();
     prompts.known();
     side.select.value = workbench.side;
     read.select.value = targetOptions.read ?? "logit";
@@ -89,14 +89,14 @@ const workbench = new Workbench("clip", {
     unasked.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
-    if (!isNew) return specimen.belongsTo(question.id);
-    const base = await specimen.show(question.id, info.input, question.input);
+    if (!isNew) return picture.belongsTo(question.id);
+    const base = await picture.show(question.id, info.input, question.input);
     if (!base) return; // another picture came in between
     workbench.plateSet.setBase(base);
     regions.setBase(base);
   },
   method(map, job) {
-    specimen.setGrid(map.grid ?? null);
+    picture.setGrid(map.grid ?? null);
     workbench.plateSet.receive(map, job.id);
     regions.draw();
   },
@@ -111,7 +111,7 @@ const single = new PlateSet(byId("plates"), {
     new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
 });
 workbench.plateSet = versus;
-const specimen = new Specimen(byId("picture"), workbench);
+const picture = new PictureView(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));
 partButton(byId("give"), workbench);

@@ -140,7 +140,7 @@ export class ModelPairs extends Matrix {
     this.setSideBase(0, base);
   }
 
-  /** Another specimen: the other model's view of it is not there either. */
+  /** Another input: the other model's view of it is not there either. */
   clear() {
     this.setSideBase(1, null);
     super.clear();

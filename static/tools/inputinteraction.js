@@ -5,7 +5,7 @@ import { createExplanation, explanationPath, getJSON } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { remember, remembered } from "../core/historylist.js";
 import { classOf, spoken } from "../core/targets.js";
-import { seenBase } from "../inputs/specimen.js";
+import { seenBase } from "../inputs/pictureview.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /**

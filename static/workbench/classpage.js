@@ -93,7 +93,7 @@ export class ClassPage {
     const { workbench } = this;
     return workbench.ask(
       { input, model: workbench.models.fitting(suits, workbench.question.model), targets: { target: labels } },
-      byId("specimen-problem"),
+      byId("input-problem"),
     );
   }
 

@@ -134,7 +134,7 @@ export class Compare {
       this.workbench.otherIds = { compare: id };
     } catch (problem) {
       this.name = null;
-      this.workbench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("results-problem"));
     }
   }
 
@@ -202,7 +202,7 @@ export class Compare {
       await this.#ask();
     } catch (problem) {
       this.stop();
-      this.workbench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("results-problem"));
     }
   }
 
@@ -238,6 +238,6 @@ export class Compare {
 
   #failed(problem) {
     this.plateSet.closeSide(1);
-    this.workbench.report(problem, byId("case-problem"));
+    this.workbench.report(problem, byId("results-problem"));
   }
 }

@@ -86,7 +86,7 @@ export class Workbench {
     this.chooser = new MethodButton(
       byId("chooser"),
       (methods) => this.ask({ methods }),
-      (problem) => this.report(problem, byId("case-problem")),
+      (problem) => this.report(problem, byId("results-problem")),
     );
     byId("controls").prepend(this.chooser.button);
     this.headline = new Headline(this);
@@ -117,7 +117,7 @@ export class Workbench {
       renewed: (question) => this.#renewed(question),
     });
     this.mapProgress = new MapProgress(
-      (problem) => this.report(problem, byId("case-problem")),
+      (problem) => this.report(problem, byId("results-problem")),
       () => this.ask({}),
     );
     addDrawers(byId("drawers"), this);
@@ -179,7 +179,7 @@ export class Workbench {
         say("status", "nothing to show");
       }
     } catch (problem) {
-      this.report(problem, byId("case-problem"));
+      this.report(problem, byId("results-problem"));
     } finally {
       if (!this.question.input) this.headline.clear();
       this.#isOpen();
@@ -196,7 +196,7 @@ export class Workbench {
     const model = await this.models.ready(name).catch((problem) => {
       if (!stored && this.address.model) throw problem;
       this.#modelProblem = problem;
-      showProblem(byId("case-problem"), problem);
+      showProblem(byId("results-problem"), problem);
       return this.models.ready(this.models.preferred);
     });
     const modelInfo = await this.#modelInfoOf(model.name, this.question.side);
@@ -246,7 +246,7 @@ export class Workbench {
    * @param {HTMLElement} [place]
    * @returns {Promise<void>}
    */
-  async ask({ listed = null, ...change }, place = byId("case-problem")) {
+  async ask({ listed = null, ...change }, place = byId("results-problem")) {
     const { input, model, side, targets, methods } = { ...this.question, ...change };
     const question = (this.question = { input, model, side, targets, methods, modelInfo: null, id: null });
     try {
@@ -264,7 +264,7 @@ export class Workbench {
       remember(question.id);
       say("status", "asked");
       showProblem(place, null);
-      showProblem(byId("case-problem"), this.#modelProblem);
+      showProblem(byId("results-problem"), this.#modelProblem);
       this.#modelProblem = null;
       this.write(isStep);
     } catch (problem) {
@@ -384,7 +384,7 @@ export class Workbench {
     this.write();
     this.headline.show(info);
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
-      this.report(problem, byId("case-problem")),
+      this.report(problem, byId("results-problem")),
     );
     this.mapProgress.begin(question.id, this.plateSet.variants, info.costs);
     this.#progress();
@@ -419,7 +419,7 @@ export class Workbench {
     this.plateSet.close();
     say("status", "stopped");
     const mayGoBetter = question && !(problem.status >= 400 && problem.status < 500);
-    showProblem(byId("case-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));
+    showProblem(byId("results-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));
   }
 
   /** A button that asks exactly what was asked: the same input, targets, methods and options. */
@@ -431,7 +431,7 @@ export class Workbench {
         say("status", "asked");
         if (await this.job.again(question)) this.#renewed(question);
       } catch (problem) {
-        if (problem.name !== "AbortError") this.report(problem, byId("case-problem"));
+        if (problem.name !== "AbortError") this.report(problem, byId("results-problem"));
       }
     };
     const button = el("button", { type: "button", class: "act plain again", on: { click: again } }, "Ask again");
@@ -444,7 +444,7 @@ export class Workbench {
     question.input.source = question.id;
     question.isAgain = true;
     remember(question.id);
-    showProblem(byId("case-problem"), null);
+    showProblem(byId("results-problem"), null);
     say("status", "asked");
     this.mapProgress.regain();
     this.write();

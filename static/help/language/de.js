@@ -11,8 +11,8 @@ export default {
   back: "Zurück",
   leave: "Beenden",
   done: "Fertig",
-  "specimen.title": "Ihr Bild",
-  "specimen.text":
+  "input.title": "Ihr Bild",
+  "input.text":
     "So hat das Modell das Bild gesehen. Daneben steht, was es darin erkennt und wie sicher es ist. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
   "plate.title": "Eine Tafel",
   "plate.signed":

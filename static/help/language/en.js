@@ -12,8 +12,8 @@ export default {
   back: "Back",
   leave: "Leave",
   done: "Done",
-  "specimen.title": "Your picture",
-  "specimen.text":
+  "input.title": "Your picture",
+  "input.text":
     "This is the picture as the model saw it. Beside it stands what the model says, and how sure it is. Give another picture, or choose another class: all maps are made anew.",
   "plate.title": "A plate",
   "plate.signed":

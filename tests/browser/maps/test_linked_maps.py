@@ -92,7 +92,7 @@ def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit)
 
 
 @pytest.mark.trained
-def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
+def test_the_input_panel_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
     """Every pixel of the model is one square on the page, in its own colour; the base of the maps has the same squares in grey."""
     desk.open("/image?opacity=0&lens=off&methods=random")
     before = desk.id

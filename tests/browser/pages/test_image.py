@@ -55,7 +55,7 @@ def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit
     desk.open("/image?methods=random")
     assert desk.document()["model"] == (photos["name"] if arrives else "scenes-vit")
     if not arrives:
-        expect(desk.page.locator("#case-problem")).to_contain_text("There is no memory left. Close something.")
+        expect(desk.page.locator("#results-problem")).to_contain_text("There is no memory left. Close something.")
 
 
 def test_a_model_that_the_address_names_may_still_load(desk: Visit) -> None:

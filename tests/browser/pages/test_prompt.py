@@ -180,7 +180,7 @@ def test_no_prompt_says_what_to_send(desk: Visit) -> None:
     for field in desk.page.get_by_role("textbox", name="Prompt").all():
         field.fill(" ")
     desk.page.get_by_role("button", name="Look for these").click()
-    expect(desk.page.locator("#specimen-problem [role=alert]")).to_contain_text("prompt")
+    expect(desk.page.locator("#input-problem [role=alert]")).to_contain_text("prompt")
     assert desk.page.url == before
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
     assert len(desk.complaints) == 1

@@ -187,7 +187,9 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     desk.open(f"/image?model=scenes-vit&{FEW}")
     before = desk.id
     desk.page.get_by_label("What is explained").select_option("probability")
-    expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
+    expect(desk.page.locator("#results-problem [role=alert]")).to_contain_text(
+        "transformer_attribution"
+    )  # one-hot: it knows no probability
     expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
     assert desk.id == before
     assert "422" in desk.complaints.pop()

@@ -97,18 +97,18 @@ def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> 
     finished(page)
     expect(page.locator("#plates .plate[data-state=done]")).to_have_count(3)
     expect(page.locator(".over .waits").first).to_be_hidden()
-    expect(page.locator("#case-problem")).to_be_empty()
+    expect(page.locator("#results-problem")).to_be_empty()
     assert about(desk.document()) == asked
     assert "stopp" not in page.locator("body").inner_text()
 
     # its own address, which somebody may have kept
     page = desk.open(f"/image?id={waiting}", maps=False)
-    expect(page.locator("#case-problem")).to_contain_text("before this was done")
+    expect(page.locator("#results-problem")).to_contain_text("before this was done")
     expect(page.locator("#overview")).not_to_contain_text("One moment")
     page.get_by_role("button", name="Ask again").click()
     finished(page)
     assert about(desk.document()) == asked
-    expect(page.locator("#case-problem")).to_be_empty()
+    expect(page.locator("#results-problem")).to_be_empty()
     expect(page.locator("#answer")).to_have_text("elephant")
 
 

@@ -149,7 +149,7 @@ def test_a_link_opens_both_again_and_one_goes_back_to_one(stage: Visit) -> None:
 def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     first = explained(stage, 4)
     stage.open(f"/image?id={first['id']}&compare=nothing-of-this-name")
-    expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
+    expect(stage.page.locator("#results-problem [role=alert]")).to_contain_text("nothing-of-this-name")
     expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
     assert "404" in stage.complaints.pop()
 

@@ -181,7 +181,7 @@ def test_the_view_menu_by_keyboard(desk: Visit, path: str) -> None:
 
 def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout", folded=True)
-    choice = page.locator("#specimen").get_by_label("Answered by")
+    choice = page.locator("#input-panel").get_by_label("Answered by")
     expect(choice).to_have_value(desk.document()["model"])
     before = desk.id
     other = "photos-vit" if desk.document()["model"] != "photos-vit" else "scenes-vit"

@@ -90,17 +90,17 @@ def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visi
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-def test_the_specimen_is_reached_whole_in_a_low_window(desk: Visit) -> None:
+def test_the_input_panel_is_reached_whole_in_a_low_window(desk: Visit) -> None:
     """It stays in view beside the plates, so what does not fit into the window must be reached without the end of the page."""
     page = desk.open("/image?model=scenes-vit")
     page.set_viewport_size({"width": 1440, "height": 620})
     page.evaluate("() => scrollTo(0, 0)")
-    box = page.locator(".specimen").bounding_box()
+    box = page.locator(".input-panel").bounding_box()
     assert box is not None
     assert box["height"] <= 620
-    page.locator(".specimen").hover()
+    page.locator(".input-panel").hover()
     page.mouse.wheel(0, 2000)
-    page.wait_for_function("() => document.querySelector('.specimen').scrollTop > 0")
+    page.wait_for_function("() => document.querySelector('.input-panel').scrollTop > 0")
     expect(page.get_by_label("Compare with")).to_be_in_viewport()
 
 

@@ -57,7 +57,7 @@ def test_a_dead_link_takes_back_that_the_model_is_asked(desk: Visit, path: str) 
     held: list[Route] = []
     desk.page.route("**/api/methods?*", lambda route: held.append(route))
     page = desk.open(f"{path}?id=none", maps=False)
-    expect(page.locator("#case-problem")).to_contain_text("This explanation is not here")
+    expect(page.locator("#results-problem")).to_contain_text("This explanation is not here")
     expect(page.locator("#overview")).to_have_text("")
     assert held
     desk.complaints.clear()  # Chromium logs the 404

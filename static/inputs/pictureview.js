@@ -30,7 +30,7 @@ function grey(seen) {
 export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
 
 /** The picture that is asked about. */
-export class Specimen {
+export class PictureView {
   #showing = 0;
   #awaited = null; // the Input that is asked about
   #laid = null; // the Input whose picture is on show before its answer
