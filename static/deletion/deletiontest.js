@@ -86,36 +86,37 @@ export class DeletionTest {
   }
 
   /**
-   * Ask for the curves of every target, once, the first one first; `heard` is called after each, `moved` when there is
+   * Ask for the curves of every target, once, the first one first; `onAnswer` is called after each, `onProgress` when
+   * there is
    * progress. Rejects with the Problem.
    * @param {Waiting} asking
-   * @param {() => void} heard
-   * @param {() => void} moved
+   * @param {() => void} onAnswer
+   * @param {() => void} onProgress
    * @returns {Promise<void>}
    */
-  async ask(asking, heard, moved) {
+  async ask(asking, onAnswer, onProgress) {
     if (this.#request) return;
     const { signal } = (this.#request = new AbortController());
     this.isAsking = true;
-    heard();
+    onAnswer();
     try {
       for (const { label, against } of this.info.targets) {
-        const onProgress = (progress) => {
+        const report = (progress) => {
           this.progress = progress;
-          moved();
+          onProgress();
         };
         const path = `${explanationPath(this.id)}/perturbations`;
-        const answer = await asking.ask(path, { target: label }, signal, onProgress);
+        const answer = await asking.ask(path, { target: label }, signal, report);
         if (signal.aborted) return;
         this.answers.set(label, { ...answer, isContrast: Boolean(against) });
-        if (this.answers.size < this.info.targets.length) heard();
+        if (this.answers.size < this.info.targets.length) onAnswer();
       }
     } catch (problem) {
       if (problem.name !== "AbortError") throw problem;
     } finally {
       this.isAsking = false;
       this.progress = null;
-      if (!signal.aborted) heard();
+      if (!signal.aborted) onAnswer();
     }
   }
 

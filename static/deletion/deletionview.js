@@ -4,7 +4,7 @@
 import { byId, el, number, percent } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Curves } from "../maps/curves.js";
-import { DeletionFacts, UNASKED } from "../maps/deletionfacts.js";
+import { DeletionFacts, NOT_ASKED } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
 import { plateName } from "../plates/plate.js";
@@ -102,7 +102,7 @@ export class DeletionView {
 
   /** The explanations on show: the page's own, and that of another model beside it. */
   get #subjects() {
-    return [this.workbench.subject, this.workbench.rival];
+    return [this.workbench.subject, this.workbench.compared];
   }
 
   /** Draw once before the next frame. */
@@ -143,8 +143,8 @@ export class DeletionView {
     const trial = map && this.#trials.get(plate.actions.id);
     plate.removal = null;
     if (!trial) {
-      put(facts.then.value, UNASKED);
-      put(facts.rank.value, UNASKED);
+      put(facts.then.value, NOT_ASKED);
+      put(facts.rank.value, NOT_ASKED);
       return null;
     }
     const tokens = trial.tokensInOrder(map, order);
@@ -168,8 +168,8 @@ export class DeletionView {
       put(facts.rank.value, rank);
       plate.removal.resultLine = `${term} ${then} · rank ${rank}`;
     } else {
-      put(facts.then.value, UNASKED);
-      put(facts.rank.value, UNASKED);
+      put(facts.then.value, NOT_ASKED);
+      put(facts.rank.value, NOT_ASKED);
     }
     return tokens.length;
   }
@@ -187,13 +187,13 @@ export class DeletionView {
 
   /** Ask for the curves of an explanation that is done. */
   #ask({ id }) {
-    const heard = () => {
+    const onAnswer = () => {
       this.#tell();
       this.draw();
     };
     this.#trials
       .get(id)
-      .ask(this.bar.asking, heard, () => this.#tellProgress())
+      .ask(this.bar.asking, onAnswer, () => this.#tellProgress())
       .catch((problem) => this.workbench.report(problem, this.bar.problem));
   }
 

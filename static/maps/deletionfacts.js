@@ -3,11 +3,11 @@
 import { el } from "../core/dom.js";
 
 /** What stands in place of an answer that the model has not given. */
-export const UNASKED = "not asked yet";
+export const NOT_ASKED = "not asked yet";
 
 function line(name, title) {
   const term = el("dt", {}, name);
-  const value = el("dd", {}, UNASKED);
+  const value = el("dd", {}, NOT_ASKED);
   return { term, value, node: el("div", { title }, term, value) };
 }
 

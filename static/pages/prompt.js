@@ -12,7 +12,7 @@ import { partButton, PictureView } from "../inputs/pictureview.js";
 import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
 import { RegionsFold } from "../tools/regionsfold.js";
-import { Unasked } from "../workbench/unasked.js";
+import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
@@ -86,7 +86,7 @@ const workbench = new Workbench("clip", {
     }
     regions.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
     regions.show(info.prompts ? [] : info.targets);
-    unasked.look();
+    unsubmitted.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
     if (!isNew) return picture.belongsTo(question.id);
@@ -121,7 +121,7 @@ const prompts = new Prompts(byId("prompts"), {
   targetLine,
   onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
 });
-const unasked = new Unasked(
+const unsubmitted = new Unsubmitted(
   byId("prompts"),
   () => Boolean(workbench.id) && String(prompts.all) !== String(workbench.question.targets.prompt ?? ""),
   "The answer and the maps belong to the prompts before your change: ask for these with “Look for these”.",

@@ -6,7 +6,7 @@ import { Input } from "../inputs/input.js";
 import { LongText } from "../plates/longtext.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
-import { Unasked } from "../workbench/unasked.js";
+import { Unsubmitted } from "../workbench/unsubmitted.js";
 
 const field = byId("text");
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
@@ -61,7 +61,7 @@ const pageSteps = {
     read = info;
     if (!field.value) fill(info.input.text); // it was not known yet when the page opened
     tellWindows(info);
-    unasked.look();
+    unsubmitted.look();
     if (isNew) cut();
     longText.show(workbench.plateSet === page.single ? page.single : null, info.input.words.length);
   },
@@ -83,7 +83,7 @@ workbench.view.follow((now, before) => {
 });
 field.addEventListener("input", () => (isWritten = true));
 const plain = (text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
-const unasked = new Unasked(
+const unsubmitted = new Unsubmitted(
   byId("writing"),
   () => Boolean(read) && field.value !== plain(workbench.question.input?.text ?? read.input.text),
   "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",

@@ -54,8 +54,8 @@ export class PlateGroups {
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
     this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
     this.advice = el("p", { class: "advice" }); // which plate to begin with, and why
-    this.contrast = el("div", { class: "contrast" }); // filled where all maps are there: see Contrast
-    this.guide = el("div", { class: "guide" }, this.advice, this.contrast);
+    this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
+    this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
     this.heads = {
       more: head("More methods", ""),
       classic: head("Classic baselines", "what the others are held against"),

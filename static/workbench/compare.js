@@ -51,7 +51,7 @@ export class Compare {
       method: (map, job) => this.plateSet.receiveFor(1, map, job.id),
       done: () => {
         this.plateSet.closeSide(1);
-        workbench.rival.set({ done: true });
+        workbench.compared.set({ done: true });
       },
       failed: (problem) => this.#failed(problem),
       lost: (problem) => this.#failed(problem),
@@ -150,7 +150,7 @@ export class Compare {
     if (info.targets.length > 1 || (this.#isOwn && !this.resumed)) return void this.stop();
     this.plateSet.setInfo(0, info);
     this.job.drop(); // what it says of the question before
-    this.workbench.rival.set(NOTHING);
+    this.workbench.compared.set(NOTHING);
     const { resumed } = this;
     this.resumed = null;
     if (resumed) this.job.follow(resumed);
@@ -174,7 +174,7 @@ export class Compare {
     this.resumed = null;
     this.select.value = "";
     this.workbench.otherIds = {};
-    this.workbench.rival.set(NOTHING);
+    this.workbench.compared.set(NOTHING);
     if (this.workbench.plateSet === this.plateSet) this.workbench.moveTo(this.single);
     this.workbench.write();
   }
@@ -231,7 +231,7 @@ export class Compare {
 
   async #started(info, job) {
     this.plateSet.setInfo(1, info);
-    this.workbench.rival.set({ id: job.id, model: this.name, info, done: false });
+    this.workbench.compared.set({ id: job.id, model: this.name, info, done: false });
     const base = await this.baseOf(job.id, info);
     if (this.id === job.id && base) this.plateSet.setSideBase(1, base);
   }

@@ -21,7 +21,7 @@ import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
-import { Contrast } from "./contrast.js";
+import { MapSimilarity } from "./mapsimilarity.js";
 import { Headline } from "./headline.js";
 import { blockStaleClasses } from "./staleclasses.js";
 import { Job } from "./job.js";
@@ -77,7 +77,7 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
-    this.rival = new Store(NOTHING); // that of another model beside it, see Compare
+    this.compared = new Store(NOTHING); // that of another model beside it, see Compare
     this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>
@@ -123,7 +123,7 @@ export class Workbench {
     addDrawers(byId("drawers"), this);
     this.deletionBar = new DeletionBar(this);
     this.deletionBar.over.prepend(this.mapProgress.node);
-    this.contrast = new Contrast(this);
+    this.mapSimilarity = new MapSimilarity(this);
     this.view.follow(() => this.write());
     this.removal.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());

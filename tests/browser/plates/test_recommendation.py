@@ -85,7 +85,7 @@ def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_the
         for column, value in enumerate(values[:row])
         if value is not None and "random" not in (alike["methods"][row], alike["methods"][column])
     ]
-    lines = page.locator(".contrast .pair")
+    lines = page.locator(".map-similarity .pair")
     expect(lines).to_have_count(2)
     for line, best in ((lines.first, max), (lines.last, min)):
         end = best(value for value, _, _ in pairs)

@@ -13,7 +13,7 @@ import { mainTarget } from "./overview.js";
 const THUMB = 96; // pixels of a small map; it is shown at half of that
 
 /** Keeps the line of every set of plates of the page. */
-export class Contrast {
+export class MapSimilarity {
   #shown = []; // [canvas, plate] of the small maps
 
   /** @param {WorkbenchView & {plateSet: any}} workbench */
@@ -37,7 +37,7 @@ export class Contrast {
   async show() {
     const { plateSet, subject } = this.workbench;
     const { info, done } = subject.value;
-    const place = plateSet?.groups.contrast;
+    const place = plateSet?.groups.similarity;
     if (!place) return;
     this.#shown = [];
     const scores = ({ map }) => contentOf(map.scores, readFor(subject.value, map.target));

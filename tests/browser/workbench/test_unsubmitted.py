@@ -12,8 +12,8 @@ TEXT = "A warm and wonderful film."
 
 
 def marked(page: Page, is_old: bool) -> None:
-    expect(page.locator("main.unasked")).to_have_count(int(is_old))
-    note = page.locator("p.unasked")
+    expect(page.locator("main.unsubmitted")).to_have_count(int(is_old))
+    note = page.locator("p.unsubmitted")
     expect(note).to_be_visible() if is_old else expect(note).to_be_hidden()
     opacity = page.locator("#overview").evaluate("(node) => getComputedStyle(node).opacity")
     assert (float(opacity) < 1) == is_old
@@ -24,7 +24,7 @@ def test_a_text_that_is_edited_marks_the_answer_as_old(desk: Visit) -> None:
     marked(page, False)
     page.locator("#text").press_sequentially("x")
     marked(page, True)
-    expect(page.locator("p.unasked")).to_contain_text("belong to the text before your change")
+    expect(page.locator("p.unsubmitted")).to_contain_text("belong to the text before your change")
     page.locator("#text").fill(TEXT)
     marked(page, False)
     before = desk.id
