@@ -3,7 +3,7 @@
 
 import { Waiting } from "../progress/waiting.js";
 import { segment } from "../core/controls.js";
-import { byId, el } from "../core/dom.js";
+import { byId, el, styled } from "../core/dom.js";
 import { ORDER_NAMES } from "./removalorder.js";
 
 /** @import { WorkbenchView } from "../plates/types.js" */
@@ -93,8 +93,9 @@ export class DeletionBar {
       this.#turn(true);
       this.view?.wake();
     }
-    this.#opened ??= import("./deletionview.js").then(
-      ({ DeletionView }) => (this.view = new DeletionView(this)),
+    const sheets = ["curves", "ranks"].map((name) => styled(`workbench/${name}.css`));
+    this.#opened ??= Promise.all([import("./deletionview.js"), ...sheets]).then(
+      ([{ DeletionView }]) => (this.view = new DeletionView(this)),
       (problem) => this.workbench.report(problem, this.problem),
     );
     return this.#opened;
@@ -108,7 +109,8 @@ export class DeletionBar {
       tool.set({ open: place.hidden || undefined });
       button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
       if (!place.hasChildNodes()) {
-        const { Edits } = await import("./edits.js");
+        const sheets = ["edits", "ranks"].map((name) => styled(`workbench/${name}.css`));
+        const [{ Edits }] = await Promise.all([import("./edits.js"), ...sheets]);
         if (!place.hasChildNodes()) new Edits(place, this.workbench);
       }
       if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });

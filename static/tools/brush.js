@@ -2,7 +2,7 @@
 // paints.
 
 import { explanationPath } from "../core/api.js";
-import { count, el, number, percent } from "../core/dom.js";
+import { count, el, number, percent, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
@@ -27,9 +27,12 @@ const ONLY_PAINTED = "This model needs all of its patches: hidden ones are paint
  * @param {WorkbenchView} workbench
  * @param {Report} report
  * @param {Waiting} asking
- * @returns {Tool}
+ * @returns {Promise<Tool>}
  */
-export const open = (root, workbench, report, asking) => new Brush(root, workbench, report, asking);
+export async function open(root, workbench, report, asking) {
+  await styled("workbench/ranks.css");
+  return new Brush(root, workbench, report, asking);
+}
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
 function readPatches(text, patches) {
