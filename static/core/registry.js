@@ -1,11 +1,11 @@
-// The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one
+// The methods of a model: each with every rule, what each pair is called, how far it can be trusted, and why one
 // cannot run.
 
 import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /**
- * An option of a read-out.
+ * An option of a method.
  * @typedef {object} MethodOption
  * @property {string} name
  * @property {"int" | "float" | "bool" | "str"} kind
@@ -18,7 +18,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * A read-out with one rule, as its read-out lists it.
+ * A method with one rule, as the method lists it.
  * @typedef {object} MethodPair
  * @property {string} spec
  * @property {string | null} rule
@@ -33,7 +33,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * A read-out, with all its rules.
+ * A method, with all its rules.
  * @typedef {object} Method
  * @property {string} name
  * @property {string} title
@@ -73,7 +73,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * What a plate says of its method: a read-out with a rule, and with options where the spec has any.
+ * What a plate says of its method: a method with a rule, and with options where the spec has any.
  * @typedef {object} Variant
  * @property {string} spec
  * @property {string} readout

@@ -153,7 +153,7 @@ try {
   new MethodGallery(listed, rules, gallery).draw();
   byId("rules").append(rulesTable(rules, kinds));
   const { readouts, methods } = listed.counts;
-  byId("counts").textContent = `${count(readouts, "read-out")} make ${count(methods, "method")} with their rules.`;
+  byId("counts").textContent = `${count(readouts, "method")}, ${methods} with their rules.`;
 } catch (problem) {
   showProblem(byId("methods"), problem);
 }

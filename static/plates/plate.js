@@ -222,7 +222,7 @@ export class Plate {
 }
 
 /**
- * Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same
+ * Give every plate the ends of its colours: its own, or those shared by all maps of the same method (the same
  * formula, so the same unit).
  * @param {MapPlate[]} plates
  * @param {string} scale

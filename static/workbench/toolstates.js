@@ -9,6 +9,7 @@ const FORMER_NAMES = new Map([
   ["test", "deletion"],
   ["wordpatches", "promptinteraction"],
   ["edits.gone", "edits.removed"],
+  ["mixer.readout", "mixer.method"],
   ["edits.put", "edits.replaced"],
 ]);
 const currentName = (name) => FORMER_NAMES.get(name) ?? name;

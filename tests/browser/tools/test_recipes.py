@@ -75,7 +75,7 @@ def desk(browser: Browser, extended: str) -> Iterator[Visit]:
 def test_a_tool_is_a_script_a_style_sheet_and_an_entry(desk: Visit) -> None:
     page = desk.open("/image?model=scenes-vit&methods=random&methods=rollout")
     tool = page.locator("#drawer-meanscore")
-    tool.get_by_text("Mean scores").click()
+    tool.locator("summary").click()
     expect(tool.locator("li")).to_have_count(2, timeout=PATIENCE)
     means = [shown(sum(attribution["scores"]) / len(attribution["scores"])) for attribution in desk.document()["maps"]]
     assert sorted(text.rpartition(": ")[2] for text in tool.locator("li").all_inner_texts()) == sorted(means)
@@ -86,7 +86,7 @@ def test_a_tool_is_a_script_a_style_sheet_and_an_entry(desk: Visit) -> None:
 def test_a_tool_that_asks_the_model_has_a_study_and_a_call_besides(desk: Visit) -> None:
     page = desk.open("/text?methods=random")
     tool = page.locator("#drawer-entropy")
-    tool.get_by_text("Entropy").click()
+    tool.locator("summary").click()
     shares = [answer["probability"] for answer in desk.document()["top"]]
     assert len(shares) == 3  # all that this model tells apart
     wanted = f"Entropy {shown(-sum(share * math.log(share) for share in shares))}"

@@ -68,7 +68,7 @@ def drawer(page: Page, name: str) -> None:
 def mixer(page: Page) -> None:
     drawer(page, "mixer")
     tool = page.locator("#drawer-mixer")
-    tool.get_by_label("Read-out").select_option("gradcam_plus")
+    tool.get_by_label("Method", exact=True).select_option("gradcam_plus")
     tool.get_by_label("Start from").select_option("attnlrp")
     tool.locator("[data-kind=norm]").get_by_role("radio", name="derivative").check()
     tool.locator("[data-kind=activation]").get_by_role("radio", name="unchanged").check()
@@ -219,7 +219,7 @@ def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk
 def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> None:
     document = desk.explained(model="reviews-bert", text="Warm, short, good, and all of it is new.", methods=["random"])
     wrong = {
-        "mixer.readout": "nothing",
+        "mixer.method": "nothing",
         "mixer.start": "x",
         "mixer.norm": "x",
         "layers.show": "x",
@@ -240,7 +240,7 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
     expect(page.locator("#drawer-wordtable tbody tr").first).to_be_visible()
     expect(page.locator("#edits .word[aria-pressed=true]")).to_have_count(1)
     assert "nothing" not in desk.query["open"]
-    assert "fullgrad_plus" in desk.query["mixer.readout"]
+    assert "fullgrad_plus" in desk.query["mixer.method"]
 
 
 FORMER = {  # of links before 0.2, and what they are called now
@@ -250,11 +250,12 @@ FORMER = {  # of links before 0.2, and what they are called now
     "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
     "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
     "paint=rollout&none=20": "regions=rollout&threshold=20",
+    "open=mixer&mixer.readout=x&mixer.start=libra": "open=mixer&mixer.method=x&mixer.start=libra",
 }
 READ = """async (search) => {
   const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);
   const states = new ToolStates(() => {}, search);
-  for (const tool of ["deletion", "edits", "inputinteraction", "promptinteraction"]) states.of(tool);
+  for (const tool of ["deletion", "edits", "inputinteraction", "mixer", "promptinteraction"]) states.of(tool);
   return [readAddress(search), states.entries];
 }"""
 
