@@ -29,12 +29,12 @@ with without_collection():  # what is imported stays
     from explainers.models.threads import Threads
     from explainers.models.wrapping import wrap
     from explainers.plugins import load_plugins
-    from explainers.result import Attribution, Explanation, MapPrecision
+    from explainers.records.result import Attribution, Explanation, MapPrecision
+    from explainers.records.session import Cancelled, Session
+    from explainers.records.targets import AnyOf, Contrast, Probability
+    from explainers.records.trace import Reading, Trace
     from explainers.rule_mixer import Mix, mix
-    from explainers.session import Cancelled, Session
     from explainers.summary import Summary, summarise
-    from explainers.targets import AnyOf, Contrast, Probability
-    from explainers.trace import Reading, Trace
 
 __all__ = [
     "KINDS",

@@ -26,10 +26,10 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.outputs import notes_on_outputs
 from explainers.plugins import plugin_versions
 from explainers.precision import computed, notes_on_scores
-from explainers.result import Attribution, Explanation, Numerics
-from explainers.session import Cancelled, Precision, Session, checker, content_of, whole_seed
-from explainers.targets import Contrast, Probability, ResolvedTarget, Target
-from explainers.trace import Reading, Trace
+from explainers.records.result import Attribution, Explanation, Numerics
+from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
+from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
+from explainers.records.trace import Reading, Trace
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]

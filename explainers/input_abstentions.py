@@ -14,9 +14,9 @@ from explainers.models.base import Prepared, TextInput
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
 from explainers.models.prompt_words import PromptReading
-from explainers.result import Explanation
-from explainers.session import Session
-from explainers.targets import ResolvedTarget
+from explainers.records.result import Explanation
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget
 
 
 class InputAbstentions:

@@ -13,9 +13,9 @@ from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, parse
 from explainers.precision import trusted
-from explainers.session import Session
-from explainers.targets import ResolvedTarget
-from explainers.trace import Reading, Trace
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Reading, Trace
 
 Maps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once

@@ -15,8 +15,8 @@ from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
 from explainers.precision import joined
-from explainers.result import Attribution, Explanation, WindowInfo
-from explainers.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
+from explainers.records.result import Attribution, Explanation, WindowInfo
+from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)

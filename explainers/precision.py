@@ -20,10 +20,10 @@ from explainers.autograd.gathered import gathered_by
 from explainers.autograd.rounding import GATHERED
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.result import Attribution, MapPrecision, Numerics
-from explainers.session import Session
-from explainers.targets import ResolvedTarget
-from explainers.trace import Reading, Trace
+from explainers.records.result import Attribution, MapPrecision, Numerics
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Reading, Trace
 
 #: An estimate over this share of the largest score sends a map to float64.
 BAR = 1e-3

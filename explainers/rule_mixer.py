@@ -11,8 +11,8 @@ from explainers.explanation import explain
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
 from explainers.models.base import Input, Model, Side
-from explainers.result import Attribution
-from explainers.targets import Target
+from explainers.records.result import Attribution
+from explainers.records.targets import Target
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,9 +27,9 @@ from explainers.models.base import Crop, Model, TextInput, TextPair, wrapped
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
-from explainers.result import Explanation
-from explainers.session import whole_seed
-from explainers.targets import Probability, Target, as_list, choose, prompts_of
+from explainers.records.result import Explanation
+from explainers.records.session import whole_seed
+from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
 from explainers.word_ranking import WordTotal, names_in, word_totals
 
 FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust

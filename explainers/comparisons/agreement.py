@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.metrics.rank_correlation import rank_correlations
-from explainers.result import Explanation
+from explainers.records.result import Explanation
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch import Tensor
 from explainers.comparisons.agreement import explained_label
 from explainers.methods.registry import is_control
 from explainers.metrics.rank_correlation import rank_correlations
-from explainers.result import Explanation
+from explainers.records.result import Explanation
 
 #: From this rank correlation on two maps order the tokens alike. Maps of two *different* pictures, by two methods, reach less in 95 % of
 #: the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).

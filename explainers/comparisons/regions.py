@@ -14,9 +14,9 @@ from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput
+from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
 from explainers.rendering.plain import aligned
-from explainers.result import Explanation
 
 NOBODY = -1
 #: The share of the largest score that a patch needs to belong to anybody, unless another is asked for.

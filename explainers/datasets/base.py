@@ -12,7 +12,7 @@ from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.models.base import Model
-from explainers.targets import find_class
+from explainers.records.targets import find_class
 
 Kind = Literal["image", "text"]
 Mask = NDArray[np.bool_]

@@ -32,7 +32,7 @@ from explainers.models.base import Model
 from explainers.models.catalogue import embedded_names
 from explainers.models.loading import load
 from explainers.models.memory import free_memory
-from explainers.session import Cancelled
+from explainers.records.session import Cancelled
 
 __all__ = ["Sources", "ray_engine"]
 

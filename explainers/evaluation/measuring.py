@@ -25,8 +25,8 @@ from explainers.long_texts import window_logits
 from explainers.metrics import Curve, Metric
 from explainers.models.base import ImageInput, Model
 from explainers.models.eval_mode import evaluating
-from explainers.result import Attribution, Explanation
-from explainers.session import checker
+from explainers.records.result import Attribution, Explanation
+from explainers.records.session import checker
 
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")

@@ -21,7 +21,7 @@ from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.explanation import versions
 from explainers.models.base import Model
-from explainers.session import Cancelled
+from explainers.records.session import Cancelled
 
 __all__ = ["Run", "run"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from explainers.explanation import explain
 from explainers.models.base import Model
-from explainers.targets import Target
+from explainers.records.targets import Target
 
 RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
 DRAWS = 4

@@ -22,9 +22,9 @@ from explainers.metrics.removal_curves import Order, area, curves, random_orders
 from explainers.models.base import ImageInput, Model, wrapped
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
+from explainers.records.result import Explanation
+from explainers.records.session import checker
 from explainers.rendering.plain import aligned
-from explainers.result import Explanation
-from explainers.session import checker
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from torch import Tensor
 from explainers.models.base import Model
 from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.outputs import Output
-from explainers.targets import AnyOf, find_group, named_target
+from explainers.records.targets import AnyOf, find_group, named_target
 
 Read = Literal["probability", "logit", "value"]
 

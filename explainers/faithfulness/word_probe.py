@@ -16,9 +16,9 @@ from typing import Any
 from explainers.errors import ExplainerError
 from explainers.explanation import explain
 from explainers.models.base import ImageInput, Model, wrapped
+from explainers.records.result import Attribution, Explanation
+from explainers.records.targets import AnyOf
 from explainers.rendering.plain import aligned
-from explainers.result import Attribution, Explanation
-from explainers.targets import AnyOf
 
 __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
 

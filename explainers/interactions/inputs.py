@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.sizes import naming_size
-from explainers.session import content_of
+from explainers.records.session import content_of
 
 Baseline = Literal["zero", "empty"]
 Block = Literal["first", "last"]

@@ -43,8 +43,8 @@ from explainers.interactions.inputs import Baseline, Block, Encoded, encoded
 from explainers.models.base import ImageInput, Model, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
-from explainers.result import input_json
-from explainers.session import Check, checker, rerunner
+from explainers.records.result import input_json
+from explainers.records.session import Check, checker, rerunner
 
 SOURCE = Citation(
     authors="Moeller et al.",

@@ -213,7 +213,7 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 def the_target(args: argparse.Namespace, model: Model) -> Any:
     """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
     import explainers
-    from explainers.targets import named_target
+    from explainers.records.targets import named_target
 
     def named(text: str) -> int | str | AnyOf:
         return text if model.kind == "clip" else named_target(text, model.labels)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     check_out_file(args.out, [".json"])
     import explainers
     from explainers.faithfulness.word_probe import METHOD
-    from explainers.targets import named_target
+    from explainers.records.targets import named_target
 
     model = loaded(args.model, args.device)
     target = named_target(args.target, model.labels)

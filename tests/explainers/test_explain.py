@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import explainers
 from explainers import Cancelled, ExplainerError, explain
 from explainers.methods import METHODS
-from explainers.result import Attribution, Explanation
+from explainers.records.result import Attribution, Explanation
 from tests.explainers.support.explained import LABELS, TEXT, image_model, picture, text_model
 from tests.explainers.support.toys import toy
 from tests.explainers.support.wrapped import inputs, wrapped

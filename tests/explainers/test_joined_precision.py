@@ -12,7 +12,7 @@ import explainers
 from explainers import Attribution, MapPrecision
 from explainers.citation import UNKNOWN
 from explainers.precision import joined
-from explainers.result import Numerics
+from explainers.records.result import Numerics
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
 

@@ -11,7 +11,7 @@ import torch
 
 import explainers
 from explainers.models.base import Model, Windows
-from explainers.result import Attribution, Explanation
+from explainers.records.result import Attribution, Explanation
 from tests.families import CLASS, FAMILIES, SEPARATOR
 from tests.vocabularies import byte_level, sentencepiece, wordpiece
 

@@ -10,7 +10,7 @@ import torch
 import explainers
 from explainers import KINDS, METHODS, RULES, ExplainerError, Probability, Rule, mix
 from explainers.autograd.rules import LIBRA_WITHOUT, rule_of
-from explainers.targets import Target
+from explainers.records.targets import Target
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece

@@ -21,8 +21,8 @@ from explainers.models.base import Crop, ImageInput, TextInput, Token, Word
 from explainers.models.calibration import Calibration
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.labels import ClassEntry, places_of
-from explainers.result import TargetInfo
-from explainers.targets import Contrast, Probability
+from explainers.records.result import TargetInfo
+from explainers.records.targets import Contrast, Probability
 from server import explainers_engine
 from server.engine import Engine, Progress
 from tests.server.made_up_run import write_run

@@ -23,7 +23,7 @@ from explainers.models.base import Layout, Model
 from explainers.models.branches import on_grid, shares
 from explainers.models.forms import Form, branched_form
 from explainers.models.removal.patches import patch_removal
-from explainers.session import Session
+from explainers.records.session import Session
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.wrapped import inputs, one_hot, trace_of, wrapped

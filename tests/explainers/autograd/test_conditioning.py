@@ -17,7 +17,7 @@ from explainers.autograd.gathered import Comparison, gathered_by
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.precision import BAR, ILL_CONDITIONED, estimated
-from explainers.session import Session
+from explainers.records.session import Session
 from tests.conditioning import (
     DATA,
     SHAPES,

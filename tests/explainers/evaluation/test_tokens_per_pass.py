@@ -20,7 +20,7 @@ from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
 from explainers.models.removal.token_removal import BATCH, TOKENS
-from explainers.session import Cancelled
+from explainers.records.session import Cancelled
 from tests.explainers.models.saved import save_timm
 
 

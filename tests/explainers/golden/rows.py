@@ -12,7 +12,7 @@ from torch import Tensor
 
 import explainers
 from explainers.autograd.rules import Rule
-from explainers.result import Attribution
+from explainers.records.result import Attribution
 from tests.explainers.support.golden import Case
 
 TOLERANCE = 1e-5  # of the largest value

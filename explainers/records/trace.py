@@ -21,7 +21,7 @@ from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.models.branches import on_grid
-from explainers.targets import ResolvedTarget
+from explainers.records.targets import ResolvedTarget
 
 #: What was found behind what a pass misses, which all its read-outs say: it takes a recording of its own.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.models.abstention import Abstention
 from explainers.models.base import ImageInput, TextInput, Token
 from explainers.models.outputs import Output
-from explainers.targets import AnyOf, ResolvedTarget
+from explainers.records.targets import AnyOf, ResolvedTarget
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,8 @@ from explainers.errors import ExplainerError
 from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.sizes import naming_size
-from explainers.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
-from explainers.trace import Answer, Trace
+from explainers.records.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
+from explainers.records.trace import Answer, Trace
 
 Check = Callable[[], None]
 Precision = Literal["auto", "double"]

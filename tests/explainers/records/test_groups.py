@@ -12,7 +12,7 @@ from explainers import AnyOf, Contrast, ExplainerError, Model, Probability, expl
 from explainers.autograd.rules import RULES
 from explainers.models.calibration import Calibration
 from explainers.models.labels import ClassEntry
-from explainers.targets import choose, find_class, find_group, named_target
+from explainers.records.targets import choose, find_class, find_group, named_target
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture
 
 ENTRIES = (
