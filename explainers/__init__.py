@@ -15,7 +15,6 @@ with without_collection():  # what is imported stays
     from explainers.comparisons.agreement_sentence import agreement_sentence
     from explainers.comparisons.regions import Region, Regions, regions
     from explainers.errors import ExplainerError
-    from explainers.explanation import explain
     from explainers.faithfulness.deletion import DeletionTest, deletion_test
     from explainers.faithfulness.word_probe import WordProbe, word_probe
     from explainers.inspection import QUANTITIES, contributions, head_maps
@@ -28,6 +27,7 @@ with without_collection():  # what is imported stays
     from explainers.models.loading import load
     from explainers.models.threads import Threads
     from explainers.models.wrapping import wrap
+    from explainers.pipeline.explain import explain
     from explainers.plugins import load_plugins
     from explainers.records.result import Attribution, Explanation, MapPrecision
     from explainers.records.session import Cancelled, Session

@@ -12,7 +12,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, parse
-from explainers.precision import trusted
+from explainers.pipeline.precision import trusted
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Reading, Trace

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explainers.autograd.rules import Rule, rule_of
-from explainers.explanation import explain
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
 from explainers.models.base import Input, Model, Side
+from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
 from explainers.records.targets import Target
 

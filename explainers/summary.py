@@ -19,7 +19,6 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.explanation import explain
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
@@ -27,6 +26,7 @@ from explainers.models.base import Crop, Model, TextInput, TextPair, wrapped
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
+from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
 from explainers.records.session import whole_seed
 from explainers.records.targets import Probability, Target, as_list, choose, prompts_of

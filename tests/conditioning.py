@@ -31,7 +31,7 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.models.base import Model
-from explainers.precision import BAR
+from explainers.pipeline.precision import BAR
 from tests.explainers.support.wrapped import trace_of
 
 SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.explanation import explain
 from explainers.models.base import ImageInput, Model, wrapped
+from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
 from explainers.records.targets import AnyOf
 from explainers.rendering.plain import aligned

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from explainers.errors import ExplainerError
-from explainers.long_texts import LONG_TEXTS, LongTexts
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.session import Precision
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
 from server.engine import Engine

@@ -13,10 +13,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.interactions.encoders import encoder
 from explainers.interactions.inputs import encoded
 from explainers.interactions.pairs import _along, _products, _way
 from explainers.models.base import Model
+from explainers.models.encoders import encoder
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.tokens import tokens_in, with_tokens
 from tests.explainers.support.explained import clip_model

@@ -11,7 +11,7 @@ from torch import Tensor
 import explainers
 from explainers import Attribution, MapPrecision
 from explainers.citation import UNKNOWN
-from explainers.precision import joined
+from explainers.pipeline.precision import joined
 from explainers.records.result import Numerics
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
@@ -109,9 +109,9 @@ def test_without_relevance_there_is_no_precision() -> None:
 
 @pytest.mark.parametrize("at_once", [20, 2048])
 def test_a_long_text_has_one_note_on_rounding(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr("explainers.precision.ILL_CONDITIONED", 1e-12)  # every window may be changed by more
-    monkeypatch.setattr("explainers.precision.LIGHT", 0)
-    monkeypatch.setattr("explainers.long_texts.TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("explainers.pipeline.precision.ILL_CONDITIONED", 1e-12)  # every window may be changed by more
+    monkeypatch.setattr("explainers.pipeline.precision.LIGHT", 0)
+    monkeypatch.setattr("explainers.pipeline.long_texts.TOKENS_AT_ONCE", at_once)
     model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
     result = explainers.explain(model, TEXT, methods="transformer_attribution")
     (attribution,) = result.maps
@@ -129,9 +129,9 @@ def test_embeddings_make_no_model_heavy(monkeypatch: pytest.MonkeyPatch) -> None
     embeddings = sum(m.weight.numel() for m in module.modules() if isinstance(m, torch.nn.Embedding))
     multiplied = sum(p.numel() for p in module.parameters()) - embeddings
     tokens = model.tensors(text)["input_ids"].shape[1]
-    monkeypatch.setattr("explainers.precision.ILL_CONDITIONED", 1e-12)  # its words may be changed by more
+    monkeypatch.setattr("explainers.pipeline.precision.ILL_CONDITIONED", 1e-12)  # its words may be changed by more
     for limit, dtype in ((multiplied * tokens, "float64"), (multiplied * tokens - 1, "float32")):
-        monkeypatch.setattr("explainers.precision.LIGHT", limit)
+        monkeypatch.setattr("explainers.pipeline.precision.LIGHT", limit)
         precision = explainers.explain(model, text, methods="transformer_attribution").maps[0].precision
         assert precision is not None
         assert precision.dtype == dtype

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.interactions.encoders import encoder
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.base import Prepared, TextInput
+from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
 from explainers.models.prompt_words import PromptReading

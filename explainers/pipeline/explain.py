@@ -16,16 +16,16 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.errors import ExplainerError
-from explainers.input_abstentions import InputAbstentions
-from explainers.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
 from explainers.models.outputs import notes_on_outputs
+from explainers.pipeline.abstentions import InputAbstentions
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
+from explainers.pipeline.precision import computed, notes_on_scores
 from explainers.plugins import plugin_versions
-from explainers.precision import computed, notes_on_scores
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target

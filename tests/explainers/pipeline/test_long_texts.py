@@ -195,7 +195,7 @@ def test_nothing_is_windowed_where_a_text_fits_exactly(model: Model) -> None:
 
 
 def test_few_windows_are_recorded_at_once(model: Model, result: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explainers.long_texts.TOKENS_AT_ONCE", 40)
+    monkeypatch.setattr("explainers.pipeline.long_texts.TOKENS_AT_ONCE", 40)
     again = explainers.explain(model, TEXT, methods=METHODS)
     for spec in METHODS:
         torch.testing.assert_close(again[spec].scores, result[spec].scores, rtol=1e-3, atol=1e-4 * float(result[spec].scores.abs().max()))
@@ -203,7 +203,7 @@ def test_few_windows_are_recorded_at_once(model: Model, result: Explanation, mon
 
 @pytest.mark.parametrize("at_once", [20, 40, 2048])
 def test_a_class_named_beside_the_top_one_has_its_map_twice(model: Model, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr("explainers.long_texts.TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("explainers.pipeline.long_texts.TOKENS_AT_ONCE", at_once)
     specs = ["input_x_gradient:libra", "rollout"]
     top = explainers.explain(model, TEXT, methods=specs)
     label = top.target.label

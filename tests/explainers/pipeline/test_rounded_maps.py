@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import explainers
-from explainers.precision import notes_on_scores
+from explainers.pipeline.precision import notes_on_scores
 from tests.explainers.support.explained import picture
 from tests.explainers.support.wrapped import inputs, wrapped
 

@@ -14,7 +14,7 @@ from explainers.models.abstention import Evidence, abstention
 from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
-from explainers.precision import joined
+from explainers.pipeline.precision import joined
 from explainers.records.result import Attribution, Explanation, WindowInfo
 from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
 
@@ -22,14 +22,14 @@ LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
 TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
 
-#: As :func:`explainers.explanation.explain`, its model and methods given.
+#: As :func:`explainers.pipeline.explain.explain`, its model and methods given.
 Explain = Callable[..., Any]
 #: Gives the requests that are made together, each with its ``spec``, one list after the other.
 Rounds = Callable[[], Iterable[Sequence[Any]]]
 
 
 class WindowObserver(Protocol):
-    """What :func:`explainers.explanation.explain` tells."""
+    """What :func:`explainers.pipeline.explain.explain` tells."""
 
     def on_prediction(self, explanation: Explanation) -> None:
         """The answer is known."""
