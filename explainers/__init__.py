@@ -9,16 +9,18 @@ with without_collection():  # what is imported stays
     from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
 
     # isort: split
+    from explainers.analysis.agreement import Agreement, agreement
+    from explainers.analysis.agreement_sentence import agreement_sentence
+    from explainers.analysis.deletion_test import DeletionTest, deletion_test
+    from explainers.analysis.inspection import QUANTITIES, contributions, head_maps
+    from explainers.analysis.interactions import Interaction, alike, interaction
+    from explainers.analysis.regions import Region, Regions, regions
+    from explainers.analysis.rule_mixer import Mix, mix
+    from explainers.analysis.summary import Summary, summarise
+    from explainers.analysis.word_probe import WordProbe, word_probe
     from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
     from explainers.citation import Citation
-    from explainers.comparisons.agreement import Agreement, agreement
-    from explainers.comparisons.agreement_sentence import agreement_sentence
-    from explainers.comparisons.regions import Region, Regions, regions
     from explainers.errors import ExplainerError
-    from explainers.faithfulness.deletion import DeletionTest, deletion_test
-    from explainers.faithfulness.word_probe import WordProbe, word_probe
-    from explainers.inspection import QUANTITIES, contributions, head_maps
-    from explainers.interactions import Interaction, alike, interaction
     from explainers.methods import METHODS
     from explainers.methods.registry import method
     from explainers.methods.requirements import default_methods, for_probability, pairs, variants
@@ -33,8 +35,6 @@ with without_collection():  # what is imported stays
     from explainers.records.session import Cancelled, Session
     from explainers.records.targets import AnyOf, Contrast, Probability
     from explainers.records.trace import Reading, Trace
-    from explainers.rule_mixer import Mix, mix
-    from explainers.summary import Summary, summarise
 
 __all__ = [
     "KINDS",

@@ -18,7 +18,7 @@ from server.commands.listing import text_table
 
 if TYPE_CHECKING:
     from explainers import Summary
-    from explainers.word_ranking import WordTotal
+    from explainers.analysis.word_ranking import WordTotal
 
 WORDS = 20  # words in the table
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
+from explainers.analysis.inspection import contributions, head_maps
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.inspection import contributions, head_maps
 from explainers.methods.registry import LARGER_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.base import Layout, Model

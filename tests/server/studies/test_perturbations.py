@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import explainers
-from explainers.faithfulness.deletion import run_deletion
+from explainers.analysis.deletion_test import run_deletion
 from explainers.models.base import TextPair
 from explainers.models.removal.input_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from explainers.analysis.target_output import Read, TargetOutput, target_output
 from explainers.errors import ExplainerError
-from explainers.faithfulness.target_output import Read, TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.base import ImageInput, Model, wrapped
 from explainers.models.removal.input_removal import input_removal

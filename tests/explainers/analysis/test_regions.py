@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import explainers
-from explainers.comparisons.regions import NOBODY, regions_of
+from explainers.analysis.regions import NOBODY, regions_of
 from explainers.errors import ExplainerError
 from tests.explainers.support.explained import image_model, picture
 

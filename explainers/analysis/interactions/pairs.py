@@ -33,12 +33,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from explainers.analysis.interactions.inputs import Baseline, Block, Encoded, encoded
 from explainers.autograd.integration import quadrature as points_and_weights
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.interactions.inputs import Baseline, Block, Encoded, encoded
 from explainers.models.base import ImageInput, Model, TextInput, wrapped
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients

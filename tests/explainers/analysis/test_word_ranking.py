@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explainers.word_ranking import names_in, word_totals
+from explainers.analysis.word_ranking import names_in, word_totals
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.comparisons.agreement import agreement_of, clustered
+from explainers.analysis.agreement import agreement_of, clustered
 from explainers.errors import ExplainerError
 from explainers.metrics.rank_correlation import rank_correlations
 

@@ -13,8 +13,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.interactions.inputs import encoded
-from explainers.interactions.pairs import _along, _products, _way
+from explainers.analysis.interactions.inputs import encoded
+from explainers.analysis.interactions.pairs import _along, _products, _way
 from explainers.models.base import Model
 from explainers.models.encoders import encoder
 from explainers.models.inputs.images import Preprocessing

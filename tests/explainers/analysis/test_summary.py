@@ -112,7 +112,7 @@ def test_a_run_goes_on_where_it_was(reader: Model, tmp_path: Path, monkeypatch: 
         asked.append(args[1])
         return explain(*args, **how)
 
-    monkeypatch.setattr("explainers.summary.explain", counted)
+    monkeypatch.setattr("explainers.analysis.summary.explain", counted)
     explainers.summarise(reader, TEXTS[:2], "for", METHOD, rows=rows)
     with rows.open("a") as file:
         file.write('{"name": "cut off wh')
@@ -154,7 +154,7 @@ def test_a_question_that_fits_no_input_is_refused_before_the_first(
     reader: Model, looker: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explained: list[Any] = []
-    monkeypatch.setattr("explainers.summary.explain", lambda *args, **how: explained.append(args))
+    monkeypatch.setattr("explainers.analysis.summary.explain", lambda *args, **how: explained.append(args))
     clip = explainers.wrap(FAMILIES["hf-clip"].build(), tokenizer=wordpiece(16), preprocess=Preprocessing(resize=(32, 32), crop=(32, 32)))
     questions: list[tuple[Model, Any, Any, Any, str]] = [
         (reader, TEXTS, ["for", "against"], METHOD, "one target is summed up at a time"),

@@ -1,6 +1,6 @@
 """What a model looks at in a whole class: one method over many inputs, summed up.
 
-Words, and the names among them, are ranked by their total relevance as in Ali et al. 2022 (:mod:`explainers.word_ranking`).
+Words, and the names among them, are ranked by their total relevance as in Ali et al. 2022 (:mod:`explainers.analysis.word_ranking`).
 An input's trust is the symmetric relevance gain of its map (Blücher et al., TMLR 2024): the area under the explained number while tokens
 go least important first, less that while they go most important first. Below 0 the map names what the model does not need.
 """
@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from explainers.analysis.word_ranking import WordTotal, names_in, word_totals
 from explainers.errors import ExplainerError
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against
@@ -30,7 +31,6 @@ from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
 from explainers.records.session import whole_seed
 from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
-from explainers.word_ranking import WordTotal, names_in, word_totals
 
 FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.comparisons.agreement import explained_label
+from explainers.analysis.agreement import explained_label
 from explainers.methods.registry import is_control
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.records.result import Explanation

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
-from explainers.faithfulness.deletion import PUBLISHED, evenly
+from explainers.analysis.deletion_test import PUBLISHED, evenly
 from tests.explainers.support.explained import text_model
 from tests.explainers.support.wrapped import inputs
 from tests.families import FAMILIES

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.comparisons.agreement_sentence import TitledMap, sentence_of, titled
+from explainers.analysis.agreement_sentence import TitledMap, sentence_of, titled
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
