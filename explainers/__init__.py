@@ -24,9 +24,12 @@ with without_collection():  # what is imported stays
     from explainers.methods import METHODS
     from explainers.methods.registry import method
     from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+    from explainers.metrics import METRICS
     from explainers.models.abstention import Abstention
-    from explainers.models.base import Crop, Model, TextPair
+    from explainers.models.inputs.images import Preprocessing
+    from explainers.models.inputs.types import Crop, TextPair
     from explainers.models.loading import load
+    from explainers.models.model import Model
     from explainers.models.threads import Threads
     from explainers.models.wrapping import wrap
     from explainers.pipeline.explain import explain
@@ -39,6 +42,7 @@ with without_collection():  # what is imported stays
 __all__ = [
     "KINDS",
     "METHODS",
+    "METRICS",
     "QUANTITIES",
     "RULES",
     "Abstention",
@@ -56,6 +60,7 @@ __all__ = [
     "MapPrecision",
     "Mix",
     "Model",
+    "Preprocessing",
     "Probability",
     "Reading",
     "Region",

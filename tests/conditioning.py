@@ -30,7 +30,7 @@ import explainers
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.pipeline.precision import BAR
 from tests.explainers.support.wrapped import trace_of
 

@@ -19,7 +19,8 @@ from torch import Tensor
 from explainers.analysis.target_output import Read, TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
-from explainers.models.base import ImageInput, Model, wrapped
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model, wrapped
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.records.result import Explanation

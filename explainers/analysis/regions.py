@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput
+from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
 from explainers.rendering.plain import aligned

@@ -9,7 +9,8 @@ from typing import Any
 from explainers.autograd.rules import Rule, rule_of
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
-from explainers.models.base import Input, Model, Side
+from explainers.models.inputs.types import Input
+from explainers.models.model import Model, Side
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
 from explainers.records.targets import Target

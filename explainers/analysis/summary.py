@@ -23,7 +23,8 @@ from explainers.errors import ExplainerError
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
-from explainers.models.base import Crop, Model, TextInput, TextPair, wrapped
+from explainers.models.inputs.types import Crop, TextInput, TextPair
+from explainers.models.model import Model, wrapped
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal

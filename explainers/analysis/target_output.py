@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from explainers.models.base import Model
 from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.records.targets import AnyOf, find_group, named_target
 

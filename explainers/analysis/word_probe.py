@@ -14,7 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Model, wrapped
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model, wrapped
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
 from explainers.records.targets import AnyOf

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.records.targets import find_class
 
 Kind = Literal["image", "text"]

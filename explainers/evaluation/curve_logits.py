@@ -13,8 +13,8 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.metrics.registry import Curve
 from explainers.metrics.removal_curves import keep_masks
-from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import How
 from explainers.models.removal.words import word_removal

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.labels import imagenet_entries
+from explainers.models.model import Model
 from explainers.records.targets import AnyOf
 
 PROMPT = "a photo of a {}"

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from explainers.datasets import Sample
-from explainers.models.base import Model, Word
+from explainers.models.inputs.types import Word
+from explainers.models.model import Model
 from explainers.records.result import Attribution, WordScore
 
 

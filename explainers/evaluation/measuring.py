@@ -21,8 +21,9 @@ from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.metrics import Curve, Metric
-from explainers.models.base import ImageInput, Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model
 from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation

@@ -17,7 +17,7 @@ from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import variants
 from explainers.metrics import METRICS, Metric, metrics_named
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 
 __all__ = ["Plan", "make_plan"]

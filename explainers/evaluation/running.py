@@ -19,7 +19,7 @@ from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.tokens_per_pass import tokens_at_once
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.pipeline.explain import versions
 from explainers.records.session import Cancelled
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.pipeline.explain import explain
 from explainers.records.targets import Target
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.methods.registry import METHODS, ClassAttention, Method, Variant, pairs_of, parse, variants_of
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
 CLASS_ATTENTION = "class_attention"

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model, Side
 from explainers.models.eval_mode import evaluating
 from explainers.models.libraries.recognition import features_of
+from explainers.models.model import Model, Side
 
 Forward = Callable[[Mapping[str, Tensor]], Tensor]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from explainers.models.abstention import Abstention, Evidence, abstention
-from explainers.models.base import Prepared, TextInput
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
+from explainers.models.inputs.types import Prepared, TextInput
 from explainers.models.prompt_words import PromptReading
 from explainers.records.result import Explanation
 from explainers.records.session import Session

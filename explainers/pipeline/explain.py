@@ -19,8 +19,9 @@ from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
-from explainers.models.base import ImageInput, Input, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import with_gradients
+from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
+from explainers.models.model import Model, Side, wrapped
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows

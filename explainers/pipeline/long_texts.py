@@ -11,9 +11,10 @@ from torch import Tensor
 
 from explainers.methods.readouts.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
-from explainers.models.base import Model, Windows
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
+from explainers.models.inputs.types import Windows
+from explainers.models.model import Model
 from explainers.pipeline.precision import joined
 from explainers.records.result import Attribution, Explanation, WindowInfo
 from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose

@@ -13,7 +13,7 @@ from torch import Tensor
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.models.abstention import Abstention
-from explainers.models.base import ImageInput, TextInput, Token
+from explainers.models.inputs.types import ImageInput, TextInput, Token
 from explainers.models.outputs import Output
 from explainers.records.targets import AnyOf, ResolvedTarget
 

@@ -16,9 +16,11 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Input, Layout, Model, Prepared, Side, TextInput, wrapped
 from explainers.models.eval_mode import evaluating
-from explainers.models.inputs.sizes import naming_size
+from explainers.models.input_sizes import naming_size
+from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
+from explainers.models.layout import Layout
+from explainers.models.model import Model, Side, wrapped
 from explainers.records.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
 from explainers.records.trace import Answer, Trace
 

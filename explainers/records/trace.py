@@ -19,8 +19,8 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout
 from explainers.models.branches import on_grid
+from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
 #: What was found behind what a pass misses, which all its read-outs say: it takes a recording of its own.

@@ -17,7 +17,8 @@ from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
     from explainers import AnyOf, Attribution, Explanation
-    from explainers.models.base import Input, Model
+    from explainers.models.inputs.types import Input
+    from explainers.models.model import Model
 
 STRONGEST = 5  # words a method that are named in the table
 

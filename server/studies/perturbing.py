@@ -13,7 +13,7 @@ from explainers.analysis.deletion_test import DeletionTest, notes_on, run_deleti
 from explainers.analysis.target_output import TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
-from explainers.models.base import TextPair, Windows
+from explainers.models.inputs.types import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import How, TokenRemoval
 from server.http.problems import Problem

@@ -19,7 +19,7 @@ from explainers import Citation, Contrast, Probability
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
 from tests.explainers.autograd.operators.case import normal

@@ -12,9 +12,10 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.room import check_room
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Model, Prepared, TextInput
 from explainers.models.eval_mode import with_gradients
-from explainers.models.inputs.sizes import naming_size
+from explainers.models.input_sizes import naming_size
+from explainers.models.inputs.types import ImageInput, Prepared, TextInput
+from explainers.models.model import Model
 from explainers.records.session import content_of
 
 Baseline = Literal["zero", "empty"]

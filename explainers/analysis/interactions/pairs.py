@@ -39,10 +39,11 @@ from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput, Model, TextInput, wrapped
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
+from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.models.model import Model, wrapped
 from explainers.records.result import input_json
 from explainers.records.session import Check, checker, rerunner
 

@@ -11,7 +11,7 @@ from torch import Tensor
 import explainers
 from explainers import METHODS, QUANTITIES, RULES, ExplainerError, Session, contributions, explain, head_maps
 from explainers.analysis.inspection import DIGITS
-from explainers.models.base import Model
+from explainers.models.model import Model
 from tests.explainers.support import twins
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES

@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 import explainers
-from explainers.models.base import Model
 from explainers.models.calibration import Calibration
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.model import Model
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import explainers
 from explainers.autograd.recording import Recording
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.pipeline.explain import Explanation
 from tests.families import FAMILIES
 

@@ -13,7 +13,7 @@ from explainers.autograd.integration import INNER_BATCH
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.methods import METHODS
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.records.session import rerunner
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace

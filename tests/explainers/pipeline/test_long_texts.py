@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import explainers
-from explainers.models.base import Model, Windows
+from explainers.models.inputs.types import Windows
+from explainers.models.model import Model
 from explainers.records.result import Attribution, Explanation
 from tests.families import CLASS, FAMILIES, SEPARATOR
 from tests.vocabularies import byte_level, sentencepiece, wordpiece

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 import explainers
 from explainers.analysis.interactions.inputs import encoded
 from explainers.analysis.interactions.pairs import _along, _products, _way
-from explainers.models.base import Model
 from explainers.models.encoders import encoder
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.model import Model
 from explainers.models.tokens import tokens_in, with_tokens
 from tests.explainers.support.explained import clip_model
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from explainers.errors import ExplainerError, ran_out_of_memory
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 
 @contextmanager
