@@ -17,7 +17,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.base import Model
+from explainers.models.model import Model
 from server.docs import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family

@@ -20,7 +20,7 @@ from explainers.autograd import rounding
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: Of the numbers of an activation this share may be off by more than is kept, times the quantile of a normal distribution.
 TAIL, QUANTILE = 1e-3, 3.29

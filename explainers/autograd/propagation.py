@@ -22,7 +22,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.models.tokens import as_given, map_size
 
 

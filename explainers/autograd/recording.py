@@ -27,8 +27,9 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout, Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.layout import Layout
+from explainers.models.model import Model
 from explainers.models.tokens import as_tokens, mask_of, rows_mix_tokens
 
 Change = Callable[[Tensor], Tensor]

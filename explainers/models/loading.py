@@ -15,7 +15,6 @@ import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.calibration import FILE as CALIBRATION
 from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
@@ -26,6 +25,7 @@ from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
+from explainers.models.model import Model
 from explainers.models.prompt_words import FILE as PROMPT_WORDS
 from explainers.models.prompt_words import read_prompt_words
 from explainers.models.wrapping import wrap

@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.images import Preprocessing, read_image
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
 from explainers.models.libraries.recognition import device_of, dtype_of, features_of, library_of, text_length, vocabulary_of
 from explainers.models.structure.blocks import first_tensor, trial

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
-from explainers.models.base import Input, Kind, Model, Prepared, Side
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
+from explainers.models.inputs.types import Input, Prepared
 from explainers.models.libraries import recognition as lib
+from explainers.models.model import Kind, Model, Side
 from explainers.models.outputs import (
     OUTPUTS,
     Output,
@@ -181,7 +182,7 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
     tensors: dict[str, Tensor] = {}
     if kind != "text":
         if size is None:
-            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=Preprocessing(...)")
+            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
         pixels = torch.randn(2, 3, *size, generator=generator)
         tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
     if reader is not None:

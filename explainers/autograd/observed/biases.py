@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout
 from explainers.models.forms import Form
+from explainers.models.layout import Layout
 
 
 class BiasTerms:

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Crop, ImageInput
+from explainers.models.inputs.types import Crop, ImageInput
 
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
@@ -255,7 +255,8 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
     mean, std = tuple(config["mean"]), tuple(config["std"])
     if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):
         raise ExplainerError(
-            f"the model declares {len(mean)} channels and the interpolation {config['interpolation']!r}; pass preprocess=Preprocessing(...)"
+            f"the model declares {len(mean)} channels and the interpolation {config['interpolation']!r}; "
+            "pass preprocess=explainers.Preprocessing(...)"
         )
     mode = config.get("crop_mode") or "center"
     return Preprocessing(
@@ -278,7 +279,9 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
     kind = type(processor).__name__
     strange = [name for name in _UNSUPPORTED if getattr(processor, name, None)]
     if strange:
-        raise ExplainerError(f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=Preprocessing(...)")
+        raise ExplainerError(
+            f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=explainers.Preprocessing(...)"
+        )
     resize: tuple[int, int] | None = None
     fit: Literal["squash", "cover"] = "squash"
     most = getattr(processor, "max_num_patches", None)
@@ -289,7 +292,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         elif size.keys() == {"height", "width"}:
             resize = (size["height"], size["width"])
         else:
-            raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=Preprocessing(...)")
+            raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=explainers.Preprocessing(...)")
     crop = _sides(processor.crop_size) if getattr(processor, "do_center_crop", False) else None
     share = getattr(processor, "crop_pct", None)
     if share and resize is not None:  # from 384 pixels on, such a processor squashes; below, it keeps this share of the centre

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
+from explainers.models.inputs.types import Prepared, TextInput, TextPair, Token, Word
 from explainers.models.inputs.words import words_of
 
 _SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")

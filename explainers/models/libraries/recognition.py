@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.base import Kind, Side
 from explainers.models.inputs.images import Preprocessing, processor_preprocessing, timm_preprocessing
 from explainers.models.libraries import openclip
+from explainers.models.model import Kind, Side
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.

@@ -18,8 +18,8 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.methods.registry import BETWEEN_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.base import Model
 from explainers.models.forms import Form, nested_form
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
