@@ -35,8 +35,9 @@ const pairOf = (method, rule) => {
 function card(method, gallery, rule) {
   const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
+  const kind = pair && !gallery.has("image", pair.spec) && gallery.has("clip", pair.spec) ? "clip" : "image";
   const thumbnail = pair
-    ? gallery.thumbnail("image", pair.spec, method.signed, pair.title)
+    ? gallery.thumbnail(kind, pair.spec, method.signed, pair.title)
     : el("span", { class: "thumb none" }, `not with ${ruleName(rule)}`);
   return el(
     "li",
@@ -44,6 +45,7 @@ function card(method, gallery, rule) {
     el("a", { href: `/methods/${method.name}` }, thumbnail, el("h3", {}, method.title)),
     el("p", { class: "by" }, [usual.by, usual.year].filter(Boolean).join(", ")),
     el("p", { class: "says" }, usual.line || method.description),
+    kind === "clip" ? el("p", { class: "traits" }, `for prompts; here “${gallery.labelOf("clip")}”`) : "",
     el("p", { class: "traits" }, traits(method).join(" · ")),
   );
 }
