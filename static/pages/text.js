@@ -9,6 +9,7 @@ import { ClassPage } from "../workbench/classpage.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 
 const field = byId("text");
+let submitted = null; // what was sent last: it is asked before the answer begins
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 // {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
 let read = null;
@@ -44,6 +45,7 @@ function fill(text) {
 
 function openSample(sample, labels = null, isOwn = true) {
   fill(sample.text);
+  submitted = null;
   page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
 }
 
@@ -83,16 +85,17 @@ workbench.view.follow((now, before) => {
 });
 field.addEventListener("input", () => (isWritten = true));
 const plain = (text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
-const unsubmitted = new Unsubmitted(
-  byId("writing"),
-  () => Boolean(read) && field.value !== plain(workbench.question.input?.text ?? read.input.text),
-  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
-);
 byId("writing").addEventListener("submit", (event) => {
   event.preventDefault();
   isWritten = false;
+  submitted = field.value;
   page.explain(new Input({ text: field.value }), null);
 });
+const unsubmitted = new Unsubmitted(
+  byId("writing"),
+  () => Boolean(read) && ![plain(workbench.question.input?.text ?? read.input.text), submitted].includes(field.value),
+  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
+);
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
 });

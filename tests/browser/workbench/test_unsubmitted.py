@@ -35,6 +35,18 @@ def test_a_text_that_is_edited_marks_the_answer_as_old(desk: Visit) -> None:
     marked(page, False)
 
 
+def test_a_text_that_is_on_its_way_is_submitted(desk: Visit) -> None:
+    """While it waits nobody is told to ask for it."""
+    page = desk.open(f"/text?id={explained(desk, 'text', text=TEXT)}")
+    page.route("**/api/explanations", lambda route: None)
+    page.locator("#text").fill("bad film")
+    expect(page.locator("p.unsubmitted")).to_be_visible()
+    page.get_by_role("button", name="Explain this review").click()
+    expect(page.locator("p.unsubmitted")).to_be_hidden()
+    page.locator("#text").fill("bad")
+    expect(page.locator("p.unsubmitted")).to_be_visible()
+
+
 def test_prompts_that_are_edited_mark_the_answer_as_old(desk: Visit) -> None:
     page = desk.open(f"/prompt?id={explained(desk, 'prompt', prompt=['a film', 'a good film'])}")
     marked(page, False)
