@@ -43,7 +43,7 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
     if model.kind == "text":
         ids = torch.tensor([[1, 2, 3]], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    tensors["pixel_values"] = torch.zeros(1, 3, *model.details["input"], device=model.device, dtype=model.dtype)
+    tensors["pixel_values"] = torch.zeros(1, model.details["channels"], *model.details["input"], device=model.device, dtype=model.dtype)
     return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
 
 
