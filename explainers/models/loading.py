@@ -23,7 +23,6 @@ from explainers.models.feature_scores import FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
-from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
 from explainers.models.model import Model
 from explainers.models.prompt_words import FILE as PROMPT_WORDS
@@ -38,7 +37,6 @@ _PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
 @with_gradients()
-@without_collection()
 def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
