@@ -64,7 +64,7 @@ def made_up(model: Model) -> dict[str, Tensor]:
         ids = torch.tensor([[1, 2, 3] * (4 if (model.details.get("max_tokens") or 12) >= 12 else 1)], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     generator, size = torch.Generator().manual_seed(0), tuple(model.details["input"])
-    blotches = [torch.randn(1, 3, 2**n, 2**n, generator=generator) for n in range(1, 7)]
+    blotches = [torch.randn(1, model.details["channels"], 2**n, 2**n, generator=generator) for n in range(1, 7)]
     picture = torch.stack([F.interpolate(each, size, mode="bilinear") for each in blotches]).sum(0) / len(blotches) ** 0.5
     tensors = {"pixel_values": picture.to(model.device, model.dtype)}
     return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a photo of a dog"]).tensors}

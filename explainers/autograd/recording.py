@@ -21,6 +21,7 @@ from explainers.autograd.observed import projections
 from explainers.autograd.observed.biases import BiasTerms
 from explainers.autograd.observed.class_attention import ClassAttention
 from explainers.autograd.opaque import Insides, mark_seen, on_path, recorded_inside
+from explainers.autograd.operators.arithmetic import Add
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
@@ -30,7 +31,9 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
-from explainers.models.tokens import as_tokens, mask_of, rows_mix_tokens
+from explainers.models.structure.spans import Span
+from explainers.models.structure.watching import NO_GRADIENT
+from explainers.models.tokens import mask_of, rows_mix_tokens
 
 Change = Callable[[Tensor], Tensor]
 
@@ -106,14 +109,11 @@ class Recording:
             self.logits: Tensor = on_path(self, model.forward(tensors))
         self._end_forward()
         if not self.block_inputs:
-            raise ExplainerError(
-                "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
-            )
+            raise ExplainerError("None of the model's blocks ran: pass blocks=[...] to wrap() with those of the explained tower.")
         if not self.logits.requires_grad:
-            raise ExplainerError(
-                "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
-            )
+            raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
+        model.form.check(x)
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens = self._class_tokens()
 
@@ -132,12 +132,11 @@ class Recording:
             return lambda *args: hook(*args) if threading.get_ident() == self._thread else None
 
         handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
-        for block in dict.fromkeys(self.model.blocks):  # a block may be used several times
-            handles.append(block.register_forward_pre_hook(mine(self._before_block), with_kwargs=True))
-            handles.append(block.register_forward_hook(mine(self._after_block), with_kwargs=True))
-        for block in dict.fromkeys(self.model.class_blocks):
-            handles.append(block.register_forward_pre_hook(mine(self._before_class_block), with_kwargs=True))
-            handles.append(block.register_forward_hook(mine(self._after_class_block), with_kwargs=True))
+        of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
+        for blocks, (before, after) in ((self.model.blocks, of_blocks), (self.model.class_blocks, of_class_blocks)):
+            for block in dict.fromkeys(blocks):  # a block may be used several times
+                handles.append(block.register_forward_pre_hook(mine(before), with_kwargs=True))
+                handles.append(block.register_forward_hook(mine(after), with_kwargs=True))
         try:
             yield
         finally:
@@ -173,7 +172,7 @@ class Recording:
         self.sums.append([])
         self._inside = True
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first else form.with_taken(args, kwargs, x.clone())
+        return None if first or isinstance(module, Span) else form.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
@@ -185,6 +184,8 @@ class Recording:
             shown = self.block_outputs[block]
             shown = shown if through is None else through(shown)
         self._left = shown
+        if isinstance(module, Span) and len(self.block_outputs) < len(self.model.blocks):
+            return None  # the residual beside the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not self.block_outputs[-1] or not form.is_row:
             return form.with_given(output, shown.clone())
         return None
@@ -275,9 +276,7 @@ class Recording:
             self.projections[-1] = (weight, bias)
 
     def saw_constant(self, constant: Tensor, total: Tensor) -> None:
-        """Called by the operators with every constant that is added to a path: before x^1, one that differs from token to token is the
-        position embedding of all tokens, or of the patches alone.
-        """
+        """Called by the operators with constants added to a path: before x^1, one for each token, or patch, is the position embedding."""
         self.behind.saw_sum(total, constant)
         tokens = math.prod(self.layout.grid or (0,))
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
@@ -286,13 +285,11 @@ class Recording:
             self.positions = (constant, total)
 
     def saw_sum(self, total: Tensor) -> None:
-        """Called by the operators with every sum of two paths: the first in a block over all its tokens is the residual
-        stream after attention.
-        """
+        """Called by the operators with every sum of two paths: the first in a block over all its tokens is the stream after attention."""
         if not self._inside:
             self.behind.saw_sum(total)
         elif total.shape == self._stream:
-            self.sums[-1].append(as_tokens(total, self.model.form.channels))
+            self.sums[-1].append(self.model.form.row_of(total))
             if self.mid_residuals[-1] is None:
                 self.mid_residuals[-1] = self.sums[-1][0]
 
@@ -312,9 +309,12 @@ class Recording:
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
         self.position += 1 if self.entered else -1
+        turned = operator is Add and self.entered and self.model.form.tokens_first and arguments[0].shape[:2] == self._x1.shape[1::-1]
+        if turned:  # relevance of a sum is shared within each sample
+            arguments = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*arguments, weakref.proxy(self))  # type: ignore[no-untyped-call]
-        return out
+        return out.transpose(0, 1) if turned else out
 
     def gathered(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""

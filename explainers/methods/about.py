@@ -66,6 +66,12 @@ SYMBOLS = {
     "p": "a pixel of the patch",
     "n": "how many pixels a patch has",
     "b": "a bias of the model, where it acts on a token",
+    "t": "the prompt, as the model's own text side embeds it",
+    "q": "the queries of the last block: what a token looks for",
+    "k": "the keys of the last block: what a token is found by",
+    "u": "queries, keys and values, of length one",
+    "w": "a weight: of a prompt by how well it fits the whole image, or of a pair of patches by how near they are",
+    "T": "how sharply tokens are told apart",
     "m": "a random masking: 1 where a token is kept, 0 where it is hidden",
     r"\odot": "number by number",
 }
@@ -91,6 +97,11 @@ LAYERS = (
 CANCELS = (
     "Relevance of opposite sign can nearly cancel, and what is left is divided by almost nothing: digits are lost. Here it runs in float64 "
     "where float32 would have changed the map, and the map says so."
+)
+
+PATCHES_ALONE = (
+    "It says how like the prompt a patch is, not what the model's answer rests on: the answer is read from another token, behind the "
+    "attention that is replaced here. Cosines of this kind differ little, so only their order can be compared."
 )
 
 ABOUT: dict[str, About] = {
@@ -370,6 +381,61 @@ ABOUT: dict[str, About] = {
         "When a handful of words or patches is wanted, and a second run gives the same ones.",
         f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
         line="The few parts that best foretell the answer when others are hidden.",
+    ),
+    "maskclip": About(
+        (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = I"),
+        "In the last block every patch attends to itself alone; what comes out is projected and compared with the prompt t.",
+        "As a first picture of where things are that a prompt names: one pass does for all prompts.",
+        f"{PATCHES_ALONE} The paper's formula leaves residual and MLP of the last block out, its code does not; after= has both.",
+        line="How like the prompt each part looks, each part on its own.",
+    ),
+    "sclip": About(
+        (
+            r"s_j = \cos\left(\text{project}(y_j), t\right)",
+            r"A^L = \text{softmax}\left(q q' d^{-1/2}\right) + \text{softmax}\left(k k' d^{-1/2}\right)",
+        ),
+        "In the last block patches attend to those with queries and with keys like their own, so that parts of a thing speak together.",
+        "As MaskCLIP, where single patches are too noisy.",
+        f"{PATCHES_ALONE} Rows of its attention add up to 2, as published (Wang et al. 2024, arXiv 2312.01597).",
+        line="How like the prompt each part looks, together with parts that resemble it.",
+    ),
+    "clearclip": About(
+        (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = \text{softmax}\left(q q' d^{-1/2}\right)"),
+        "In the last block patches attend to those with queries like their own, and what comes along on the residual path is left out.",
+        "Where the last residual carries noise over the whole picture, as in large CLIPs.",
+        f"{PATCHES_ALONE} The head never saw tokens without their residual (Lan et al. 2024, arXiv 2407.12442).",
+        line="How like the prompt each part looks, by what the last layer alone adds.",
+    ),
+    "naclip": About(
+        (
+            r"s_j = \cos\left(\text{project}(y_j), t\right)",
+            r"A^L = \text{softmax}\left(k k' d^{-1/2} + w\right)",
+        ),
+        "As ClearCLIP with keys in place of queries, and a window w that lets near patches count more.",
+        "For whole things: neighbours smooth the map.",
+        f"{PATCHES_ALONE} The width of the window is in patches, so it is another one for another input size (Hajimiri et al. 2025, "
+        "arXiv 2404.08181).",
+        line="How like the prompt each part looks, together with its neighbours.",
+    ),
+    "gem": About(
+        (
+            r"s_j = \cos\left(\text{project}(y_j), t\right)",
+            r"A^l = \text{mean} \, \text{softmax}\left(T u u'\right)",
+        ),
+        "Beside the model's own path through its last blocks runs a second one, on which patches with like queries, keys or values u "
+        "are drawn together; T says how sharply.",
+        "Where things are large and of one kind: it groups patches.",
+        f"{PATCHES_ALONE} The published code counts one block less than its option says; here the number is that of blocks "
+        "(Bousselham et al. 2024, arXiv 2312.00878).",
+        line="How like the prompt each part looks, after parts of a kind are drawn together.",
+    ),
+    "clip_surgery": About(
+        (r"s_j = w \cos\left(\text{project}(y_j), t\right) - \text{mean}_t \, w \cos\left(\text{project}(y_j), t\right)",),
+        "A second path through the last blocks on which patches attend to those with values like theirs; what a patch has in common with "
+        "all prompts, or with an empty one, is taken away.",
+        "With several prompts: what is left is what tells them apart.",
+        f"{PATCHES_ALONE} The map of a prompt depends on which others are asked with it (Li et al. 2025, arXiv 2304.05653).",
+        line="How like this prompt each part looks, more than like the other prompts.",
     ),
     "random": About(
         (r"s_j \sim \text{uniform}(0, 1)",),

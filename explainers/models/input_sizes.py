@@ -22,9 +22,9 @@ def naming_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
         if isinstance(error, ExplainerError) or ran_out_of_memory(error):
             raise
         pixels, known = tensors.get("pixel_values"), model.details.get("input")
-        if pixels is None or known is None or pixels.shape[1:] == (3, *known):
+        if pixels is None or known is None or pixels.shape[1:] == (model.details["channels"], *known):
             raise
-        sent, wanted = ("x".join(map(str, shape)) for shape in (pixels.shape[1:], (3, *known)))
+        sent, wanted = ("x".join(map(str, shape)) for shape in (pixels.shape[1:], (model.details["channels"], *known)))
         raise ExplainerError(
             f"{model.name} cannot take pixel_values of {sent} (channels, height, width): send {wanted}, or an image, which is then resized."
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -51,6 +52,7 @@ class Model:
     calibration   how sure its probabilities may be, and where it should not be believed
     directions    text classifiers only: directions of features that scores of the calibration are made from
     prompt_words  CLIP only: the words that it was given; None where that is not known
+    made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
 
     name: str
@@ -74,12 +76,22 @@ class Model:
     calibration: Calibration = UNCALIBRATED
     directions: Mapping[str, Tensor] = field(default_factory=dict)
     prompt_words: PromptWords | None = None
+    made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 
     def __repr__(self) -> str:
         classes = f", {len(self.labels)} classes" if len(self.labels) else ""
         return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        """A model of a copy of the module: what it holds besides refers to the module's own parts."""
+        if self.made_by is None:
+            raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
+        make, arguments = self.made_by
+        made = make(**copy.deepcopy({"module": self.module, **arguments}, memo))
+        known = ("labels", "classes", "calibration", "directions", "prompt_words")
+        return replace(made, **{name: getattr(self, name) for name in known})
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
@@ -223,26 +223,33 @@ def _predictions(session: Session, requests: list[Request], spellings: dict[str,
     return explanations
 
 
-def _completeness(
-    model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]
-) -> Callable[[str, int], float]:
-    """A function that records the sample again and adds up its FullGrad terms for a target; it holds the tensors, not the graph."""
-    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
-    alone = [target.only(sample) for target in targets]
+@dataclass(frozen=True, eq=False)
+class _Completeness:
+    """Records a sample again and adds up its FullGrad terms for a target; it holds the tensors, not the graph. An explanation that is
+    pickled leaves it behind, as it holds the model.
+    """
 
-    def completeness(rule: str, number: int) -> float:
-        chosen, compared = alone[number], labels
+    model: Model
+    tensors: dict[str, Tensor]
+    labels: list[str]
+    targets: list[ResolvedTarget]
+
+    def __call__(self, rule: str, number: int) -> float:
+        model, chosen, compared = self.model, self.targets[number], self.labels
         if model.side == "text":  # one prompt, of one image
             chosen, compared = ResolvedTarget(chosen.labels, torch.zeros_like(chosen.index)), list(chosen.labels)
         if rule not in gradient_rules():
             raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
         with with_gradients():
-            trace = Trace(Recording(model, {**tensors, **prompts}), chosen, RULES[rule])
+            trace = Trace(Recording(model, {**self.tensors, **prompts}), chosen, RULES[rule])
             terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
         return float((trace.account() - terms).abs())
 
-    return completeness
+
+def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]) -> _Completeness:
+    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
+    return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
 def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Reading | None = None) -> list[Attribution]:

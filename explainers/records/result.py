@@ -254,6 +254,10 @@ class Explanation:
     tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
     completeness_of: Callable[[str, int], float] | None = field(default=None, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and saved: all but the model, which :meth:`completeness` asks again."""
+        return {**self.__dict__, "completeness_of": None}
+
     def __repr__(self) -> str:
         targets = ", ".join(repr(info.label) for info in self.targets)
         return f"<Explanation of {targets} by {self.model}: {len(self.maps)} map{'' if len(self.maps) == 1 else 's'}>"
@@ -345,7 +349,10 @@ class Explanation:
         """|f(x) - sum of all FullGrad terms| under ``rule``: 0 is a full account. ``target`` is the place or the label of one of the
         explained targets. Raises ExplainerError for a relevance rule and for a target that was not explained.
         """
-        assert self.completeness_of is not None
+        if self.completeness_of is None:
+            raise ExplainerError(
+                "Completeness asks the model again, and an explanation that was stored holds none: explain the input anew."
+            )
         labels = [info.label for info in self.targets]
         if target not in (range(len(labels)) if isinstance(target, int) else labels):
             raise ExplainerError(f"{target!r} is none of the explained targets: {', '.join(labels)} (0 to {len(labels) - 1}).")

@@ -1,7 +1,7 @@
 // The Leaderboard's first section: which methods to trust, in words and maps, for each kind of input.
 
 import { count, el, number } from "../core/dom.js";
-import { ordinal } from "../maps/label.js";
+import { ordinal } from "../maps/caption.js";
 
 /** @import { Gallery } from "./gallery.js" */
 

@@ -16,7 +16,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.methods.registry import BETWEEN_PATCHES
+from explainers.methods.registry import BETWEEN_PATCHES, METHODS
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.forms import Form, nested_form
 from explainers.models.model import Model
@@ -215,11 +215,18 @@ def test_only_maps_of_attention_say_between_what() -> None:
 
 def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("tnt"))
-    assert set(lacks) == {"residual", "parts", "positions"}
+    assert set(lacks) == {"residual", "parts", "positions", "patch_features"}
     assert "what attention alone does to the residual stream cannot be read" in lacks["residual"]
     assert "also to other tokens of the same places" in lacks["positions"]
     refused = {v.readout for v in variants(wrapped("tnt")) if v.reason}
-    assert refused == {"token_tm", "globenc", "alti", "grad_eclip", "pa_lrp"}
+    assert refused == {
+        "token_tm",
+        "globenc",
+        "alti",
+        "grad_eclip",
+        "pa_lrp",
+        *(m.name for m in METHODS.values() if m.family == "similarity"),
+    }
     with pytest.raises(ExplainerError, match="before attention is added"):
         explainers.explain(wrapped("tnt"), inputs("tnt"), methods=["token_tm"])
 
