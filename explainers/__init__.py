@@ -37,7 +37,7 @@ with without_collection():  # what is imported stays
     from explainers.records.result import Attribution, Explanation, MapPrecision
     from explainers.records.session import Cancelled, Session
     from explainers.records.targets import AnyOf, Contrast, Probability
-    from explainers.records.trace import Reading, Trace
+    from explainers.records.trace import MethodOutput, Trace
 
 __all__ = [
     "KINDS",
@@ -58,11 +58,11 @@ __all__ = [
     "Explanation",
     "Interaction",
     "MapPrecision",
+    "MethodOutput",
     "Mix",
     "Model",
     "Preprocessing",
     "Probability",
-    "Reading",
     "Region",
     "Regions",
     "Rule",
@@ -95,5 +95,7 @@ __all__ = [
     "word_probe",
     "wrap",
 ]
+
+Reading = MethodOutput  # its name in 0.1
 
 load_plugins()  # last: their modules import what is above

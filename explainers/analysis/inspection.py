@@ -15,7 +15,7 @@ from explainers.methods import METHODS, parse
 from explainers.pipeline.precision import trusted
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 Maps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once
@@ -153,9 +153,9 @@ def head_maps(
     chosen, rule = _first(session), QUANTITIES[quantity].rule
     read = QUANTITIES[quantity].read
 
-    def numbers(trace: Trace) -> Reading:
+    def numbers(trace: Trace) -> MethodOutput:
         values = [block_values.flatten(1) for block_values in read(trace) if block_values is not None]
-        return Reading(torch.cat(values, 1) if values else torch.zeros(1, 1))
+        return MethodOutput(torch.cat(values, 1) if values else torch.zeros(1, 1))
 
     trace = trusted(session, chosen, None if rule is None else RULES[rule], numbers)
     maps = read(trace)

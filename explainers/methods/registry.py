@@ -16,9 +16,9 @@ from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
-Readout = Callable[..., Tensor | Reading]
+Readout = Callable[..., Tensor | MethodOutput]
 Refusal = Callable[[Rule], str | None]
 ClassAttention = Literal["all", "last", "streams"]
 BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
@@ -104,10 +104,10 @@ class Method:
         broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
         return None if broken else self.promise.total
 
-    def read(self, trace: Trace, **options: Any) -> Reading:
+    def read(self, trace: Trace, **options: Any) -> MethodOutput:
         """What the read-out finds in a trace."""
-        reading = self.readout(trace, **options)
-        return reading if isinstance(reading, Reading) else Reading(reading)
+        output = self.readout(trace, **options)
+        return output if isinstance(output, MethodOutput) else MethodOutput(output)
 
     def refusal(self, rule: Rule) -> str | None:
         """Why this read-out makes no sense with a rule, or None."""
@@ -153,7 +153,7 @@ class Request:
         """Whether it goes back to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
 
-    def read(self, trace: Trace) -> Reading:
+    def read(self, trace: Trace) -> MethodOutput:
         """What the read-out finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
@@ -162,18 +162,18 @@ class Request:
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
             return _on_grid(self.method.read(trace, **options), trace)
-        reading = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
-        return Reading(reading.scores[:, 1:])
+        output = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
+        return MethodOutput(output.scores[:, 1:])
 
 
-def _on_grid(reading: Reading, trace: Trace) -> Reading:
+def _on_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
     """With several sizes of patches, a map of the smallest."""
     if not trace.layout.coarser:
-        return reading
+        return output
     rows, columns = trace.layout.grid or (0, 0)
-    if bool(reading.scores[:, trace.layout.prefix + rows * columns :].any()):
+    if bool(output.scores[:, trace.layout.prefix + rows * columns :].any()):
         trace.note(LARGER_PATCHES)
-    return reading.on_grid(trace.layout)
+    return output.on_grid(trace.layout)
 
 
 @dataclass(frozen=True)

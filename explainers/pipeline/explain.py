@@ -30,7 +30,7 @@ from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -252,12 +252,12 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
-def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Reading | None = None) -> list[Attribution]:
+def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: MethodOutput | None = None) -> list[Attribution]:
     """Run one read-out, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
-    reading = request.read(trace) if known is None else known
-    scores = reading.scores.detach()
-    error = reading.error if reading.error is not None else _error(request, trace, scores)
+    output = request.read(trace) if known is None else known
+    scores = output.scores.detach()
+    error = output.error if output.error is not None else _error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
@@ -268,7 +268,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             dtype = trace.recording.logits.dtype
             remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
-        sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
+        sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
@@ -288,10 +288,10 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(reading.notes[i] if reading.notes else ()), *on_scores])),
-                seed_correlation=reading.seed_correlations[i] if reading.seed_correlations else None,
+                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *on_scores])),
+                seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
                 numerics=Numerics(sizes=sizes, notes=on_scores),
-                pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
+                pixels=None if output.pixels is None else output.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )
         )

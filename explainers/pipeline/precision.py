@@ -23,7 +23,7 @@ from explainers.errors import ExplainerError
 from explainers.records.result import Attribution, MapPrecision, Numerics
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 #: An estimate over this share of the largest score sends a map to float64.
 BAR = 1e-3
@@ -42,8 +42,8 @@ SUM = 1.0
 #: What reading a map off rounds by itself, in units of the last place of its largest score.
 READING = 4.0
 
-Read = Callable[[Trace], Reading]
-ReadMaps = Callable[[Trace, Reading | None], list[Attribution]]
+Read = Callable[[Trace], MethodOutput]
+ReadMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 
 
 def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: Read, read_maps: ReadMaps) -> list[Attribution]:
@@ -59,15 +59,15 @@ def computed(session: Session, target: ResolvedTarget, rule: Rule | None, read: 
     dtype, reason = _name(session.recording.logits.dtype), _decided(session)
     if reason is None:
         estimate = estimated(session, trace, read)
-        scores, short = estimate.reading.scores, _short(session, estimate)
+        scores, short = estimate.output.scores, _short(session, estimate)
         rough = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
         errors = [row[mask] for row, mask in zip(estimate.errors.double().cpu(), trace.mask.cpu(), strict=True)]
         shares = list(zip(estimate.share.tolist(), estimate.shown.tolist(), strict=True))
         maps: list[Attribution] = []
         if not bool(short.all()) or not has_double(scores.device):
             clear = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
-            reading = replace(estimate.reading, scores=clear)
-            maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, reading), shares, strict=True)]
+            output = replace(estimate.output, scores=clear)
+            maps = [_in_own(attribution, dtype, *each) for attribution, each in zip(read_maps(trace, output), shares, strict=True)]
         if bool(short.any()) and has_double(scores.device):
             exact = session.trace(target, rule, session.double)
             ours = [_in_double(*each, dtype) for each in zip(read_maps(exact, None), rough, shares, strict=True)]
@@ -96,13 +96,13 @@ def trusted(session: Session, target: ResolvedTarget, rule: Rule | None, read: R
 class Estimate:
     """What a read-out gives in the model's own precision, and how far rounding may have moved it.
 
-    reading  in the model's own precision; its scores (B, N)
+    output  in the model's own precision; its scores (B, N)
     errors  (B, N), of each score
     share   (B,), of the largest number of each sample
     shown   (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a classification token
     """
 
-    reading: Reading
+    output: MethodOutput
     errors: Tensor
     share: Tensor
     shown: Tensor
@@ -115,8 +115,8 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
     """
     if has_double(trace.recording.logits.device):
         trace.recording.rounding = gathered_by(session.model).units
-    reading = read(trace)
-    scores = reading.scores.detach()
+    output = read(trace)
+    scores = output.scores.detach()
     of_tokens = scores.shape == trace.mask.shape
     mask = trace.mask if of_tokens else torch.ones_like(scores, dtype=torch.bool)
     content = trace.content.to(mask.device) & mask if of_tokens else mask
@@ -126,7 +126,7 @@ def estimated(session: Session, trace: Trace, read: Read) -> Estimate:
         other.draw = draw
         moved.append((read(other).scores.detach() - scores).abs())
     errors = MARGIN * torch.stack(moved).amax(0)
-    return Estimate(replace(reading, scores=scores), errors, *(_share(errors * part, scores * part) for part in (mask, content)))
+    return Estimate(replace(output, scores=scores), errors, *(_share(errors * part, scores * part) for part in (mask, content)))
 
 
 def _share(change: Tensor, scores: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True)
-class Reading:
+class MethodOutput:
     """What a read-out found. A read-out that has nothing but scores may return them alone.
 
     scores  (B, S)
@@ -58,7 +58,7 @@ class Reading:
     notes: tuple[tuple[str, ...], ...] = ()
     seed_correlations: tuple[float | None, ...] = ()
 
-    def on_grid(self, layout: Layout) -> Reading:
+    def on_grid(self, layout: Layout) -> MethodOutput:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
 
         def moved(values: Tensor | None) -> Tensor | None:
@@ -362,19 +362,19 @@ def parts_of_last(
     return last, projection
 
 
-def inner_products(tokens: Tensor, signals: Tensor) -> Reading:
+def inner_products(tokens: Tensor, signals: Tensor) -> MethodOutput:
     """Each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
     products = tokens * signals
-    return Reading(products.sum(-1), sizes=products.abs().sum(-1))
+    return MethodOutput(products.sum(-1), sizes=products.abs().sum(-1))
 
 
-def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Reading:
+def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> MethodOutput:
     """The sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to none."""
     total = torch.stack(list(terms)).sum(0)
-    return Reading(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
+    return MethodOutput(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
 
 
-def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Reading:
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> MethodOutput:
     """A map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
 
     Raises ExplainerError where there is no grid of patches.
@@ -388,4 +388,4 @@ def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> R
     if prefix is not None:
         scores[:, :first] = prefix[:, :first]
     scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
-    return Reading(scores, pixels=pixels)
+    return MethodOutput(scores, pixels=pixels)

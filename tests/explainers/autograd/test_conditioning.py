@@ -143,7 +143,7 @@ def test_the_estimate_bounds_what_rounding_does(shape: Shape) -> None:
         for spec in SPECS:
             request = parse(spec)
             estimate = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
-            ours, share, theirs = estimate.reading.scores, float(estimate.share), read_off(exact, spec)
+            ours, share, theirs = estimate.output.scores, float(estimate.share), read_off(exact, spec)
             error = difference(ours, theirs)
             if share < ILL_CONDITIONED:
                 assert error <= 4 * share, (spec, seed, error, share)
