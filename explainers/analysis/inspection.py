@@ -12,7 +12,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, parse
-from explainers.pipeline.precision import trusted
+from explainers.pipeline.precision import choose_trace
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import MethodOutput, Trace
@@ -157,7 +157,7 @@ def head_maps(
         values = [block_values.flatten(1) for block_values in read(trace) if block_values is not None]
         return MethodOutput(torch.cat(values, 1) if values else torch.zeros(1, 1))
 
-    trace = trusted(session, chosen, None if rule is None else RULES[rule], numbers)
+    trace = choose_trace(session, chosen, None if rule is None else RULES[rule], numbers)
     maps = read(trace)
     session.forget_signals()
     if all(block_maps is None for block_maps in maps):
@@ -248,7 +248,7 @@ def contributions(session: Session, spec: str) -> Contributions:
     if not request.method.summed:
         able = ", ".join(name for name, method in METHODS.items() if method.summed)
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
-    trace = trusted(session, _first(session), request.rule, request.read)
+    trace = choose_trace(session, _first(session), request.rule, request.read)
     reading = request.read(trace)
     session.forget_signals()
     real = trace.mask[0]

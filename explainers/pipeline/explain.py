@@ -25,7 +25,7 @@ from explainers.models.model import Model, Side, wrapped
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
-from explainers.pipeline.precision import computed, notes_on_scores
+from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
@@ -131,7 +131,7 @@ def explain(
                 for request in together:
                     check()
                     read_maps = partial(_read, request, session.samples)
-                    maps = computed(session, resolved, request.rule, request.read, read_maps)
+                    maps = compute_maps(session, resolved, request.rule, request.read, read_maps)
                     for owner, attribution in zip(owners, maps, strict=True):
                         explanations[owner].maps.append(attribution)
                         if observer is not None:
