@@ -157,7 +157,7 @@ class Request:
         """What the read-out finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
-        if "attention" in self.method.needs and trace.recording.model.form.is_nested:
+        if "attention" in self.method.needs and trace.recording.model.block_io.is_nested:
             trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:

@@ -55,7 +55,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             ": their attention is over channels, the same for every token."
             if recording.over_channels
             else ": each branch attends to its own."
-            if recording.model.form.branches
+            if recording.model.block_io.branches
             else "."
         )
     if recording.layout.class_token is None and "class_token" not in lacks:
@@ -66,12 +66,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
-        if recording.model.form.branches:
+        if recording.model.block_io.branches:
             lacks["residual"] = (
                 f"The blocks of {recording.model.name} hold several branches, each with a residual stream of its own, so there is no one "
                 "stream in which attention could be followed."
             )
-        elif recording.model.form.is_nested:
+        elif recording.model.block_io.is_nested:
             lacks["residual"] = (
                 f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
                 "attention alone does to the residual stream cannot be read."
@@ -88,7 +88,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             if recording.model.reads_text
             else f"{recording.model.name} adds positions to its patches and also to other tokens of the same places: which belong to a "
             "patch is not known."
-            if recording.model.form.has_streams
+            if recording.model.block_io.has_streams
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )
@@ -111,7 +111,7 @@ def _no_patch_features(recording: Recording) -> str | None:
         )
     if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.projections):
         return f"{model.name} has blocks whose queries, keys, values and output projection cannot be read."
-    if not model.form.is_row or recording.layout.coarser:
+    if not model.block_io.is_row or recording.layout.coarser:
         return f"{model.name} has blocks that take more than one row of tokens."
     return None
 

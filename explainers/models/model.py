@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.block_io import BlockIO
 from explainers.models.calibration import UNCALIBRATED, Calibration
-from explainers.models.forms import Form
 from explainers.models.inputs.types import Input, Prepared, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
@@ -46,7 +46,7 @@ class Model:
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     squashed      how the module's own head squashes what it gives
-    form          how tokens lie in what the blocks take and give
+    block_io  how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
@@ -68,7 +68,7 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
-    form: Form = field(default_factory=Form)
+    block_io: BlockIO = field(default_factory=BlockIO)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
     squashed: Squashed = field(default_factory=Squashed)

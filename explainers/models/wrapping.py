@@ -133,7 +133,7 @@ def wrap(
         prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
-        form=structure.form,
+        block_io=structure.block_io,
         class_blocks=structure.class_blocks,
         output=meaning,
         squashed=squashed,
