@@ -19,7 +19,7 @@ from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.inputs.types import Input, Prepared, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
-from explainers.models.outputs import Output, Squashed
+from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
 
 Kind = Literal["image", "text", "clip"]
@@ -45,7 +45,7 @@ class Model:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
-    squashed      how the module's own head squashes what it gives
+    head_activation  the softmax or sigmoid that ends the module's own head, if there is one
     block_io  how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
@@ -71,7 +71,7 @@ class Model:
     block_io: BlockIO = field(default_factory=BlockIO)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
-    squashed: Squashed = field(default_factory=Squashed)
+    head_activation: HeadActivation = field(default_factory=HeadActivation)
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = UNCALIBRATED
     directions: Mapping[str, Tensor] = field(default_factory=dict)

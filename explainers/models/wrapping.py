@@ -21,9 +21,9 @@ from explainers.models.libraries import recognition as lib
 from explainers.models.model import Kind, Model, Side
 from explainers.models.outputs import (
     OUTPUTS,
+    FinalActivation,
+    HeadActivation,
     Output,
-    Squashed,
-    Squashing,
     before_squashing,
     like_probabilities,
     logits_of,
@@ -107,10 +107,10 @@ def wrap(
     sample = _sample(module, kind, size, reader)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = kind == "text" or side == "text"
-    structure, answers, squashed = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
-    run = run if squashed.kind is None else before_squashing(run)
+    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    run = run if head_activation.kind is None else before_squashing(run)
     classes = 0 if answers is None else answers.shape[-1]
-    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashed.kind))
+    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, head_activation.kind))
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
     if meaning == "sigmoid" and classes == 1:
@@ -136,7 +136,7 @@ def wrap(
         block_io=structure.block_io,
         class_blocks=structure.class_blocks,
         output=meaning,
-        squashed=squashed,
+        head_activation=head_activation,
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
@@ -157,7 +157,7 @@ def wrap(
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
-            "squashing": squashed.kind,
+            "squashing": head_activation.kind,
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             "source": title,
@@ -222,14 +222,14 @@ def _explored(
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-) -> tuple[rows.Structure, Tensor | None, Squashed]:
+) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
     """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
     answers: Tensor | None = None
-    squashing: Squashing | None = None
+    final_activation: FinalActivation | None = None
 
     def whole() -> None:
-        nonlocal answers, squashing
-        answers, squashing = logits_of(run, sample)
+        nonlocal answers, final_activation
+        answers, final_activation = logits_of(run, sample)
 
     def tower() -> None:
         lib.features_of(module, lib.library_of(module), side)(sample)
@@ -244,10 +244,10 @@ def _explored(
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
-    if answers is None or squashing is not None:
-        return structure, answers, Squashed(squashing)
+    if answers is None or final_activation is not None:
+        return structure, answers, HeadActivation(final_activation)
     with evaluating(module):
-        return structure, answers, Squashed(remaining=like_probabilities(answers, run, sample))
+        return structure, answers, HeadActivation(remaining=like_probabilities(answers, run, sample))
 
 
 def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:
