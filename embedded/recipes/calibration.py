@@ -18,7 +18,7 @@ from torch import Tensor
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
 from embedded.recipes.data.unknowable import UNKNOWABLE
-from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, prominence_of, read_calibration
+from explainers.models.calibration import FILE, UNCALIBRATED, AbstentionThreshold, Calibration, prominence_of, read_calibration
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.95  # of the photos that are named right are not doubted
@@ -142,7 +142,7 @@ def stays_known(logits: Tensor, calibration: Calibration) -> Tensor:
     """bool (N,): which answers (N, classes) of a classifier are on the near side of its line. ``calibration`` must have one."""
     line = _line(calibration)
     assert line is not None
-    return torch.tensor([not line.crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
+    return torch.tensor([not line.is_crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
 
 
 def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
@@ -157,7 +157,7 @@ def shipped_calibration(folder: Path) -> Calibration | None:
     return calibration if _line(calibration) else None
 
 
-def _line(calibration: Calibration) -> Line | None:
+def _line(calibration: Calibration) -> AbstentionThreshold | None:
     return next((line for line in calibration.lines if line.kind == SOMETHING_ELSE), None)
 
 

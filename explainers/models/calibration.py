@@ -62,7 +62,7 @@ FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 
 @dataclass(frozen=True)
-class Line:
+class AbstentionThreshold:
     """The model abstains (``kind``) where ``score`` is below ``line``, or above it where ``below`` is false.
 
     ``measured`` says on what the line was drawn, and how often it is right and wrong there. ``prompts`` is the kind of prompts that it is
@@ -76,7 +76,7 @@ class Line:
     measured: str
     prompts: PromptKind | None = None
 
-    def crossed(self, value: float) -> bool:
+    def is_crossed(self, value: float) -> bool:
         """Whether the model abstains at this value of the score."""
         return value < self.line if self.below else value > self.line
 
@@ -91,7 +91,7 @@ class Calibration:
     """The temperature and the lapse of a model's probabilities, and its lines, in the order in which they are looked at."""
 
     temperature: float = 1.0
-    lines: tuple[Line, ...] = ()
+    lines: tuple[AbstentionThreshold, ...] = ()
     lapse: float = 0.0
 
     @property
@@ -155,7 +155,7 @@ def parse_calibration(content: Any, where: str) -> Calibration:
     return Calibration(float(temperature), lines, float(lapse))
 
 
-def _line(kind: str, row: Any, where: str) -> Line:
+def _line(kind: str, row: Any, where: str) -> AbstentionThreshold:
     if kind not in KINDS:
         raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(KINDS)}")
     if not isinstance(row, dict) or row.get("score") not in SCORES:
@@ -166,7 +166,7 @@ def _line(kind: str, row: Any, where: str) -> Line:
         raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
     if row.get("prompts") not in (None, *PROMPT_KINDS):
         raise ExplainerError(f"{where}: prompts must be one of {', '.join(PROMPT_KINDS)}, not {row['prompts']!r}")
-    return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
+    return AbstentionThreshold(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
 
 
 def _is_number(value: Any) -> bool:

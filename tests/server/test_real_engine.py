@@ -23,7 +23,7 @@ from safetensors.torch import load
 
 import explainers
 from explainers.methods.requirements import missing_requirements
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
@@ -45,7 +45,7 @@ CLASSES = (
     ClassEntry("dog", "pet", ("pet", "animal"), ("hound",)),
     ClassEntry("eel", "fish", ("fish", "animal")),
 )
-CALIBRATION = Calibration(1.5, (Line("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
+CALIBRATION = Calibration(1.5, (AbstentionThreshold("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
 SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.encoders import encoder
 from explainers.models.prompt_words import FILE, PromptWords, read_prompt_words
 from tests.explainers.models.saved import save_transformers
@@ -94,7 +94,7 @@ def test_a_prompt_with_a_word_like_none_of_them_is_not_read(side: str) -> None:
     model = clip_model()
     assert model.prompt_inputs is not None
     width = encoder(model, "text").forward(model.prompt_inputs(["a"]).tensors).shape[1]
-    lines = (Line("unreadable_words", "word_familiarity", 1.01, True, "On nothing."),)
+    lines = (AbstentionThreshold("unreadable_words", "word_familiarity", 1.01, True, "On nothing."),)
     words = PromptWords(("movie",), torch.full((1, width), width**-0.5), {})
     asked = replace(model, calibration=Calibration(1.0, lines), prompt_words=words)
     said = explain(asked, picture(), target=["movie plot"], methods="random", side=side).targets[0].abstention  # type: ignore[arg-type]
