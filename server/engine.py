@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 #: Tells how far a download is: a line for a person, and the fraction done where it is known.
-Progress = Callable[[str, float | None], None]
+DownloadProgress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Engine:
     fingerprint: str
     catalogue: Sequence[Any]
     check_device: Callable[[str | None], None]
-    fetch: Callable[[str, Progress], None]
+    fetch: Callable[[str, DownloadProgress], None]
     load: Callable[[str, str | None], Any]
     fit_threads: Callable[[Any], None]
     explain: Callable[..., Any]

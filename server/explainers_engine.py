@@ -17,9 +17,9 @@ from PIL import Image
 
 import explainers
 from explainers.citation import Citation
-from explainers.methods import NEEDS, Method, Variant, parse
+from explainers.methods import METHOD_NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
-from explainers.methods.families import FAMILIES
+from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
 from explainers.models.catalogue import CATALOGUE
@@ -29,7 +29,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.explain import versions
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
-from server.engine import Engine, Progress
+from server.engine import DownloadProgress, Engine
 from server.method_ranking import ranking_for, shown_first
 
 
@@ -85,7 +85,7 @@ def _check_device(device: str | None) -> None:
     device_named(device)
 
 
-def _fetch(name: str, progress: Progress) -> None:
+def _fetch(name: str, progress: DownloadProgress) -> None:
     fetch(name, progress)
 
 
@@ -134,7 +134,7 @@ def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[st
         **method.source.to_json(),
         "rules": list(method.rules),
         "promise": None if method.promise is None else {"rules": list(method.promise.rules), "total": method.promise.total},
-        "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},
+        "needs": {need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
         "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
         "pairs": [
             {
@@ -154,7 +154,7 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     listed = [Variant.from_json(variant) for variant in variants]
     ranking = None if kind is None else ranking_for(kind, model)
     return {
-        "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
+        "families": [{"name": name, **asdict(family)} for name, family in METHOD_FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
         "standing": None if ranking is None else {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model},
     }

@@ -17,19 +17,19 @@ from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import MethodOutput, Trace
 
-Maps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
+BlockMaps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once
 
 
-def _attention(trace: Trace) -> Maps:
+def _attention(trace: Trace) -> BlockMaps:
     return list(trace.recording.attentions)
 
 
-def _signals(trace: Trace) -> Maps:
+def _signals(trace: Trace) -> BlockMaps:
     return list(trace.signals.attentions)
 
 
-def _times(first: Maps, second: Maps) -> Maps:
+def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
     """Element-wise product, positive part."""
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
@@ -43,7 +43,7 @@ class Quantity:
     says: str
     signed: bool
     rule: str | None
-    read: Callable[[Trace], Maps]
+    read: Callable[[Trace], BlockMaps]
 
 
 #: What can be looked at, in the order of the pages.

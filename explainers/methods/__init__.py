@@ -6,7 +6,19 @@ fills :data:`METHODS`, in the order in which the methods are shown everywhere.
 
 from importlib import import_module
 
-from explainers.methods.registry import METHODS, NEEDS, Method, Promise, Request, Variant, counted, method, pairs_of, parse, variants_of
+from explainers.methods.registry import (
+    METHOD_NEEDS,
+    METHODS,
+    Method,
+    Promise,
+    Request,
+    Variant,
+    counted,
+    method,
+    pairs_of,
+    parse,
+    variants_of,
+)
 
 for _family in (
     "attention",
@@ -23,4 +35,6 @@ for _family in (
 ):
     import_module(f"explainers.methods.readouts.{_family}")
 
-__all__ = ["METHODS", "NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]
+__all__ = ["METHODS", "METHOD_NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]
+
+NEEDS = METHOD_NEEDS  # its name in 0.1

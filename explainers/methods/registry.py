@@ -14,13 +14,13 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
-from explainers.methods.families import FAMILIES, OTHER
+from explainers.methods.families import METHOD_FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
 from explainers.records.trace import MethodOutput, Trace
 
 Readout = Callable[..., Tensor | MethodOutput]
 Refusal = Callable[[Rule], str | None]
-ClassAttention = Literal["all", "last", "streams"]
+ClassAttentionUse = Literal["all", "last", "streams"]
 BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
 LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
 #: The rules a read-out of gradients takes beside the ordinary one.
@@ -55,12 +55,12 @@ class Method:
     """A declared read-out. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
     others that it is listed with. It goes with every rule that carries what these carry, gradients or relevance.
 
-    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`NEEDS`
+    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
     passes    what one explanation costs, in words
     promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
     summed    whether its scores are a sum of what each block adds, and of what belongs to no block
     pixels    whether it goes back to the pixels of an image
-    family    what kind of method it is: a key of :data:`explainers.methods.families.FAMILIES`
+    family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
     classic   whether it is a baseline that others are held against
     refuses   why a rule that carries what it reads makes no sense for it all the same, or None
     class_attention  whether it can read the classification token's row in class attention behind the blocks: ``all`` where it multiplies
@@ -89,7 +89,7 @@ class Method:
     named: Mapping[str, Name]
     options: Mapping[str, Option]
     refuses: Refusal | None
-    class_attention: ClassAttention | None = None
+    class_attention: ClassAttentionUse | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ ROW = Option(
 #: The same, of read-outs that start from one token alone.
 TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the classification token all the same", choices=("class_token",))
 #: What a method may need of a model, in words.
-NEEDS = {
+METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
@@ -263,7 +263,7 @@ def method(
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
     refuses: Refusal | None = None,
-    class_attention: ClassAttention | None = None,
+    class_attention: ClassAttentionUse | None = None,
 ) -> Callable[[Readout], Readout]:
     """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
@@ -280,12 +280,16 @@ def method(
         for known in (*(() if rule is None else (rule,)), *also, *(named or {}), *promised):
             if known not in RULES:
                 raise ExplainerError(f"Method {name} names the rule {known!r}, which does not exist.")
-        if unknown := set(needs) - set(NEEDS):
-            raise ExplainerError(f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(NEEDS)}.")
+        if unknown := set(needs) - set(METHOD_NEEDS):
+            raise ExplainerError(
+                f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(METHOD_NEEDS)}."
+            )
         if name in METHODS:
             raise ExplainerError(f"There is already a method {name}.")
-        if family not in FAMILIES:
-            raise ExplainerError(f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(FAMILIES)}.")
+        if family not in METHOD_FAMILIES:
+            raise ExplainerError(
+                f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(METHOD_FAMILIES)}."
+            )
         description = (readout.__doc__ or "").strip().split("\n\n")[0]
         METHODS[name] = Method(
             name=name,

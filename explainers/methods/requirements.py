@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.registry import METHODS, ClassAttention, Method, Variant, pairs_of, parse, variants_of
+from explainers.methods.registry import METHODS, ClassAttentionUse, Method, Variant, pairs_of, parse, variants_of
 from explainers.models.model import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
@@ -19,7 +19,7 @@ CLASS_ATTENTION = "class_attention"
 #: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
 BEHIND = {"residual": "class_residual", "parts": "class_parts"}
 #: What a method that reads class attention does not need of the blocks before it.
-SPARED: dict[ClassAttention, set[str]] = {
+SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
     "last": {"class_token", "parts", "attention", "residual"},
     "streams": {"class_token", "parts", "attention"},

@@ -27,9 +27,9 @@ from explainers.models.outputs import Output, probabilities
 from explainers.models.prompt_words import PROMPT_KINDS, PromptKind
 
 #: its name, beside the weights
-FILE = "calibration.json"
+CALIBRATION_FILE = "calibration.json"
 #: kind of abstention -> what is said then, in few words
-KINDS = {
+ABSTENTION_KINDS = {
     "something_else": "it may be something that the model does not know",
     "no_opinion": "no opinion",
     "unreadable_language": "a language I don't read",
@@ -83,7 +83,7 @@ class AbstentionThreshold:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         facts = {k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
-        return {"kind": self.kind, "says": KINDS[self.kind], **facts}
+        return {"kind": self.kind, "says": ABSTENTION_KINDS[self.kind], **facts}
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ def parse_calibration(content: Any, where: str) -> Calibration:
 
 
 def _line(kind: str, row: Any, where: str) -> AbstentionThreshold:
-    if kind not in KINDS:
-        raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(KINDS)}")
+    if kind not in ABSTENTION_KINDS:
+        raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(ABSTENTION_KINDS)}")
     if not isinstance(row, dict) or row.get("score") not in SCORES:
         raise ExplainerError(f"{where}: score must be one of {', '.join(SCORES)}")
     if not _is_number(row.get("line")) or not isinstance(row.get("below"), bool):

@@ -22,7 +22,7 @@ from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
 
-Kind = Literal["image", "text", "clip"]
+ModelKind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
 T = TypeVar("T")
 MOST_KEPT = 8  # of what is made for single inputs
@@ -56,7 +56,7 @@ class Model:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     module: nn.Module
     blocks: Sequence[nn.Module]
     entry: nn.Module

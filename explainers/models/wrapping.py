@@ -18,7 +18,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.libraries import recognition as lib
-from explainers.models.model import Kind, Model, Side
+from explainers.models.model import Model, ModelKind, Side
 from explainers.models.outputs import (
     OUTPUTS,
     FinalActivation,
@@ -41,7 +41,7 @@ def wrap(
     module: nn.Module,
     *,
     name: str | None = None,
-    kind: Kind | None = None,
+    kind: ModelKind | None = None,
     blocks: str | Sequence[nn.Module] | None = None,
     entry: str | nn.Module | None = None,
     labels: Sequence[str] | None = None,
@@ -166,7 +166,7 @@ def wrap(
     )
 
 
-def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
+def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
     """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
     scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
     if kind != "clip" or scale is None:
@@ -183,7 +183,7 @@ def _reader(module: nn.Module, passed: Any) -> TextReader:
 
 
 def _preparer(
-    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
+    module: nn.Module, kind: ModelKind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
 ) -> Callable[[Input], Prepared]:
     if kind == "text":
         assert reader is not None
@@ -191,7 +191,7 @@ def _preparer(
     return partial(prepare_images, module, recipe, notes)
 
 
-def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
+def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
     """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
@@ -216,7 +216,7 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
 
 def _explored(
     module: nn.Module,
-    kind: Kind,
+    kind: ModelKind,
     side: Side,
     run: Callable[[Mapping[str, Tensor]], Tensor],
     sample: Mapping[str, Tensor],

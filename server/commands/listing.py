@@ -13,7 +13,7 @@ from typing import Any
 from server.commands import Commands
 from server.docs import methods_markdown, source
 
-WIDEST = 120  # columns of a text for reading
+TEXT_WIDTH = 120  # columns of a text for reading
 
 
 def add(commands: Commands) -> None:
@@ -96,7 +96,7 @@ def run_methods(args: argparse.Namespace) -> None:
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
     """Every method with all there is to say about it, as wide as the terminal."""
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
     return "\n\n".join("\n".join(sheet(method, width)) for method in methods)
 
 
@@ -105,7 +105,7 @@ def rules_and_interactions() -> str:
     import explainers
     from explainers.analysis.interactions.pairs import SOURCE
 
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
 
     def listed(name: str, text: str) -> str:
         return textwrap.fill(f"{name}  {text}", width, initial_indent="  ", subsequent_indent=" " * 4, break_on_hyphens=False)

@@ -19,8 +19,8 @@ from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 MOST_STEPS = 1000
-DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
-MOST_MISSED = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
+NOISY_DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
+PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
@@ -130,7 +130,7 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
     for explained, missed in zip(difference.tolist(), error.tolist(), strict=True):
         share = f" ({missed / abs(explained):.0%})" if abs(explained) * 10 > missed else ""
         note = f"The scores should add up to {explained:.3g} and miss it by {missed:.2g}{share}: {remedy}."
-        notes.append((note,) if missed > MOST_MISSED * abs(explained) else ())
+        notes.append((note,) if missed > PATH_TOLERANCE * abs(explained) else ())
     return tuple(notes)
 
 
@@ -149,7 +149,7 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
         "sigma": Option(
             float, 0.15, "standard deviation of the noise, as a share of the input's largest minus smallest value", minimum=0, maximum=10
         ),
-        "draws": DRAWS,
+        "draws": NOISY_DRAWS,
         "at": AT,
     },
 )
@@ -179,4 +179,4 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
 
     groups = group_of(draws)
     without = [read(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
-    return with_seeds(read(gradients), trace, without, "draws", DRAWS, draws)
+    return with_seeds(read(gradients), trace, without, "draws", NOISY_DRAWS, draws)

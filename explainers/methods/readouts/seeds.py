@@ -22,7 +22,7 @@ from torch import Tensor
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace
 
-GROUPS = 10
+SAMPLE_GROUPS = 10
 NOISE = 0.5  # below this correlation of two seeds, more of the map's variance is noise than is not
 MOSTLY_NOISE = "This map is mostly noise"  # how the note of such a map begins
 WANTED = 0.8  # the correlation that a note says how to reach
@@ -31,7 +31,7 @@ _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, 
 
 def group_of(samples: int, together: int = 1) -> Tensor:
     """(samples,): the group of each sample. So many neighbours stay ``together``."""
-    return torch.arange(samples) // together % GROUPS
+    return torch.arange(samples) // together % SAMPLE_GROUPS
 
 
 def seed_correlation(scores: Tensor, without: Tensor) -> float | None:

@@ -64,7 +64,7 @@ class _Call:
 
 _LISTS = (nn.ModuleList, nn.Sequential)
 _GIVEN = "blocks="  # the row that the caller named; no module's name has this character
-Run = list[_Call]  # successive calls that keep one shape
+BlockCalls = list[_Call]  # successive calls that keep one shape
 
 
 @contextmanager
@@ -236,10 +236,10 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
     return calls
 
 
-def _runs(calls: Sequence[_Call]) -> list[Run]:
+def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
     """Successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, goes on with it."""
-    runs: list[Run] = []
-    current: dict[str, Run | None] = {}
+    runs: list[BlockCalls] = []
+    current: dict[str, BlockCalls | None] = {}
     for call in calls:
         run = current.get(call.row)
         if not call.keeps:
@@ -256,7 +256,7 @@ def _runs(calls: Sequence[_Call]) -> list[Run]:
     return runs
 
 
-def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> Run:
+def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:
     """Of a convolutional network without a row of blocks (VGG, DenseNet): the last layer with weights that keeps the shape of its map."""
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
@@ -284,7 +284,7 @@ def _no_blocks(module: nn.Module) -> str:
     return _NO_BLOCKS
 
 
-def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
+def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
     """The longest run over the patches of the run that is last."""
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.libraries.recognition import vision_config
+from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import Run, class_token, covers_image, embedded, has_bypass
+from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
-def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
     read = class_token(module, structure, run, tensors, None)
     layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
@@ -25,7 +26,7 @@ def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
 
 
 def image_layout(
-    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
 ) -> LayoutOf:
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
     ``run`` gives for them, where that is known.
@@ -65,7 +66,7 @@ def image_layout(
     return layout_of
 
 
-def _branched_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def _branched_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Of branches with patches of several sizes: the grid is that of the smallest. All grids must cover the whole image."""
     block_io, pixels = structure.block_io, tensors["pixel_values"]
     before = sum(count for count, _ in block_io.branches)

@@ -6,7 +6,7 @@ the patches. The module is left as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, first_tensor, hooked, trial
-
-Run = Callable[[Mapping[str, Tensor]], Tensor]
-
 
 NO_GRADIENT = (
     "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
@@ -29,7 +27,7 @@ class _Enough(Exception):
     """Ends a trial pass early."""
 
 
-def embedded(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
     """The embedded tokens (B, S, D)."""
     entry, block_io = structure.entry, structure.block_io
     seen: list[Tensor] = []
@@ -43,7 +41,7 @@ def embedded(module: nn.Module, structure: Structure, run: Run, tensors: Mapping
     return seen[0]
 
 
-def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
+def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
     """Whether the patches at ``place`` of x^1 lie row by row over the whole of an image (1, 3, height, width): what is at an edge of it
     changes patches of the row or column at that edge, and none at the edge across.
     """
@@ -66,7 +64,7 @@ def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tens
 
 
 def has_bypass(
-    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], answers: Tensor | None = None
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
 ) -> tuple[bool, Tensor | None]:
     """Whether the answer depends on the image by another way than x^1: two images whose x^1 are made the same get different answers.
 
@@ -97,7 +95,7 @@ def has_bypass(
     return bool(0 < 1e-3 * apart < still_apart), x
 
 
-def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
+def class_token(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
     """Index of the classification token, -1 where the head reads one token that is not the first, or None where it pools.
 
     All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explainers import Abstention, ExplainerError
-from explainers.models.calibration import KINDS, AbstentionThreshold, Calibration
+from explainers.models.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
 from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
@@ -101,7 +101,7 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
 
 
 def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: FakeEngine) -> None:
-    doubt = KINDS["something_else"]
+    doubt = ABSTENTION_KINDS["something_else"]
     engine.abstention = Abstention("something_else", doubt, DETAIL, 0.4, 0.5)
     explained(stage, 3)
     answer = stage.page.locator("#answer").inner_text()

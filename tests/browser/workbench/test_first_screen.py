@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from explainers.models.calibration import KINDS
+from explainers.models.calibration import ABSTENTION_KINDS
 from tests.browser.conftest import Visit, view
 from tests.browser.questions import explained
 
@@ -74,7 +74,7 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
-    doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    doubt = {**unknown, "kind": "something_else", "says": ABSTENTION_KINDS["something_else"], "detail": "The score is 40%, below 50%."}
     assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
         "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
         "The score is 40\u2009%, below 50\u2009%."

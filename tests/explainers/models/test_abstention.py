@@ -11,7 +11,7 @@ import torch
 
 from explainers import Contrast, ExplainerError, Model, Probability, explain
 from explainers.models.abstention import MEASURES, Abstention, Evidence, abstention
-from explainers.models.calibration import KINDS, SCORES, AbstentionThreshold, Calibration
+from explainers.models.calibration import ABSTENTION_KINDS, SCORES, AbstentionThreshold, Calibration
 from explainers.models.inputs.types import TextInput, Token, Word
 from explainers.models.prompt_words import PromptKind, PromptReading
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
@@ -140,16 +140,16 @@ def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
     ("kind", "stays"), [("something_else", True), ("perhaps_in_picture", True), ("no_opinion", False), ("not_in_picture", False)]
 )
 def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str, stays: bool) -> None:
-    said = Abstention(kind, KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
-    assert said == (f"cocker spaniel? {KINDS[kind]}" if stays else KINDS[kind])
+    said = Abstention(kind, ABSTENTION_KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
+    assert said == (f"cocker spaniel? {ABSTENTION_KINDS[kind]}" if stays else ABSTENTION_KINDS[kind])
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"untaught"}))
+@pytest.mark.parametrize("kind", sorted(set(ABSTENTION_KINDS) - {"untaught"}))
 def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
     found = abstention(evidence(calibration=calibration(kind, "max_probability", 0.9)), "the model")
     assert found is not None
     assert found.detail.endswith("the largest probability is 70.5%, below the line of 90.0%.")
-    assert found.to_json() == {"kind": kind, "says": KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
+    assert found.to_json() == {"kind": kind, "says": ABSTENTION_KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
 
 
 # --- in explanations ------------------------------------------------------------------------------------------------
