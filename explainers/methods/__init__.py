@@ -33,7 +33,7 @@ for _family in (
     "blackbox",
     "control",
 ):
-    import_module(f"explainers.methods.readouts.{_family}")
+    import_module(f"explainers.methods.implementations.{_family}")
 
 __all__ = ["METHODS", "METHOD_NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]
 

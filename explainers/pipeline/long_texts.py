@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from explainers.methods.readouts.seeds import MOSTLY_NOISE
+from explainers.methods.implementations.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means

@@ -10,7 +10,7 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
-from explainers.methods.readouts.attention import product
+from explainers.methods.implementations.attention import product
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
 from tests.explainers.golden.rows import (

@@ -12,7 +12,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
-from explainers.methods.readouts.similarity import neighbourhood, patch_logits, scores_of, with_last
+from explainers.methods.implementations.similarity import neighbourhood, patch_logits, scores_of, with_last
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from explainers.autograd.propagation import Propagation
-from explainers.methods.readouts import decomposition
-from explainers.methods.readouts.decomposition import after_attention
+from explainers.methods.implementations import decomposition
+from explainers.methods.implementations.decomposition import after_attention
 from explainers.models.libraries.garbage import without_collection
 from explainers.records.session import Session
 from tests.explainers.methods.test_methods import TARGET

@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
+from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels

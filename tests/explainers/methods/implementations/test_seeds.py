@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import explainers
-from explainers.methods.readouts.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
+from explainers.methods.implementations.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.methods.registry import METHODS
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.explained import TEXT, text_model

@@ -12,8 +12,8 @@ from explainers.autograd import integration
 from explainers.autograd.integration import INNER_BATCH
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.readouts.gradients import AT
-from explainers.methods.readouts.seeds import group_of, with_seeds
+from explainers.methods.implementations.gradients import AT
+from explainers.methods.implementations.seeds import group_of, with_seeds
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
-from explainers.methods.readouts.seeds import group_of, with_seeds
+from explainers.methods.implementations.seeds import group_of, with_seeds
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
