@@ -32,7 +32,7 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 
 
 def methods_markdown() -> str:
-    """One row a read-out: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
+    """One row a method: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
     import explainers
 
     rows = []

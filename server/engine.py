@@ -27,7 +27,7 @@ class Engine:
     explain          as ``explainers.explain``
     default_methods  Model -> specs
     variants         Model or None -> variants as JSON objects, in the order of the pages
-    readout_of       spec, number of blocks of the model -> name of its read-out; raises ExplainerError where the spec is wrong
+    readout_of       spec, number of blocks of the model -> name of its method; raises ExplainerError where the spec is wrong
     distinct         specs, number of blocks of the model -> those that differ in more than their spelling
     for_probability  specs -> those that can explain a probability, and a note on the others or None
     methods          Model or None -> methods as JSON objects

@@ -64,7 +64,7 @@ MOST_TRUSTED_NAMED = 3
 
 
 def in_words(ranking: MethodRanking) -> dict[str, Any]:
-    """What a run says in words: the methods to ``trust``, the first of different read-outs that beat a random map; how many cannot be told
+    """What a run says in words: the methods to ``trust``, the first of different methods that beat a random map; how many cannot be told
     from the best (``tied``); those ``by_chance``, which cannot be told from a random map; and those ``worse`` than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}

@@ -1,6 +1,6 @@
 """The registry of methods, what each needs of a model, and what is written about them.
 
-A read-out is declared once, with ``@method``, and appears everywhere. Importing this package
+A method is declared once, with ``@method``, and appears everywhere. Importing this package
 fills :data:`METHODS`, in the order in which the methods are shown everywhere.
 """
 

@@ -1,4 +1,4 @@
-"""What a page says of each read-out beside its declaration: the formula, in plain words, when to trust it, where it fails.
+"""What a page says of each method beside its declaration: the formula, in plain words, when to trust it, where it fails.
 
 A formula is written in a small part of TeX, one string a line. The symbols that they share are explained once, in :data:`SYMBOLS`.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class About:
-    """A read-out for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
+    """A method for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
     what is known against it, with the source; ``line`` is for those who see its map for the first time.
     """
 
@@ -35,7 +35,7 @@ RULES_IN_A_LINE = {
 
 
 def line_of(readout: str, rule: str | None, usual: str | None) -> str:
-    """One line of plain words for a read-out under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
+    """One line of plain words for a method under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
     of itself.
     """
     if readout not in ABOUT:

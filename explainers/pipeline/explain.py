@@ -82,7 +82,7 @@ def explain(
               what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
+    methods   specs ``method[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
               :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
               get numbers (``custom-2``); None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
@@ -253,7 +253,7 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
 
 
 def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: MethodOutput | None = None) -> list[Attribution]:
-    """Run one read-out, unless what it finds is known already, and cut them into one attribution a sample."""
+    """Run one method, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
     output = request.read(trace) if known is None else known
     scores = output.scores.detach()
@@ -299,7 +299,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
 
 
 def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a read-out
+    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a method
     that gives no account of its own.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share

@@ -98,7 +98,7 @@ def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, ru
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a read-out gives in the model's own precision, and how far rounding may have moved it.
+    """What a method gives in the model's own precision, and how far rounding may have moved it.
 
     output  in the model's own precision; its scores (B, N)
     errors  (B, N), of each score
@@ -288,7 +288,7 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_pa
     """Notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words.
 
     ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None where the
-    read-out does not say.
+    method does not say.
     """
     shown = scores[content]
     if len(shown) == 0:

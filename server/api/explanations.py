@@ -95,7 +95,7 @@ _FORM = {
                         "methods": {
                             "type": "array",
                             "items": {"type": "string"},
-                            "description": "Specs: read-out[:rule][?option=value]; none: the model's default ones.",
+                            "description": "Specs: method[:rule][?option=value]; none: the model's default ones.",
                         },
                     },
                 }

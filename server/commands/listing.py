@@ -56,7 +56,7 @@ def run_models(args: argparse.Namespace) -> None:
 
 
 def run_methods(args: argparse.Namespace) -> None:
-    """Print every variant: a read-out and the rule it is read with."""
+    """Print every variant: a method and the rule it is read with."""
     import explainers
     from explainers.methods import counted
 
@@ -89,8 +89,8 @@ def run_methods(args: argparse.Namespace) -> None:
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
     count = counted(explainers.pairs(model))
     print(
-        f"\n{count['readouts']} read-outs, {count['methods']} methods{' for this model' if model else ''}: {count['listed']} with rules of "
-        f"their own, listed here, and {count['parts']} with other rules, which --all lists."
+        f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
+        f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."
     )
 
 

@@ -1,1 +1,1 @@
-"""The read-outs: from a trace to one score a token. Each module holds one family."""
+"""The methods: from a trace to one score a token. Each module holds one family."""

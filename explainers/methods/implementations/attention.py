@@ -1,4 +1,4 @@
-"""Read-outs of attention maps: raw, rolled out, weighted by their gradient."""
+"""Methods of attention maps: raw, rolled out, weighted by their gradient."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _each_sample(
 ) -> MethodOutput:
     """Scores (B, S): the first of ``attribute(f, ones)`` for each sample, ``ones`` (1, features), with torch's generator seeded for it.
 
-    What follows the first are the scores without each group of ``samples``, of read-outs that draw.
+    What follows the first are the scores without each group of ``samples``, of methods that draw.
     """
     maps: list[Tensor] = []
     for sample, seed in enumerate(trace.seeds):

@@ -1,4 +1,4 @@
-"""Read-outs of tokens and their gradients: Input x Gradient, its integral, the CAM family, FullGrad."""
+"""Methods of tokens and their gradients: Input x Gradient, its integral, the CAM family, FullGrad."""
 
 from __future__ import annotations
 

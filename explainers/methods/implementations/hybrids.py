@@ -1,4 +1,4 @@
-"""Read-outs that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
+"""Methods that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read-outs that average gradients over many inputs: along a path, or around the input."""
+"""Methods that average gradients over many inputs: along a path, or around the input."""
 
 from __future__ import annotations
 

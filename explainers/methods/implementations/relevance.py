@@ -1,4 +1,4 @@
-"""Read-outs of relevance: LRP, partial LRP, Transformer Attribution."""
+"""Methods of relevance: LRP, partial LRP, Transformer Attribution."""
 
 from __future__ import annotations
 

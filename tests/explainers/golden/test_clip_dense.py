@@ -81,7 +81,7 @@ def last_block(name: str, trace: Trace, parts: AttentionParts) -> Tensor:
 
 @pytest.mark.parametrize(("name", "after"), [("vanilla", "block"), ("kk", "attention"), ("neighbours_only", "attention")])
 def test_ablations_and_the_model_as_it_is(name: str, after: str) -> None:
-    """The same way to the prompts with attention that no read-out has."""
+    """The same way to the prompts with attention that no method has."""
     for prompt in range(PROMPTS):
         trace = trace_of(prompt)
         tokens = with_last(lambda parts, trace=trace: last_block(name, trace, parts), after)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""CaiT, XCiT and VOLO: read-outs that follow the tokens into class attention, against a calculation with torch alone."""
+"""CaiT, XCiT and VOLO: methods that follow the tokens into class attention, against a calculation with torch alone."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ SHARED = {"row": (ROW, TOKEN_ROW), "integrated": (INTEGRATED,)}
 
 @pytest.mark.parametrize("name", METHODS)
 def test_options_are_declared_as_the_function_takes_them(name: str) -> None:
-    taken = list(inspect.signature(METHODS[name].readout).parameters.values())[1:]
+    taken = list(inspect.signature(METHODS[name].function).parameters.values())[1:]
     declared = {key: option for key, option in METHODS[name].options.items() if key not in SHARED}
     shared = {key: option for key, option in METHODS[name].options.items() if key in SHARED}
     assert all(option in SHARED[key] for key, option in shared.items())

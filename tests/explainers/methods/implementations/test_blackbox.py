@@ -1,4 +1,4 @@
-"""Read-outs that only ask the model: occlusion, RISE, Kernel SHAP and LIME."""
+"""Methods that only ask the model: occlusion, RISE, Kernel SHAP and LIME."""
 
 from __future__ import annotations
 

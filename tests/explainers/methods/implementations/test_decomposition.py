@@ -1,4 +1,4 @@
-"""Read-outs that follow tokens forward (DecompX, GlobEnc, ALTI), against sums that must come out."""
+"""Methods that follow tokens forward (DecompX, GlobEnc, ALTI), against sums that must come out."""
 
 from __future__ import annotations
 
