@@ -23,7 +23,7 @@ with without_collection():  # what is imported stays
     from explainers.errors import ExplainerError
     from explainers.methods import METHODS
     from explainers.methods.registry import method
-    from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+    from explainers.methods.requirements import all_variants, default_methods, for_probability, variants
     from explainers.metrics import METRICS
     from explainers.models.abstention import Abstention
     from explainers.models.inputs.images import Preprocessing
@@ -78,6 +78,7 @@ __all__ = [
     "agreement",
     "agreement_sentence",
     "alike",
+    "all_variants",
     "contributions",
     "default_methods",
     "deletion_test",
@@ -88,7 +89,6 @@ __all__ = [
     "load",
     "method",
     "mix",
-    "pairs",
     "regions",
     "summarise",
     "variants",
@@ -96,6 +96,6 @@ __all__ = [
     "wrap",
 ]
 
-Reading = MethodOutput  # its name in 0.1
+Reading, pairs = MethodOutput, all_variants  # their names in 0.1
 
 load_plugins()  # last: their modules import what is above

@@ -114,10 +114,10 @@ def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
 def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
     blocks = None if model is None else len(model.blocks)
-    pairs: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
-    for pair in explainers.pairs(model):
-        pairs[pair.readout].append(pair)
-    return [_method(method, blocks, pairs[method.name]) for method in explainers.METHODS.values()]
+    variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
+    for variant in explainers.all_variants(model):
+        variants[variant.readout].append(variant)
+    return [_method(method, blocks, variants[method.name]) for method in explainers.METHODS.values()]
 
 
 def _rule(rule: explainers.Rule) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _rule(rule: explainers.Rule) -> dict[str, Any]:
     return {**document, **rule.source.to_json(), "label": rule.label, "short": rule.short or rule.title}
 
 
-def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
+def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict[str, Any]:
     left_out = ("function", "named", "pixels", "refuses", "promise", "source")
     document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
     shown = ("spec", "rule", "title", "adds_up_to", "reason", "remedies")
@@ -138,11 +138,11 @@ def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[st
         "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
         "pairs": [
             {
-                **{name: getattr(pair, name) for name in shown},
-                **pair.source.to_json(),
-                "line": line_of(method.name, pair.rule, method.rule),
+                **{name: getattr(variant, name) for name in shown},
+                **variant.source.to_json(),
+                "line": line_of(method.name, variant.rule, method.rule),
             }
-            for pair in pairs
+            for variant in variants
         ],
     }
 

@@ -13,9 +13,9 @@ from explainers.methods.registry import (
     Promise,
     Request,
     Variant,
+    all_variants_of,
     counted,
     method,
-    pairs_of,
     parse,
     variants_of,
 )
@@ -35,6 +35,18 @@ for _family in (
 ):
     import_module(f"explainers.methods.implementations.{_family}")
 
-__all__ = ["METHODS", "METHOD_NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]
+__all__ = [
+    "METHODS",
+    "METHOD_NEEDS",
+    "Method",
+    "Promise",
+    "Request",
+    "Variant",
+    "all_variants_of",
+    "counted",
+    "method",
+    "parse",
+    "variants_of",
+]
 
 NEEDS = METHOD_NEEDS  # its name in 0.1

@@ -372,17 +372,17 @@ def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> No
         raise ExplainerError(f"There is no {what} {name!r}; {hint}")
 
 
-def pairs_of(method: Method) -> list[Variant]:
+def all_variants_of(method: Method) -> list[Variant]:
     """A method with every rule there is, its own first; one without a rule first stands alone."""
-    return variants_of(method) + [_pair(method, name) for name in RULES if name not in method.rules]
+    return variants_of(method) + [_variant(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
     """A method with each of its own rules."""
-    return [_pair(method, name) for name in method.rules or (None,)]
+    return [_variant(method, name) for name in method.rules or (None,)]
 
 
-def _pair(method: Method, rule_name: str | None) -> Variant:
+def _variant(method: Method, rule_name: str | None) -> Variant:
     rule = None if rule_name is None else RULES[rule_name]
     name = name_of(method, rule)
     return Variant(
@@ -402,11 +402,11 @@ def _pair(method: Method, rule_name: str | None) -> Variant:
     )
 
 
-def counted(pairs: Iterable[Variant]) -> dict[str, int]:
+def counted(variants: Iterable[Variant]) -> dict[str, int]:
     """How many methods these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each with
     every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less
     one of its parts.
     """
-    able = [pair for pair in pairs if pair.reason is None]
-    listed = sum(pair.rule is None or pair.rule in METHODS[pair.readout].rules for pair in able)
-    return {"readouts": len({pair.readout for pair in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}
+    able = [variant for variant in variants if variant.reason is None]
+    listed = sum(variant.rule is None or variant.rule in METHODS[variant.readout].rules for variant in able)
+    return {"readouts": len({variant.readout for variant in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}

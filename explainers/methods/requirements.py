@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.registry import METHODS, ClassAttentionUse, Method, Variant, pairs_of, parse, variants_of
+from explainers.methods.registry import METHODS, ClassAttentionUse, Method, Variant, all_variants_of, parse, variants_of
 from explainers.models.model import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
@@ -158,9 +158,9 @@ def variants(model: Model | None = None) -> list[Variant]:
     return _judged([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
-def pairs(model: Model | None = None) -> list[Variant]:
+def all_variants(model: Model | None = None) -> list[Variant]:
     """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
-    return _judged([v for m in METHODS.values() for v in pairs_of(m)], model)
+    return _judged([v for m in METHODS.values() for v in all_variants_of(m)], model)
 
 
 def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:

@@ -87,7 +87,7 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
-    count = counted(explainers.pairs(model))
+    count = counted(explainers.all_variants(model))
     print(
         f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
         f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."

@@ -60,7 +60,7 @@ def test_a_map_that_random_weights_leave_alone_says_so() -> None:
 
 
 def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
-    specs = [pair.spec for pair in explainers.pairs()]
+    specs = [pair.spec for pair in explainers.all_variants()]
     said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_run_reports([])[0])}
     assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
     assert "0.87 (photos-vit)" in said["lrp"]
