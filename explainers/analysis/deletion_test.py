@@ -114,7 +114,7 @@ class DeletionTest:
     notes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/explanations/{id}/perturbations`` gives it."""
+        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it."""
 
         def plain(curve: DeletionCurve) -> dict[str, Any]:
             return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}

@@ -244,7 +244,7 @@ def test_studies_follow_a_group(site: Site) -> None:
     target = document["targets"][1]
     assert (target["label"], target["group"], target["of"]) == (label, "pet", "any:pet")
     asked = {"target": label, "fractions": [0, 0.5], "order": "most"}
-    curves = site.client.post(f"{where}/perturbations", json=asked).json()["curves"][0]
+    curves = site.client.post(f"{where}/deletion-test", json=asked).json()["curves"][0]
     assert curves["logit"][0] == pytest.approx(target["logit"], abs=1e-4)
     assert curves["probability"][0] == pytest.approx(target["probability"], abs=1e-5)  # at the model's temperature
     mixed = site.client.post(f"{where}/mix", json={"readout": "input_x_gradient", "rule": {}, "target": label}).json()
