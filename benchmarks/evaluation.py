@@ -15,14 +15,14 @@ import torch
 
 import explainers
 from explainers.datasets import open_dataset
-from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
+from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
 
 METRICS = ("mif", "lif", "srg")
 ON = {"scenes-vit": "scenes", "photos-vit": "sample-photos", "reviews-bert": "sample-reviews"}
 
 
-def measured(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[Row]]:
+def measured(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[EvaluationRow]]:
     """CPU seconds and rows."""
     data = open_dataset(ON[model.name])
     bench = EvaluationSetup(model, data, make_plan(model, data, methods, METRICS))
@@ -44,7 +44,7 @@ def main() -> None:
     measured(model, methods[:1], places[:1])  # imports, caches
     together, rows = measured(model, methods, places)
     alone = 0.0
-    apart: dict[tuple[int, str], Row] = {}
+    apart: dict[tuple[int, str], EvaluationRow] = {}
     for method in methods:
         seconds, rows_alone = measured(model, [method], places)
         alone += seconds

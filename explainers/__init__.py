@@ -20,7 +20,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS
 from explainers.methods.registry import method
-from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+from explainers.methods.requirements import all_variants, default_methods, for_probability, variants
 from explainers.metrics import METRICS
 from explainers.models.abstention import Abstention
 from explainers.models.inputs.images import Preprocessing
@@ -34,7 +34,7 @@ from explainers.plugins import load_plugins
 from explainers.records.result import Attribution, Explanation, MapPrecision
 from explainers.records.session import Cancelled, Session
 from explainers.records.targets import AnyOf, Contrast, Probability
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 __all__ = [
     "KINDS",
@@ -55,11 +55,11 @@ __all__ = [
     "Explanation",
     "Interaction",
     "MapPrecision",
+    "MethodOutput",
     "Mix",
     "Model",
     "Preprocessing",
     "Probability",
-    "Reading",
     "Region",
     "Regions",
     "Rule",
@@ -75,6 +75,7 @@ __all__ = [
     "agreement",
     "agreement_sentence",
     "alike",
+    "all_variants",
     "contributions",
     "default_methods",
     "deletion_test",
@@ -85,12 +86,13 @@ __all__ = [
     "load",
     "method",
     "mix",
-    "pairs",
     "regions",
     "summarise",
     "variants",
     "word_probe",
     "wrap",
 ]
+
+Reading, pairs = MethodOutput, all_variants  # their names in 0.1
 
 load_plugins()  # last: their modules import what is above

@@ -10,13 +10,13 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 
 #: The groups of entry points, in the order in which their modules are imported: a method may name a rule.
-GROUPS = ("vitrine.rules", "vitrine.methods", "vitrine.metrics")
+ENTRY_POINT_GROUPS = ("vitrine.rules", "vitrine.methods", "vitrine.metrics")
 
 
 @cache  # what is installed is looked through once: a package that comes later adds nothing to a process that runs
 def _declared() -> tuple[EntryPoint, ...]:
     installed = entry_points()
-    return tuple(entry for group in GROUPS for entry in installed.select(group=group))
+    return tuple(entry for group in ENTRY_POINT_GROUPS for entry in installed.select(group=group))
 
 
 def load_plugins() -> None:

@@ -25,7 +25,7 @@ PUBLIC = (
     "explainers.evaluation.run_engines",
     "explainers.evaluation.distributed",
 )
-WIDEST = 100  # characters of a signature on one line
+SIGNATURE_WIDTH = 100  # characters of a signature on one line
 _ROLE = re.compile(r":\w+:`~?\.?([\w.]+)`")
 _PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)  +(\S.*)$")
 _HEAD = """# The library
@@ -88,7 +88,7 @@ def signature(function: Any) -> str:
 
 def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
     line = f"{name}({', '.join(arguments)}){returns}"
-    if len(line) <= WIDEST:
+    if len(line) <= SIGNATURE_WIDTH:
         return line
     inside = "".join(f"    {argument},\n" for argument in arguments)
     return f"{name}(\n{inside}){returns}"

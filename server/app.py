@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from server import explainers_engine
 from server.api import (
     comparisons,
+    deletion_test,
     explanations,
     export,
     inspection,
@@ -21,7 +22,6 @@ from server.api import (
     leaderboard,
     models,
     operations,
-    perturbations,
     probes,
     runs,
 )
@@ -39,7 +39,7 @@ from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
-API = (explanations, comparisons, inspection, interactions, perturbations, export, models, operations, leaderboard, runs, probes)
+API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, operations, leaderboard, runs, probes)
 _DECODERS = 2  # uploads decoded at once
 
 

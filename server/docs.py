@@ -32,7 +32,7 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 
 
 def methods_markdown() -> str:
-    """One row a read-out: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
+    """One row a method: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
     import explainers
 
     rows = []
@@ -137,7 +137,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "datasets": datasets_markdown,
 }
 #: The files that hold tables, and which.
-PAGES = {
+GENERATED_PAGES = {
     "docs/methods.md": ("methods", "references"),
     "docs/rules.md": ("rules",),
     "docs/models.md": ("models",),
@@ -155,6 +155,6 @@ if __name__ == "__main__":
     from server import api_docs
 
     (Path(__file__).resolve().parent.parent / "docs" / "api.md").write_text(api_docs.page(), "utf-8")
-    for name in PAGES:
+    for name in GENERATED_PAGES:
         page = Path(__file__).resolve().parent.parent / name
         page.write_text(render(page.read_text("utf-8")), "utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 #: Tells how far a download is: a line for a person, and the fraction done where it is known.
-Progress = Callable[[str, float | None], None]
+DownloadProgress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Engine:
     explain          as ``explainers.explain``
     default_methods  Model -> specs
     variants         Model or None -> variants as JSON objects, in the order of the pages
-    readout_of       spec, number of blocks of the model -> name of its read-out; raises ExplainerError where the spec is wrong
+    readout_of       spec, number of blocks of the model -> name of its method; raises ExplainerError where the spec is wrong
     distinct         specs, number of blocks of the model -> those that differ in more than their spelling
     for_probability  specs -> those that can explain a probability, and a note on the others or None
     methods          Model or None -> methods as JSON objects
@@ -52,7 +52,7 @@ class Engine:
     fingerprint: str
     catalogue: Sequence[Any]
     check_device: Callable[[str | None], None]
-    fetch: Callable[[str, Progress], None]
+    fetch: Callable[[str, DownloadProgress], None]
     load: Callable[[str, str | None], Any]
     fit_threads: Callable[[Any], None]
     explain: Callable[..., Any]

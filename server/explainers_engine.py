@@ -17,9 +17,9 @@ from PIL import Image
 
 import explainers
 from explainers.citation import Citation
-from explainers.methods import NEEDS, Method, Variant, parse
+from explainers.methods import METHOD_NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
-from explainers.methods.families import FAMILIES
+from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
 from explainers.models.catalogue import CATALOGUE
@@ -29,7 +29,7 @@ from explainers.models.threads import Threads
 from explainers.pipeline.explain import versions
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
-from server.engine import Engine, Progress
+from server.engine import DownloadProgress, Engine
 from server.method_ranking import ranking_for, shown_first
 
 
@@ -85,7 +85,7 @@ def _check_device(device: str | None) -> None:
     device_named(device)
 
 
-def _fetch(name: str, progress: Progress) -> None:
+def _fetch(name: str, progress: DownloadProgress) -> None:
     fetch(name, progress)
 
 
@@ -114,10 +114,10 @@ def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
 def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
     blocks = None if model is None else len(model.blocks)
-    pairs: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
-    for pair in explainers.pairs(model):
-        pairs[pair.readout].append(pair)
-    return [_method(method, blocks, pairs[method.name]) for method in explainers.METHODS.values()]
+    variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
+    for variant in explainers.all_variants(model):
+        variants[variant.readout].append(variant)
+    return [_method(method, blocks, variants[method.name]) for method in explainers.METHODS.values()]
 
 
 def _rule(rule: explainers.Rule) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def _rule(rule: explainers.Rule) -> dict[str, Any]:
     return {**document, **rule.source.to_json(), "label": rule.label, "short": rule.short or rule.title}
 
 
-def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[str, Any]:
-    left_out = ("readout", "named", "pixels", "refuses", "promise", "source")
+def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict[str, Any]:
+    left_out = ("function", "named", "pixels", "refuses", "promise", "source")
     document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
     shown = ("spec", "rule", "title", "adds_up_to", "reason", "remedies")
     return {
@@ -134,15 +134,15 @@ def _method(method: Method, blocks: int | None, pairs: list[Variant]) -> dict[st
         **method.source.to_json(),
         "rules": list(method.rules),
         "promise": None if method.promise is None else {"rules": list(method.promise.rules), "total": method.promise.total},
-        "needs": {need: NEEDS[need] for need in NEEDS if need in method.needs},
+        "needs": {need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
         "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
         "pairs": [
             {
-                **{name: getattr(pair, name) for name in shown},
-                **pair.source.to_json(),
-                "line": line_of(method.name, pair.rule, method.rule),
+                **{name: getattr(variant, name) for name in shown},
+                **variant.source.to_json(),
+                "line": line_of(method.name, variant.rule, method.rule),
             }
-            for pair in pairs
+            for variant in variants
         ],
     }
 
@@ -154,7 +154,7 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     listed = [Variant.from_json(variant) for variant in variants]
     ranking = None if kind is None else ranking_for(kind, model)
     return {
-        "families": [{"name": name, **asdict(family)} for name, family in FAMILIES.items()],
+        "families": [{"name": name, **asdict(family)} for name, family in METHOD_FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
         "standing": None if ranking is None else {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model},
     }

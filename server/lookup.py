@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Path
 
 from server.http.problems import Problem
-from server.jobs.intake import Input, Question, question_of
+from server.jobs.intake import Question, QuestionInput, question_of
 from server.jobs.store import QUESTION
 from server.services import Services
 
@@ -45,22 +45,22 @@ def upload_of(explanation_id: str, services: Services) -> bytes | None:
     return (job.question.image if job is not None else None) or services.store.upload(explanation_id)
 
 
-def input_of(explanation_id: str, services: Services) -> Input:
+def input_of(explanation_id: str, services: Services) -> QuestionInput:
     """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
     job = services.worker.find(explanation_id)
     if job is not None:
-        return Input(job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop)
+        return QuestionInput(job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop)
     document = services.store.document(explanation_id)
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
     source = document.get("input", {})
     if source.get("kind") == "text":
-        return Input(text=source["text"], text_pair=source.get("text_pair"))
+        return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
     if (upload := services.store.upload(explanation_id)) is not None:
-        return Input(upload, crop=tuple(source["frame"]) if "frame" in source else None)
+        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None)
     if (copy := services.store.file(explanation_id, COPY)) is not None:
-        return Input(copy, note=ONLY_A_COPY)
+        return QuestionInput(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
 

@@ -95,7 +95,7 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
 
 
 def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
-    """What runs found of a read-out alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
+    """What runs found of a method alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
     setting, the one with most methods counts: its ranks say most.
     """
     specs = {readout, *(f"{readout}:{rule}" for rule in rules)}

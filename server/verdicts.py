@@ -11,11 +11,11 @@ from server.method_ranking import MethodRanking
 from server.run_reports import CONTROL, RunReport
 
 #: Two methods whose paired test gives less than this are told apart.
-APART = 0.05
+SIGNIFICANCE = 0.05
 #: A map that keeps this rank correlation with itself under random weights is said to.
 STUCK = 0.5
 #: Runs of fewer inputs say nothing here.
-FEW = 3
+FEW_INPUTS = 3
 #: The metrics of maps under random weights: where all are random, else the mean over the layers.
 _RANDOMISED = ("randomisation_end", "randomisation")
 
@@ -60,18 +60,18 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
 
 
 #: So many methods are named as those to trust.
-NAMED = 3
+MOST_TRUSTED_NAMED = 3
 
 
 def in_words(ranking: MethodRanking) -> dict[str, Any]:
-    """What a run says in words: the methods to ``trust``, the first of different read-outs that beat a random map; how many cannot be told
+    """What a run says in words: the methods to ``trust``, the first of different methods that beat a random map; how many cannot be told
     from the best (``tied``); those ``by_chance``, which cannot be told from a random map; and those ``worse`` than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
     titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
     trust: dict[str, str] = {}
     for spec, level in levels.items():  # best first
-        if level < _CHANCE and len(trust) < NAMED:
+        if level < _CHANCE and len(trust) < MOST_TRUSTED_NAMED:
             trust.setdefault(spec.partition("?")[0].partition(":")[0], spec)
 
     def named(specs: Iterable[str]) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def _level(ranking: MethodRanking, spec: str) -> int:
     """The place in ``_LEVELS`` of a method that has a value."""
     report = ranking.run.report
     order = ranked(report, ranking.metric)
-    if not ranking.apart(spec, CONTROL, APART):
+    if not ranking.apart(spec, CONTROL, SIGNIFICANCE):
         return _CHANCE
     if order.index(spec) > order.index(CONTROL):
         return _WORSE
@@ -118,7 +118,7 @@ def _stuck(spec: str, runs: list[RunReport]) -> list[str]:
     correlations: dict[str, float] = {}
     for name in reversed(_RANDOMISED):
         for run in runs:
-            if run.report["inputs"] < FEW:
+            if run.report["inputs"] < FEW_INPUTS:
                 continue
             value = run.report["results"].get(name, {}).get(spec, {}).get("value")
             if value is not None:

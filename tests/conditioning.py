@@ -31,7 +31,7 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.models.model import Model
-from explainers.pipeline.precision import BAR
+from explainers.pipeline.precision import FLOAT64_THRESHOLD
 from tests.explainers.support.wrapped import trace_of
 
 SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")
@@ -219,7 +219,7 @@ def tallied(cases: Iterable[Case]) -> dict[str, Tally]:
 def check(tallies: Mapping[str, Tally]) -> None:
     """Maps that did not go to float64 are within the bar of it."""
     for spec, tally in tallies.items():
-        assert max(tally.kept, default=0.0) < BAR, (spec, str(tally))
+        assert max(tally.kept, default=0.0) < FLOAT64_THRESHOLD, (spec, str(tally))
 
 
 def main() -> None:

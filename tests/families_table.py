@@ -169,7 +169,7 @@ def without_rule(name: str) -> str:
 
 
 def run_methods(family: Family) -> tuple[int, Model]:
-    """How many read-outs give a map of finite numbers, each run with every rule it takes; and the model that was asked."""
+    """How many methods give a map of finite numbers, each run with every rule it takes; and the model that was asked."""
     tokenizer = {} if family.kind == "image" else {"tokenizer": wordpiece(16)}
     model = explainers.wrap(family.build(), **tokenizer)
     specs = {v.readout: [] for v in variants(model) if v.reason is None}

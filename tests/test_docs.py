@@ -24,16 +24,18 @@ PENDING = {"accumulated rounding", "forward decomposition", "method output"}
 COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"(\$ )?vitrine ", line)]
 
 
-@pytest.mark.parametrize("page", docs.PAGES)
+@pytest.mark.parametrize("page", docs.GENERATED_PAGES)
 def test_tables_are_there_and_fresh(page: str) -> None:
     """``python -m server.docs`` writes them anew."""
     text = (ROOT / page).read_text("utf-8")
-    assert re.findall(r"<!-- table: (\w+) -->", text) == sorted(docs.PAGES[page], key=lambda name: text.index(f"<!-- table: {name} -->"))
+    assert re.findall(r"<!-- table: (\w+) -->", text) == sorted(
+        docs.GENERATED_PAGES[page], key=lambda name: text.index(f"<!-- table: {name} -->")
+    )
     assert docs.render(text) == text
 
 
 def test_every_table_is_on_a_page() -> None:
-    assert sorted(name for names in docs.PAGES.values() for name in names) == sorted(docs.TABLES)
+    assert sorted(name for names in docs.GENERATED_PAGES.values() for name in names) == sorted(docs.TABLES)
 
 
 def test_the_reference_of_the_library_is_fresh() -> None:

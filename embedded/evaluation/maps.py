@@ -12,14 +12,16 @@ from tqdm import tqdm
 
 from embedded.evaluation import Table
 from explainers.datasets import Dataset
-from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
+from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.statistics import columns_of, estimate, weights_of_rows
 from explainers.metrics import METRICS
 from explainers.models.model import Model
 
 
-def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted") -> list[Row]:
+def map_rows(
+    model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted"
+) -> list[EvaluationRow]:
     """The rows of all inputs of a data set, those of one input after the other. Texts that are too long are cut."""
     plan = make_plan(model, data, methods, metrics, target=target, long_texts="cut")
     setup = EvaluationSetup(model, data, plan)
@@ -27,7 +29,7 @@ def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Seque
     return [row for index in indices for row in rows_of(setup, index)]
 
 
-def table_of(rows: list[Row], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:
+def table_of(rows: list[EvaluationRow], methods: Sequence[str], metrics: Mapping[str, str]) -> tuple[Table, dict[str, int]]:
     """Of each method the metrics, each under its title (title -> name), without those that have no value; and how often each has one, by
     the method that has most.
     """

@@ -32,7 +32,7 @@ from embedded.recipes.calibration import (
 from embedded.recipes.data.unseen_photos import COCO, GRID, Labelled, coco, coverage, known_classes, missing, single, unclassed
 from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
-from explainers.evaluation.measuring import Row
+from explainers.evaluation.measuring import EvaluationRow
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.calibration import Calibration, parse_calibration
 
@@ -111,7 +111,7 @@ def worst(named: PhotoAnswers, photos: Labelled, labels: Sequence[str], number: 
     return dict(sorted(rows, key=lambda row: row[1]["right"])[:number])
 
 
-def likeness(rows: Sequence[Row]) -> float | None:
+def likeness(rows: Sequence[EvaluationRow]) -> float | None:
     """Spearman's correlation of the maps of two methods of the same input, the mean over all pairs and inputs, ``CONTROL`` left out; None
     where there are no two.
     """

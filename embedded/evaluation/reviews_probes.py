@@ -24,8 +24,8 @@ from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
 from embedded.recipes.reviews.questions import questions, strangeness
 from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample, token_means
-from explainers.models.calibration import FILE, read_calibration
-from explainers.models.feature_scores import FILE as DIRECTIONS
+from explainers.models.calibration import CALIBRATION_FILE, read_calibration
+from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.inputs.texts import TextReader
 
@@ -41,13 +41,13 @@ WithoutOpinion = Callable[[Sequence[str], Tensor], Tensor]  # texts, their logit
 
 def lines_of(folder: Path) -> dict[str, float]:
     """The lines of the model's calibration by what they say, none where it has none."""
-    path = folder / FILE
+    path = folder / CALIBRATION_FILE
     return {line.kind: line.line for line in read_calibration(path).lines} if path.is_file() else {}
 
 
 def without_opinion(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
     """A function that says of texts, given their logits, which are said to hold no opinion, bool (N,); None where no line is drawn."""
-    path = folder / FILE
+    path = folder / CALIBRATION_FILE
     lines = read_calibration(path).lines if path.is_file() else ()
     line = next((line for line in lines if line.kind == "no_opinion"), None)
     if line is None:

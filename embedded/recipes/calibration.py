@@ -18,7 +18,7 @@ from torch import Tensor
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
 from embedded.recipes.data.unknowable import UNKNOWABLE
-from explainers.models.calibration import FILE, UNCALIBRATED, Calibration, Line, prominence_of, read_calibration
+from explainers.models.calibration import CALIBRATION_FILE, UNCALIBRATED, AbstentionThreshold, Calibration, prominence_of, read_calibration
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.95  # of the photos that are named right are not doubted
@@ -135,14 +135,14 @@ def _best_line(known: Tensor, unknown: Tensor, calibration: Calibration, stay: f
 
 def write(folder: Path, document: dict[str, Any]) -> None:
     """Put the document beside the weights."""
-    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    (folder / CALIBRATION_FILE).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
 def stays_known(logits: Tensor, calibration: Calibration) -> Tensor:
     """bool (N,): which answers (N, classes) of a classifier are on the near side of its line. ``calibration`` must have one."""
     line = _line(calibration)
     assert line is not None
-    return torch.tensor([not line.crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
+    return torch.tensor([not line.is_crossed(value) for value in scores(logits, calibration)[line.score].tolist()], dtype=torch.bool)
 
 
 def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
@@ -152,12 +152,12 @@ def largest_probability(logits: Tensor, calibration: Calibration) -> Tensor:
 
 def shipped_calibration(folder: Path) -> Calibration | None:
     """The calibration beside the weights of a classifier; None where there is none, or it does not say what is something else."""
-    path = folder / FILE
+    path = folder / CALIBRATION_FILE
     calibration = read_calibration(path) if path.is_file() else UNCALIBRATED
     return calibration if _line(calibration) else None
 
 
-def _line(calibration: Calibration) -> Line | None:
+def _line(calibration: Calibration) -> AbstentionThreshold | None:
     return next((line for line in calibration.lines if line.kind == SOMETHING_ELSE), None)
 
 

@@ -24,7 +24,7 @@ from embedded.recipes.data.prompt_questions import PromptQuestion, photos_and_qu
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks.clip_features import image_features, text_features
 from explainers.models.model import Model
-from explainers.models.prompt_words import ASIDE, FILE, PROMPT_KINDS, TEMPLATE, PromptWords, read_prompt_words
+from explainers.models.prompt_words import ASIDE, PROMPT_KINDS, PROMPT_WORDS_FILE, TEMPLATE, PromptWords, read_prompt_words
 
 ASIDES = ("little", "pictures", "qualities", "doing")  # fields of the everyday words that are beside the point
 STAY = 0.8  # of the prompts for what is plainly there that are not said to be not found
@@ -59,8 +59,8 @@ def write_prompt_words(model: Model, folder: Path) -> PromptWords:
     embedded = words[: len({*everyday_words(), *_groups()})]
     embeddings = text_features(model, [TEMPLATE.format(word) for word in embedded])
     metadata = {"words": json.dumps(words), "kinds": json.dumps(kinds)}
-    save_file({"embeddings": in_bytes(embeddings)}, folder / FILE, metadata)
-    return read_prompt_words(folder / FILE)
+    save_file({"embeddings": in_bytes(embeddings)}, folder / PROMPT_WORDS_FILE, metadata)
+    return read_prompt_words(folder / PROMPT_WORDS_FILE)
 
 
 def in_bytes(embeddings: Tensor) -> Tensor:

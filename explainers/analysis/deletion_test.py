@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from explainers.analysis.target_output import Read, TargetOutput, target_output
+from explainers.analysis.target_output import ExplainedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDERS: tuple[Order, ...] = ("most", "least")
-DRAWS = 5  # orders drawn at random that every method is held against
-MOST_STEPS = 1000  # points of a curve that are no use any more: nobody sees them apart
+RANDOM_ORDERS = 5  # orders drawn at random that every method is held against
+MOST_CURVE_POINTS = 1000  # points of a curve that are no use any more: nobody sees them apart
 MOST_DRAWS = 1000
 RANDOM = "random"
 
 
 def evenly(steps: int) -> tuple[float, ...]:
-    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_STEPS``."""
+    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
     if steps < 1:
         raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
-    if steps > MOST_STEPS:
-        raise ExplainerError(f"a curve of {steps} steps asks the model too often: ask for at most {MOST_STEPS}")
+    if steps > MOST_CURVE_POINTS:
+        raise ExplainerError(f"a curve of {steps} steps asks the model too often: ask for at most {MOST_CURVE_POINTS}")
     return tuple(i / steps for i in range(steps + 1))
 
 
@@ -51,7 +51,7 @@ PUBLISHED = evenly(10)
 
 
 @dataclass(frozen=True)
-class Curve:
+class DeletionCurve:
     """What the model says while the tokens go in the order of a map.
 
     values  by name (``probability`` and ``logit``, or ``value``), one for each of the test's ``counts``
@@ -102,21 +102,21 @@ class DeletionTest:
     """
 
     target: str
-    read: Read
+    read: ExplainedNumber
     how: How
     tokens: int
     fractions: tuple[float, ...]
     counts: tuple[int, ...]
-    curves: tuple[Curve, ...]
-    random: Curve
+    curves: tuple[DeletionCurve, ...]
+    random: DeletionCurve
     draws: int
     ranking: tuple[Rank, ...]
     notes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/explanations/{id}/perturbations`` gives it."""
+        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it."""
 
-        def plain(curve: Curve) -> dict[str, Any]:
+        def plain(curve: DeletionCurve) -> dict[str, Any]:
             return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}
 
         return {
@@ -167,7 +167,7 @@ def deletion_test(
     *,
     fractions: Sequence[float] = PUBLISHED,
     orders: Sequence[Order] = ORDERS,
-    draws: int = DRAWS,
+    draws: int = RANDOM_ORDERS,
     how: How | None = None,
     progress: BeforePass | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -253,7 +253,7 @@ def run_deletion(
     *,
     fractions: Sequence[float],
     orders: Sequence[Order] = ORDERS,
-    draws: int = DRAWS,
+    draws: int = RANDOM_ORDERS,
     before_pass: BeforePass | None = None,
 ) -> DeletionTest:
     """The test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal sets of
@@ -266,9 +266,9 @@ def run_deletion(
     removals = [removal_order(scores, order) for order in orders for scores in maps.values()]
     read = output.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
 
-    def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> Curve:
+    def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> DeletionCurve:
         plain = {name: tuple(value.tolist()) for name, value in values.items()}
-        return Curve(method, order, plain, area(removed_shares, values[output.read]))
+        return DeletionCurve(method, order, plain, area(removed_shares, values[output.read]))
 
     named = [(spec, order) for order in orders for spec in maps]
     lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))
@@ -295,7 +295,7 @@ def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
     return painted + (["This model cannot answer when nothing is left of its input, so the last step keeps one token."] if all_but else [])
 
 
-def _ranked(lines: Sequence[Curve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
+def _ranked(lines: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
     """Methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
     areas: dict[str, dict[Order, float]] = {}
     for line in lines:

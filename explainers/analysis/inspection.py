@@ -12,24 +12,24 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, parse
-from explainers.pipeline.precision import trusted
+from explainers.pipeline.precision import choose_trace
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
-Maps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
+BlockMaps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once
 
 
-def _attention(trace: Trace) -> Maps:
+def _attention(trace: Trace) -> BlockMaps:
     return list(trace.recording.attentions)
 
 
-def _signals(trace: Trace) -> Maps:
+def _signals(trace: Trace) -> BlockMaps:
     return list(trace.signals.attentions)
 
 
-def _times(first: Maps, second: Maps) -> Maps:
+def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
     """Element-wise product, positive part."""
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
@@ -43,7 +43,7 @@ class Quantity:
     says: str
     signed: bool
     rule: str | None
-    read: Callable[[Trace], Maps]
+    read: Callable[[Trace], BlockMaps]
 
 
 #: What can be looked at, in the order of the pages.
@@ -153,11 +153,11 @@ def head_maps(
     chosen, rule = _first(session), QUANTITIES[quantity].rule
     read = QUANTITIES[quantity].read
 
-    def numbers(trace: Trace) -> Reading:
+    def numbers(trace: Trace) -> MethodOutput:
         values = [block_values.flatten(1) for block_values in read(trace) if block_values is not None]
-        return Reading(torch.cat(values, 1) if values else torch.zeros(1, 1))
+        return MethodOutput(torch.cat(values, 1) if values else torch.zeros(1, 1))
 
-    trace = trusted(session, chosen, None if rule is None else RULES[rule], numbers)
+    trace = choose_trace(session, chosen, None if rule is None else RULES[rule], numbers)
     maps = read(trace)
     session.forget_signals()
     if all(block_maps is None for block_maps in maps):
@@ -248,7 +248,7 @@ def contributions(session: Session, spec: str) -> Contributions:
     if not request.method.summed:
         able = ", ".join(name for name, method in METHODS.items() if method.summed)
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
-    trace = trusted(session, _first(session), request.rule, request.read)
+    trace = choose_trace(session, _first(session), request.rule, request.read)
     reading = request.read(trace)
     session.forget_signals()
     real = trace.mask[0]

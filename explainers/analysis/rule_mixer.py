@@ -1,4 +1,4 @@
-"""The rule mixer: a read-out under a rule that a person puts together, and how full an account it gives."""
+"""The rule mixer: a method under a rule that a person puts together, and how full an account it gives."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Mix:
     """A map under a mixed rule.
 
     rule                that one; a known rule where one has the same choices
-    map                 what the read-out says under it
-    completeness_error  |f(x) - sum of all FullGrad terms| under the rule, whatever the read-out: 0 is a full account. None where the
+    map                 what the method says under it
+    completeness_error  |f(x) - sum of all FullGrad terms| under the rule, whatever the method: 0 is a full account. None where the
                         rule carries relevance, for which FullGrad is not defined
     value               f(x), the number that is explained
     """
@@ -55,7 +55,7 @@ def mix(
 ) -> Mix:
     """Explain one input by ``readout`` (a spec without a rule) under a rule of these ``choices``, as :func:`rule_of` reads them.
 
-    The other arguments are those of :func:`explain`. Raises ExplainerError for a rule that does not exist or that the read-out cannot use.
+    The other arguments are those of :func:`explain`. Raises ExplainerError for a rule that does not exist or that the method cannot use.
     """
     rule = choices if isinstance(choices, Rule) else rule_of(choices)
     name, named, _ = split_spec(readout)

@@ -33,11 +33,11 @@ from explainers.records.result import Explanation
 from explainers.records.session import whole_seed
 from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
 
-FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
+TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One input: what the model says of the target, and the map. ``problem`` says why there is none."""
 
     name: str
@@ -63,16 +63,16 @@ class Summary:
     model: str
     method: str
     target: str
-    rows: list[Row]
-    problems: list[Row]
+    rows: list[SummaryRow]
+    problems: list[SummaryRow]
     mean: Tensor | None
     words: list[WordTotal]
 
-    def most_trusted(self, count: int = 5) -> list[Row]:
+    def most_trusted(self, count: int = 5) -> list[SummaryRow]:
         """The inputs on which the method names best what the model needs."""
         return sorted(self.rows, key=lambda row: -row.trust)[:count]
 
-    def least_trusted(self, count: int = 5) -> list[Row]:
+    def least_trusted(self, count: int = 5) -> list[SummaryRow]:
         """Those on which it does so worst, the worst first."""
         return sorted(self.rows, key=lambda row: row.trust)[:count]
 
@@ -98,7 +98,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Plain data; of the rows only what is small."""
 
-        def brief(rows: Sequence[Row]) -> list[dict[str, Any]]:
+        def brief(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
             return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
 
         ranked = {"words": self.words, "names": self.names()}
@@ -123,7 +123,7 @@ def summarise(
     *,
     rows: Path | str | None = None,
     seed: int = 0,
-    progress: Callable[[Row], None] | None = None,
+    progress: Callable[[SummaryRow], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Summary:
     """Explain many inputs by one method, and sum up what it finds.
@@ -142,7 +142,7 @@ def summarise(
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     settings["calibration"] = model.calibration.probability_settings()
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
-    rows_done: list[Row] = []
+    rows_done: list[SummaryRow] = []
     for index, item in enumerate(inputs):
         row = stored.get(key := _key(item))
         if row is None:
@@ -184,15 +184,15 @@ def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
         chosen.seed(logits, request.rule)
 
 
-def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> Row:
+def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> SummaryRow:
     try:
         result: Explanation = explain(model, item, target, method, **how)
     except (ExplainerError, OSError) as problem:
-        return Row(name, key, problem=str(problem))
+        return SummaryRow(name, key, problem=str(problem))
     attribution = result.maps[0]
     words = [] if attribution.text is None else [(word.text, word.score) for word in attribution.words()]
     shown = attribution.scores[attribution.content]
-    return Row(
+    return SummaryRow(
         name,
         key,
         result.target.label,
@@ -212,7 +212,7 @@ def _value(result: Explanation) -> float:
 def _trust(model: Model, result: Explanation, target: Target) -> float:
     """The symmetric relevance gain of the explained number."""
     removal, attribution = _removal(model, result), result.maps[0]
-    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
+    counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
     shown = attribution.scores[attribution.content]
     orders = torch.stack([removal_order(shown, "most"), removal_order(shown, "least")])
     logits = curves(removal, orders, counts)
@@ -244,7 +244,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
     return word_removal(model, result.tensors, attribution.content)
 
 
-def _mean(rows: Sequence[Row]) -> Tensor | None:
+def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
     """Of those that are images; raises ExplainerError where their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
@@ -259,7 +259,7 @@ def _mean(rows: Sequence[Row]) -> Tensor | None:
     return mean
 
 
-def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
+def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
     """What a file holds of the same summary; it is begun where there is none. A line that was cut off while it was written is dropped."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -276,7 +276,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
     for number, record in enumerate(records, 2):
         if not isinstance(record, dict):
             raise ExplainerError(f"line {number} of {path} is damaged; delete that line, and its input is explained again")
-    return {row["key"]: Row(**{**row, "grid": None if row["grid"] is None else tuple(row["grid"])}) for row in records}
+    return {row["key"]: SummaryRow(**{**row, "grid": None if row["grid"] is None else tuple(row["grid"])}) for row in records}
 
 
 def _record(line: str) -> Any:

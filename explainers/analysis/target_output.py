@@ -13,7 +13,7 @@ from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.records.targets import AnyOf, find_group, named_target
 
-Read = Literal["probability", "logit", "value"]
+ExplainedNumber = Literal["probability", "logit", "value"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TargetOutput:
     label: str
     of: tuple[int, ...]
     against: tuple[int, ...] | None = None
-    read: Read = "probability"
+    read: ExplainedNumber = "probability"
     kind: Output = "softmax"
     calibration: Calibration = UNCALIBRATED
 
@@ -65,6 +65,6 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     against = target.get("against")
     of = (int(target["index"]),) if "index" in target else indices(target.get("of", target["label"]))
     by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
-    read: Read = "value" if model.output == "regression" else "logit" if by_logit else "probability"
+    read: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     other = None if against is None else indices(against)
     return TargetOutput(target["label"], of, other, read, model.output, model.calibration)

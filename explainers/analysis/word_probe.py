@@ -27,7 +27,7 @@ __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
 SLOT = "{}"
 #: What is read of each text; a regression has no probability, and its value is the logit.
 NUMBERS = ("probability", "logit", "relevance")
-METHOD = "input_x_gradient:conservative"
+PROBE_METHOD = "input_x_gradient:conservative"
 _AT_ONCE = 10  # texts in one batch
 
 
@@ -141,7 +141,7 @@ def word_probe(
     template: str,
     groups: Mapping[str, Sequence[str]],
     target: str | int | AnyOf,
-    method: str = METHOD,
+    method: str = PROBE_METHOD,
     *,
     progress: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,

@@ -1,4 +1,4 @@
-"""Gradients averaged along the straight path from zero to the input: Integrated Gradients' integral, for one read-out or for any."""
+"""Gradients averaged along the straight path from zero to the input: Integrated Gradients' integral, for one method or for any."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_signals(rerun: Rerun, chosen: Seeded, rule: Rule, batch: int, steps: int) -> Signals:
-    """Every signal of the rule averaged over inputs a x^1, a from 0 to 1: the gradients with which a read-out is integrated.
+    """Every signal of the rule averaged over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
 
     ``rerun`` records the ``batch`` samples again. The integral of each component is approximated by Gauss-Legendre quadrature.
     """

@@ -54,7 +54,7 @@ class Propagation(Recording):
                 f"{model.name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated "
                 "through one: choose a method that goes backward, such as fullgrad_plus:libra."
             )
-        if model.form.tokens_first:
+        if model.block_io.tokens_first:
             raise ExplainerError(
                 f"{model.name} lays tokens before samples, so that single tokens cannot be propagated through it: choose a method that "
                 "goes backward, such as fullgrad_plus:libra."
@@ -99,7 +99,7 @@ class Propagation(Recording):
         x = self._isolate(self.block_inputs[-1]).requires_grad_()
         self._kept = self._kept_tokens(x)
         self.block_inputs[-1] = x
-        return self.model.form.with_taken(args, kwargs, x)
+        return self.model.block_io.with_taken(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
@@ -169,7 +169,7 @@ class Propagation(Recording):
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         if y.dim() == 3 and y.shape[:2] == kept.shape:
             return y + bias * kept[:, :, None]
-        channels, shape = self.model.form.channels, self._stream
+        channels, shape = self.model.block_io.channels, self._stream
         is_map = y.dim() == 4 and channels != 2 and len(y) == len(kept)
         if is_map and shape is not None and map_size(y.shape, channels) == map_size(shape, channels):
             return y + bias * as_given(kept[:, :, None], y.shape, channels)

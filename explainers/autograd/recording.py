@@ -113,7 +113,7 @@ class Recording:
         if not self.logits.requires_grad:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
-        model.form.check(x)
+        model.block_io.check(x)
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens = self._class_tokens()
 
@@ -146,11 +146,11 @@ class Recording:
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         if self.entered:
             return None
-        form, (rows, columns) = self.model.form, self.layout.grid or (0, 0)
-        grid = form.map_of(args, kwargs)
+        block_io, (rows, columns) = self.model.block_io, self.layout.grid or (0, 0)
+        grid = block_io.map_of(args, kwargs)
         if grid is not None and rows * columns != math.prod(grid):
             self.layout = replace(self.layout, grid=grid)
-        x = recorded_inside(self, form.taken(args, kwargs))
+        x = recorded_inside(self, block_io.taken(args, kwargs))
         if self.pixels is None:
             x = x.detach()
         if self._entry is not None:
@@ -159,11 +159,11 @@ class Recording:
             x = x.requires_grad_()
         self.entered, self.position = True, 0
         self._x1: Tensor = x
-        return form.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
+        return block_io.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        first, form = not self.block_inputs, self.model.form
-        self._stream, x = form.stream_shape(args, kwargs), recorded_inside(self, form.taken(args, kwargs))
+        first, block_io = not self.block_inputs, self.model.block_io
+        self._stream, x = block_io.stream_shape(args, kwargs), recorded_inside(self, block_io.taken(args, kwargs))
         self.block_inputs.append(self._x1 if first and self.entered else x)
         self.attentions.append(None)
         self.parts.append(None)
@@ -172,12 +172,12 @@ class Recording:
         self.sums.append([])
         self._inside = True
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first or isinstance(module, Span) else form.with_taken(args, kwargs, x.clone())
+        return None if first or isinstance(module, Span) else block_io.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         self._inside = False
-        form = self.model.form
-        self.block_outputs.append(recorded_inside(self, form.given(output)))
+        block_io = self.model.block_io
+        self.block_outputs.append(recorded_inside(self, block_io.given(output)))
         block, through = self._exit
         shown = self.block_outputs[-1]
         if block is not None and len(self.block_outputs) == len(self.model.blocks):
@@ -186,8 +186,8 @@ class Recording:
         self._left = shown
         if isinstance(module, Span) and len(self.block_outputs) < len(self.model.blocks):
             return None  # the residual beside the next block's first part is not in reach
-        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not self.block_outputs[-1] or not form.is_row:
-            return form.with_given(output, shown.clone())
+        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not self.block_outputs[-1] or not block_io.is_row:
+            return block_io.with_given(output, shown.clone())
         return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -280,7 +280,7 @@ class Recording:
         self.behind.saw_sum(total, constant)
         tokens = math.prod(self.layout.grid or (0,))
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
-        several = self.model.form.has_streams  # each has positions, of which only some are embeddings of the grid's patches
+        several = self.model.block_io.has_streams  # each has positions, of which only some are embeddings of the grid's patches
         if not self.entered and by_token and not several and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
             self.positions = (constant, total)
 
@@ -289,7 +289,7 @@ class Recording:
         if not self._inside:
             self.behind.saw_sum(total)
         elif total.shape == self._stream:
-            self.sums[-1].append(self.model.form.row_of(total))
+            self.sums[-1].append(self.model.block_io.row_of(total))
             if self.mid_residuals[-1] is None:
                 self.mid_residuals[-1] = self.sums[-1][0]
 
@@ -309,7 +309,7 @@ class Recording:
     def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
         self.position += 1 if self.entered else -1
-        turned = operator is Add and self.entered and self.model.form.tokens_first and arguments[0].shape[:2] == self._x1.shape[1::-1]
+        turned = operator is Add and self.entered and self.model.block_io.tokens_first and arguments[0].shape[:2] == self._x1.shape[1::-1]
         if turned:  # relevance of a sum is shared within each sample
             arguments = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
@@ -400,7 +400,7 @@ class Recording:
     def backward(self, rule: Rule, output_gradient: Tensor) -> Signals:
         """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits."""
         started = self._now()
-        under_way = BackwardPass(rule, BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form))
+        under_way = BackwardPass(rule, BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io))
         attentions = [a for a in self.attentions if a is not None]
         contexts = [p.output for p in (*self.parts, *self.behind.parts) if p is not None]
         placed = None if self.positions is None else self.positions[1]

@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.model import Model
 from explainers.records.targets import find_class
 
-Kind = Literal["image", "text"]
+DatasetKind = Literal["image", "text"]
 Mask = NDArray[np.bool_]
 
 
@@ -83,7 +83,7 @@ class Dataset:
     """
 
     name: str
-    kind: Kind
+    kind: DatasetKind
     length: int
     read: Callable[[int], Sample] = field(repr=False)
     classes: Sequence[str] = ()

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from explainers.citation import Citation
-from explainers.datasets.base import Dataset, Kind, Mask
+from explainers.datasets.base import Dataset, DatasetKind, Mask
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import read_image
 
@@ -43,7 +43,7 @@ class DatasetEntry:
 
     name: str
     title: str
-    kind: Kind
+    kind: DatasetKind
     gives: tuple[str, ...]
     description: str
     layout: str
@@ -189,7 +189,7 @@ def dataset(
     name: str,
     *,
     title: str,
-    kind: Kind,
+    kind: DatasetKind,
     gives: tuple[str, ...],
     layout: str = "",
     source: Citation | None = None,

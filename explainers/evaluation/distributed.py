@@ -23,9 +23,9 @@ import torch
 
 from explainers.datasets import Dataset, open_dataset
 from explainers.errors import ExplainerError, not_installed
-from explainers.evaluation.measuring import EvaluationSetup, Row
+from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan
-from explainers.evaluation.run_engines import Parts, RunEngine, Size, Tell, one_by_one
+from explainers.evaluation.run_engines import Parts, RunEngine, Size, TellInputs, one_by_one
 from explainers.evaluation.running import first_inputs
 from explainers.models.catalogue import embedded_names
 from explainers.models.loading import load
@@ -79,7 +79,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     if workers is not None and workers < 1:
         raise ExplainerError("There must be at least 1 worker.")
 
-    def engine(setup: EvaluationSetup, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
+    def engine(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
         tell(0)
         if not parts:
             return
@@ -87,7 +87,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
             kind, room = _room(ray, device)
             count = min(workers or room, room, len(parts))
             sized = size(kind, _free(ray, kind, count))
-            order = Order(
+            order = WorkOrder(
                 sources=sources,
                 plan=setup.plan,
                 device=kind,
@@ -170,7 +170,7 @@ def _free(ray: Any, kind: str, count: int) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class WorkOrder:
     """What workers are told: what to open and measure with, and what they must have to get the same rows."""
 
     sources: Sources
@@ -198,14 +198,14 @@ class Order:
         return EvaluationSetup(model, data, self.plan, at_once=self.at_once)
 
 
-def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tuple[int, list[Row]]]:
+def _arriving(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
     """The parts as they are measured."""
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
         measured = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-            Worker,
+            RayWorker,
             fn_constructor_args=(order,),
             batch_size=1,
             batch_format="pyarrow",
@@ -230,13 +230,13 @@ def _arriving(ray: Any, order: Order, parts: Parts, count: int) -> Iterator[tupl
         raise ExplainerError(f"The cluster lost a worker {RETRIES + 1} times or more: {lines[0]} What is measured is kept.") from problem
 
 
-class Worker:
+class RayWorker:
     """What Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
 
     The setup is opened for the first part, so that what a person can put right is an answer, not the death of a worker.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: WorkOrder) -> None:
         self.order = order
         self.setup: EvaluationSetup | None = None
 

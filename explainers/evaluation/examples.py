@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from explainers.evaluation.measuring import EvaluationSetup, Row
+from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup
 from explainers.evaluation.statistics import columns_of
 from explainers.metrics import Metric
 from explainers.models.inputs.types import TextInput
@@ -19,11 +19,11 @@ from explainers.rendering.overlays import lay_over
 
 AMONG = 100  # inputs: examples are chosen among the first ones, so that a report stays small
 EACH = 2  # best, and as many worst
-SIDE = 112  # pixels
+EXAMPLE_SIDE = 112  # pixels
 _STEPS = 127
 
 
-def examples_of(setup: EvaluationSetup, rows: list[Row]) -> dict[str, Any]:
+def examples_of(setup: EvaluationSetup, rows: list[EvaluationRow]) -> dict[str, Any]:
     """The examples of a run as plain data.
 
     inputs  number among the explained classes of inputs -> name, class, and the picture as the model saw it (JPEG, base64) or its words
@@ -50,7 +50,7 @@ def examples_of(setup: EvaluationSetup, rows: list[Row]) -> dict[str, Any]:
     return examples
 
 
-def _chosen(metric: Metric, rows: list[Row], methods: list[str]) -> dict[str, Any]:
+def _chosen(metric: Metric, rows: list[EvaluationRow], methods: list[str]) -> dict[str, Any]:
     columns = columns_of(metric, rows, methods)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = columns[..., 0] if metric.combine is None else metric.combine(columns)
@@ -83,14 +83,14 @@ def _grid(setup: EvaluationSetup, index: int) -> tuple[int, int]:
     return grid
 
 
-def _input(setup: EvaluationSetup, row: Row) -> dict[str, Any]:
+def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
     record = setup.model.prepare(setup.data[row["index"]].given).inputs[0]
     about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
     if isinstance(record, TextInput):
         return {**about, "words": [word.text for word in record.words if word.tokens]}
     assert record.pixels is not None
     small = record.pixels.copy()
-    small.thumbnail((SIDE, SIDE))
+    small.thumbnail((EXAMPLE_SIDE, EXAMPLE_SIDE))
     data = io.BytesIO()
     small.save(data, "JPEG", quality=80)
     return {**about, "picture": base64.b64encode(data.getvalue()).decode("ascii")}

@@ -31,7 +31,7 @@ from explainers.records.session import checker
 
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")
-Row = dict[str, Any]
+EvaluationRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class EvaluationSetup:
             return self.model.forward(self.tensors(sample_input))[0].float().cpu()
 
 
-def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
+def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores,
     and where each class is explained the labels of which the model has neither a class nor a group (``unknown``).
 
@@ -133,7 +133,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[Row]:
         )
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
-    rows: list[Row] = []
+    rows: list[EvaluationRow] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (
             [explanation[spec, places[explained.indices]] for spec in setup.plan.methods] if explained.indices in places else []
@@ -170,7 +170,7 @@ class Measured:
         """Of each method the scores of patches or word pieces, (M, N)."""
         return _content_scores(self.maps)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EvaluationRow]:
         """One row a method."""
         columns: dict[str, list[float | None]] = {}
         for metric in self.setup.metrics:

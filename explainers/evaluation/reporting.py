@@ -15,8 +15,8 @@ from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.rows import write_json, write_whole
-from explainers.evaluation.running import FORMAT, Run
-from explainers.evaluation.statistics import DRAWS, LEVEL, columns_of, estimate, weights_of_rows
+from explainers.evaluation.running import FORMAT, EvaluationRun
+from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, columns_of, estimate, weights_of_rows
 from explainers.metrics import Metric
 from explainers.metrics.faithfulness import LEFT, MOST
 
@@ -24,7 +24,7 @@ REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
 
 
 def write_reports(
-    run: Run, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
+    run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
 ) -> dict[str, Any]:
     """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run; returns the report.
 
@@ -47,7 +47,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def report_of(run: Run, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
+def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """The report as plain data.
 
     inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
@@ -94,7 +94,7 @@ def report_of(run: Run, setup: EvaluationSetup, *, command: str | None = None, s
             for spec, entry in named
         ],
         "metrics": [metric.about() for metric in setup.metrics],
-        "interval": {"level": LEVEL, "draws": DRAWS},
+        "interval": {"level": LEVEL, "draws": BOOTSTRAP_DRAWS},
         "results": results,
         "apart": apart,
         "curves": _curves(run, methods),
@@ -105,7 +105,7 @@ def _plain(source: Any) -> dict[str, Any] | None:
     return None if source is None else dict(source.__dict__)
 
 
-def _results(metric: Metric, run: Run, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
+def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
     estimated = estimate(metric, columns_of(metric, run.rows, methods), weights)
     tied = estimated.tied(metric.direction)
     results = {
@@ -127,7 +127,7 @@ def _number(value: float, digits: int = 6) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def _curves(run: Run, methods: list[str]) -> dict[str, Any]:
+def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, Any]:
     fractions = {"most": MOST.fractions, "left": LEFT.fractions}
     parts = {}
     for name, steps in fractions.items():

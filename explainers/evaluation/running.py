@@ -14,7 +14,7 @@ import numpy as np
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
-from explainers.evaluation.measuring import DRAWN, EvaluationSetup, Row
+from explainers.evaluation.measuring import DRAWN, EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
@@ -23,25 +23,25 @@ from explainers.models.model import Model
 from explainers.pipeline.explain import versions
 from explainers.records.session import Cancelled
 
-__all__ = ["Run", "run"]
+__all__ = ["EvaluationRun", "run"]
 
 FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
-AT_ONCE = "tokens_at_once"  # of forward passes, in run.json
+AT_ONCE_FIELD = "tokens_at_once"  # of forward passes, in run.json
 DATA = "data_digest"  # of the first inputs, in run.json
 CALIBRATION = "calibration"  # temperature and lapse of the probabilities, in run.json
 DIGESTED = 3
 #: Told how many inputs are measured, of how many.
-Progress = Callable[[int, int], None]
+InputsProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Run:
+class EvaluationRun:
     """A finished run: its folder, what it says of itself, and its rows in the order of the inputs, each with all methods in their order."""
 
     folder: Path
     about: dict[str, Any]
-    rows: list[Row]
+    rows: list[EvaluationRow]
 
 
 def run(
@@ -51,9 +51,9 @@ def run(
     folder: Path,
     *,
     engine: RunEngine = local,
-    progress: Progress | None = None,
+    progress: InputsProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> Run | None:
+) -> EvaluationRun | None:
     """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
 
     The ``engine`` says where inputs are measured; a run that one began another may finish.
@@ -87,10 +87,10 @@ def run(
 
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
-            if AT_ONCE not in begun:
-                begun[AT_ONCE] = tokens_at_once(model, setup.tensors(data[indices[0]].given), kind, free)
+            if AT_ONCE_FIELD not in begun:
+                begun[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].given), kind, free)
                 write_json(folder / RUN, begun)
-            return replace(setup, at_once=begun[AT_ONCE])
+            return replace(setup, at_once=begun[AT_ONCE_FIELD])
 
         try:
             with closing(engine(setup, missing, tell, size)) as measured:
@@ -112,7 +112,7 @@ def run(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
-        return Run(folder, begun, rows)
+        return EvaluationRun(folder, begun, rows)
 
 
 def _drawn(setup: EvaluationSetup) -> Sequence[str]:

@@ -13,7 +13,7 @@ from explainers.pipeline.explain import explain
 from explainers.records.targets import Target
 
 RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
-DRAWS = 4
+DISTURBED_DRAWS = 4
 
 
 def layers_of(model: Model) -> list[list[nn.Parameter]]:
@@ -73,7 +73,7 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
     reach = RADIUS * (pixels.amax() - pixels.amin())
     draw = torch.Generator().manual_seed(seed)
     disturbed = []
-    for _ in range(DRAWS):
+    for _ in range(DISTURBED_DRAWS):
         noise = (2 * torch.rand(pixels.shape, generator=draw) - 1).to(pixels) * reach
         disturbed.append(_scores(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed))
     return torch.stack(disturbed, 1)

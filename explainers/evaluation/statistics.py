@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from explainers.metrics import Metric
 
-DRAWS = 2000
+BOOTSTRAP_DRAWS = 2000
 LEVEL = 0.95
 ALPHA = 0.05
 Numbers = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Estimates:
 def weights_of(inputs: int, seed: int = 0) -> Numbers:
     """How often each input is drawn, (draws, inputs)."""
     draw = np.random.default_rng(seed)
-    return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=DRAWS).astype(np.float64)
+    return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=BOOTSTRAP_DRAWS).astype(np.float64)
 
 
 def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:

@@ -12,7 +12,7 @@ from explainers.models.removal.token_removal import BATCH, TOKENS
 
 __all__ = ["tokens_at_once"]
 
-SHARE = 0.5  # of what is free: kernels need some inside, and later inputs may be longer
+MEMORY_SHARE = 0.5  # of what is free: kernels need some inside, and later inputs may be longer
 
 
 def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free: int | None) -> int:
@@ -27,7 +27,7 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
     most = TOKENS if kind == "cpu" else BATCH * length
     if free is None:
         return most
-    return max(1, min(most, int(SHARE * free * length / bytes_of_pass(model, tensors))))
+    return max(1, min(most, int(MEMORY_SHARE * free * length / bytes_of_pass(model, tensors))))
 
 
 def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:

@@ -1,12 +1,24 @@
 """The registry of methods, what each needs of a model, and what is written about them.
 
-A read-out is declared once, with ``@method``, and appears everywhere. Importing this package
+A method is declared once, with ``@method``, and appears everywhere. Importing this package
 fills :data:`METHODS`, in the order in which the methods are shown everywhere.
 """
 
 from importlib import import_module
 
-from explainers.methods.registry import METHODS, NEEDS, Method, Promise, Request, Variant, counted, method, pairs_of, parse, variants_of
+from explainers.methods.registry import (
+    METHOD_NEEDS,
+    METHODS,
+    Method,
+    Promise,
+    Request,
+    Variant,
+    all_variants_of,
+    counted,
+    method,
+    parse,
+    variants_of,
+)
 
 for _family in (
     "attention",
@@ -22,6 +34,20 @@ for _family in (
     "own_masks",
     "control",
 ):
-    import_module(f"explainers.methods.readouts.{_family}")
+    import_module(f"explainers.methods.implementations.{_family}")
 
-__all__ = ["METHODS", "NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]
+__all__ = [
+    "METHODS",
+    "METHOD_NEEDS",
+    "Method",
+    "Promise",
+    "Request",
+    "Variant",
+    "all_variants_of",
+    "counted",
+    "method",
+    "parse",
+    "variants_of",
+]
+
+NEEDS = METHOD_NEEDS  # its name in 0.1

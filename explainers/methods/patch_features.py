@@ -71,7 +71,7 @@ class PatchFeatures:
             return attended.reshape(output.shape) if isinstance(output, Tensor) else (attended.reshape(output[0].shape), *output[1:])
 
         def keep(child: nn.Module, args: Any, output: Any) -> None:
-            given.append(self.model.form.given(output).detach())
+            given.append(self.model.block_io.given(output).detach())
 
         with self._hooked([(module, put), (self.model.blocks[-1], keep)]):
             self._pass()

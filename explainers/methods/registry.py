@@ -1,4 +1,4 @@
-"""The registry of read-outs, and the reading of specs against it."""
+"""The registry of methods, and the reading of specs against it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
-from explainers.methods.families import FAMILIES, OTHER
+from explainers.methods.families import METHOD_FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
-Readout = Callable[..., Tensor | Reading]
+MethodFunction = Callable[..., Tensor | MethodOutput]
 Refusal = Callable[[Rule], str | None]
-ClassAttention = Literal["all", "last", "streams"]
+ClassAttentionUse = Literal["all", "last", "streams"]
 BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
 LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
-#: The rules a read-out of gradients takes beside the ordinary one.
+#: The rules a method of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
 
 
 @dataclass(frozen=True)
 class Name:
-    """What a read-out is called with one of its rules, where that pair has a name of its own."""
+    """What a method is called with one of its rules, where that pair has a name of its own."""
 
     title: str
     source: Citation
@@ -38,7 +38,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the scores of a read-out add up to, and under which rules they do; under any other they promise nothing.
+    """What the scores of a method add up to, and under which rules they do; under any other they promise nothing.
 
     not_with  values of its options with which they do not
     unplaced  whether what belongs to no token counts too: see :attr:`explainers.records.trace.Trace.unplaced`
@@ -52,15 +52,15 @@ class Promise:
 
 @dataclass(frozen=True)
 class Method:
-    """A declared read-out. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
+    """A declared method. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
     others that it is listed with. It goes with every rule that carries what these carry, gradients or relevance.
 
-    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`NEEDS`
+    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
     passes    what one explanation costs, in words
     promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
     summed    whether its scores are a sum of what each block adds, and of what belongs to no block
     pixels    whether it goes back to the pixels of an image
-    family    what kind of method it is: a key of :data:`explainers.methods.families.FAMILIES`
+    family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
     classic   whether it is a baseline that others are held against
     refuses   why a rule that carries what it reads makes no sense for it all the same, or None
     class_attention  whether it can read the classification token's row in class attention behind the blocks: ``all`` where it multiplies
@@ -69,7 +69,7 @@ class Method:
     """
 
     name: str
-    readout: Readout
+    function: MethodFunction
     title: str
     family: str
     classic: bool
@@ -89,7 +89,7 @@ class Method:
     named: Mapping[str, Name]
     options: Mapping[str, Option]
     refuses: Refusal | None
-    class_attention: ClassAttention | None = None
+    class_attention: ClassAttentionUse | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -104,13 +104,13 @@ class Method:
         broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
         return None if broken else self.promise.total
 
-    def read(self, trace: Trace, **options: Any) -> Reading:
-        """What the read-out finds in a trace."""
-        reading = self.readout(trace, **options)
-        return reading if isinstance(reading, Reading) else Reading(reading)
+    def read(self, trace: Trace, **options: Any) -> MethodOutput:
+        """What the method finds in a trace."""
+        output = self.function(trace, **options)
+        return output if isinstance(output, MethodOutput) else MethodOutput(output)
 
     def refusal(self, rule: Rule) -> str | None:
-        """Why this read-out makes no sense with a rule, or None."""
+        """Why this method makes no sense with a rule, or None."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
         carried = {RULES[name].is_relevance for name in self.rules}
@@ -135,7 +135,7 @@ class Request:
 
     @property
     def name(self) -> Name:
-        """Title, authors, year and paper of this pair of read-out and rule."""
+        """Title, authors, year and paper of this pair of method and rule."""
         return name_of(self.method, self.rule)
 
     @property
@@ -153,27 +153,27 @@ class Request:
         """Whether it goes back to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
 
-    def read(self, trace: Trace) -> Reading:
-        """What the read-out finds in a trace."""
+    def read(self, trace: Trace) -> MethodOutput:
+        """What the method finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
-        if "attention" in self.method.needs and trace.recording.model.form.is_nested:
+        if "attention" in self.method.needs and trace.recording.model.block_io.is_nested:
             trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
             return _on_grid(self.method.read(trace, **options), trace)
-        reading = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
-        return Reading(reading.scores[:, 1:])
+        output = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
+        return MethodOutput(output.scores[:, 1:])
 
 
-def _on_grid(reading: Reading, trace: Trace) -> Reading:
+def _on_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
     """With several sizes of patches, a map of the smallest."""
     if not trace.layout.coarser:
-        return reading
+        return output
     rows, columns = trace.layout.grid or (0, 0)
-    if bool(reading.scores[:, trace.layout.prefix + rows * columns :].any()):
+    if bool(output.scores[:, trace.layout.prefix + rows * columns :].any()):
         trace.note(LARGER_PATCHES)
-    return reading.on_grid(trace.layout)
+    return output.on_grid(trace.layout)
 
 
 @dataclass(frozen=True)
@@ -212,23 +212,23 @@ class Variant:
         return cls(**values, source=Citation.from_json(document))
 
 
-#: Every read-out by its name, in the order of every list.
+#: Every method by its name, in the order of every list.
 METHODS: dict[str, Method] = {}
-#: Of read-outs of gradients, which take them along a path in place of those at the input (general gradients, in LibraGrad's words).
+#: Of methods of gradients, which take them along a path in place of those at the input (general gradients, in LibraGrad's words).
 INTEGRATED = Option(
     int, 0, "average the gradients over so many steps of the path from zero to the embedded tokens; 0: take them at the input", 0, 1000
 )
-#: Of read-outs that start from the token that the head reads.
+#: Of methods that start from the token that the head reads.
 ROW = Option(
     str,
     None,
     "where the head pools all tokens: start from the classification token all the same, or take the mean over all tokens",
     choices=("class_token", "mean"),
 )
-#: The same, of read-outs that start from one token alone.
+#: The same, of methods that start from one token alone.
 TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the classification token all the same", choices=("class_token",))
 #: What a method may need of a model, in words.
-NEEDS = {
+METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
@@ -264,9 +264,9 @@ def method(
     named: Mapping[str, Name] | None = None,
     options: Mapping[str, Option] | None = None,
     refuses: Refusal | None = None,
-    class_attention: ClassAttention | None = None,
-) -> Callable[[Readout], Readout]:
-    """Declare a read-out: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
+    class_attention: ClassAttentionUse | None = None,
+) -> Callable[[MethodFunction], MethodFunction]:
+    """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
     are a short way to write one.
 
@@ -276,21 +276,25 @@ def method(
         raise ExplainerError(f"Method {name} has both source= and by=, year= or paper=: write authors, year and title into source alone.")
     published = Citation(authors=by, year=year, title=paper) if source is None else source
 
-    def declare(readout: Readout) -> Readout:
+    def declare(function: MethodFunction) -> MethodFunction:
         promised = () if promise is None else promise.rules
         for known in (*(() if rule is None else (rule,)), *also, *(named or {}), *promised):
             if known not in RULES:
                 raise ExplainerError(f"Method {name} names the rule {known!r}, which does not exist.")
-        if unknown := set(needs) - set(NEEDS):
-            raise ExplainerError(f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(NEEDS)}.")
+        if unknown := set(needs) - set(METHOD_NEEDS):
+            raise ExplainerError(
+                f"Method {name} needs {', '.join(unknown)}, which no model is asked for; there are {', '.join(METHOD_NEEDS)}."
+            )
         if name in METHODS:
             raise ExplainerError(f"There is already a method {name}.")
-        if family not in FAMILIES:
-            raise ExplainerError(f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(FAMILIES)}.")
-        description = (readout.__doc__ or "").strip().split("\n\n")[0]
+        if family not in METHOD_FAMILIES:
+            raise ExplainerError(
+                f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(METHOD_FAMILIES)}."
+            )
+        description = (function.__doc__ or "").strip().split("\n\n")[0]
         METHODS[name] = Method(
             name=name,
-            readout=readout,
+            function=function,
             title=title,
             family=family,
             classic=classic,
@@ -312,13 +316,13 @@ def method(
             refuses=refuses,
             class_attention=class_attention,
         )
-        return readout
+        return function
 
     return declare
 
 
 def name_of(what: Method, rule: Rule | None) -> Name:
-    """What the pair is called, and whose it is: its own name if it has one, else the read-out's; under Libra, LibraGrad's authors."""
+    """What the pair is called, and whose it is: its own name if it has one, else the method's; under Libra, LibraGrad's authors."""
     if rule is None:
         return Name(what.title, what.source, what.default)
     if rule.name in what.named:
@@ -335,7 +339,7 @@ def is_control(spec: str) -> bool:
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
-    """Read ``read-out[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
+    """Read ``method[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
 
     ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
     has, where it is known: some options name one of them.
@@ -369,17 +373,17 @@ def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> No
         raise ExplainerError(f"There is no {what} {name!r}; {hint}")
 
 
-def pairs_of(method: Method) -> list[Variant]:
+def all_variants_of(method: Method) -> list[Variant]:
     """A method with every rule there is, its own first; one without a rule first stands alone."""
-    return variants_of(method) + [_pair(method, name) for name in RULES if name not in method.rules]
+    return variants_of(method) + [_variant(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
     """A method with each of its own rules."""
-    return [_pair(method, name) for name in method.rules or (None,)]
+    return [_variant(method, name) for name in method.rules or (None,)]
 
 
-def _pair(method: Method, rule_name: str | None) -> Variant:
+def _variant(method: Method, rule_name: str | None) -> Variant:
     rule = None if rule_name is None else RULES[rule_name]
     name = name_of(method, rule)
     return Variant(
@@ -399,10 +403,11 @@ def _pair(method: Method, rule_name: str | None) -> Variant:
     )
 
 
-def counted(pairs: Iterable[Variant]) -> dict[str, int]:
-    """How many methods these pairs are, as every list of them says it: ``readouts``; ``methods``, each with a rule that makes sense; of
-    these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less one of its parts.
+def counted(variants: Iterable[Variant]) -> dict[str, int]:
+    """How many methods these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each with
+    every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less
+    one of its parts.
     """
-    able = [pair for pair in pairs if pair.reason is None]
-    listed = sum(pair.rule is None or pair.rule in METHODS[pair.readout].rules for pair in able)
-    return {"readouts": len({pair.readout for pair in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}
+    able = [variant for variant in variants if variant.reason is None]
+    listed = sum(variant.rule is None or variant.rule in METHODS[variant.readout].rules for variant in able)
+    return {"readouts": len({variant.readout for variant in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}

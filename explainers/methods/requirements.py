@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.registry import METHODS, ClassAttention, Method, Variant, pairs_of, parse, variants_of
+from explainers.methods.registry import METHODS, ClassAttentionUse, Method, Variant, all_variants_of, parse, variants_of
 from explainers.models.model import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
@@ -19,7 +19,7 @@ CLASS_ATTENTION = "class_attention"
 #: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
 BEHIND = {"residual": "class_residual", "parts": "class_parts"}
 #: What a method that reads class attention does not need of the blocks before it.
-SPARED: dict[ClassAttention, set[str]] = {
+SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
     "last": {"class_token", "parts", "attention", "residual"},
     "streams": {"class_token", "parts", "attention"},
@@ -55,7 +55,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             ": their attention is over channels, the same for every token."
             if recording.over_channels
             else ": each branch attends to its own."
-            if recording.model.form.branches
+            if recording.model.block_io.branches
             else "."
         )
     if recording.layout.class_token is None and "class_token" not in lacks:
@@ -66,12 +66,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if any(m is None for m in recording.mid_residuals):
         lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
-        if recording.model.form.branches:
+        if recording.model.block_io.branches:
             lacks["residual"] = (
                 f"The blocks of {recording.model.name} hold several branches, each with a residual stream of its own, so there is no one "
                 "stream in which attention could be followed."
             )
-        elif recording.model.form.is_nested:
+        elif recording.model.block_io.is_nested:
             lacks["residual"] = (
                 f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
                 "attention alone does to the residual stream cannot be read."
@@ -88,7 +88,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             if recording.model.reads_text
             else f"{recording.model.name} adds positions to its patches and also to other tokens of the same places: which belong to a "
             "patch is not known."
-            if recording.model.form.has_streams
+            if recording.model.block_io.has_streams
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )
@@ -113,7 +113,7 @@ def _no_patch_features(recording: Recording) -> str | None:
         )
     if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.projections):
         return f"{model.name} has blocks whose queries, keys, values and output projection cannot be read."
-    if not model.form.is_row or recording.layout.coarser:
+    if not model.block_io.is_row or recording.layout.coarser:
         return f"{model.name} has blocks that take more than one row of tokens."
     return None
 
@@ -160,9 +160,9 @@ def variants(model: Model | None = None) -> list[Variant]:
     return _judged([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
-def pairs(model: Model | None = None) -> list[Variant]:
+def all_variants(model: Model | None = None) -> list[Variant]:
     """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
-    return _judged([v for m in METHODS.values() for v in pairs_of(m)], model)
+    return _judged([v for m in METHODS.values() for v in all_variants_of(m)], model)
 
 
 def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:

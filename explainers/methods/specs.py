@@ -1,4 +1,4 @@
-"""The spelling of a method: ``read-out[:rule][?option=value&option=value]``."""
+"""The spelling of a method: ``method[:rule][?option=value&option=value]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explainers.errors import ExplainerError
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a read-out: its type, default, bounds or choices, and what it does, in plain words.
+    """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
     ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
     """
@@ -78,11 +78,11 @@ class Option:
 
 
 def split_spec(text: str) -> tuple[str, str | None, dict[str, str]]:
-    """The three parts of a spec as text: read-out, rule or None, options. Raises ExplainerError where it is not spelt as one."""
+    """The three parts of a spec as text: method, rule or None, options. Raises ExplainerError where it is not spelt as one."""
     head, _, query = text.strip().partition("?")
     readout, colon, rule = head.partition(":")
     if not readout or (colon and not rule):
-        raise ExplainerError(f"{text!r} is no method: write read-out[:rule][?option=value], such as fullgrad_plus:libra.")
+        raise ExplainerError(f"{text!r} is no method: write method[:rule][?option=value], such as fullgrad_plus:libra.")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:

@@ -6,9 +6,11 @@ with an entry point ``vitrine.metrics``: see ``explainers.plugins``.
 
 from importlib import import_module
 
-from explainers.metrics.registry import FAMILIES, METRICS, NEEDS, Curve, Metric, metric, metrics_named
+from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Curve, Metric, metric, metrics_named
 
 for _module in ("faithfulness", "completeness", "sanity", "localisation", "rationales"):
     import_module(f"explainers.metrics.{_module}")
 
-__all__ = ["FAMILIES", "METRICS", "NEEDS", "Curve", "Metric", "metric", "metrics_named"]
+__all__ = ["METRICS", "METRIC_FAMILIES", "METRIC_NEEDS", "Curve", "Metric", "metric", "metrics_named"]
+
+FAMILIES, NEEDS = METRIC_FAMILIES, METRIC_NEEDS  # their names in 0.1

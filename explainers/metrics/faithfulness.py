@@ -10,14 +10,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from explainers.metrics.papers import ALI, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
+from explainers.metrics.papers import ALI_CITATION, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
 from explainers.metrics.registry import Curve, metric
 
 Takes = Mapping[str, str | Curve]
 TENTHS = tuple(n / 10 for n in range(1, 10))
 WITH_NONE = (0.0, *TENTHS)
 ALL_TENTHS = (*WITH_NONE, 1.0)
-FEW = (0.01, 0.05, 0.1, 0.2, 0.5)
+FEW_TOKENS_REMOVED = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 MOST = Curve(fractions=TENTHS)
 LEFT = Curve(fractions=TENTHS, keeps_first=True)
@@ -206,7 +206,7 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     family="faithfulness",
     takes={"inserted": Curve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
     direction="higher",
-    source=ALI,
+    source=ALI_CITATION,
     kinds=("text",),
 )
 def auac(inserted: Tensor, gold: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     family="faithfulness",
     takes={"pruned": Curve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
     direction="lower",
-    source=ALI,
+    source=ALI_CITATION,
     highest=None,
     unit="number",
     kinds=("text",),
@@ -246,7 +246,7 @@ _FEW: Takes = {"target": "target", "whole": "whole"}
     "comprehensiveness",
     title="Comprehensiveness",
     family="faithfulness",
-    takes={"gone": Curve(fractions=FEW, rounding="up"), **_FEW},
+    takes={"gone": Curve(fractions=FEW_TOKENS_REMOVED, rounding="up"), **_FEW},
     direction="higher",
     source=ERASER,
     lowest=-1.0,
@@ -260,7 +260,7 @@ def comprehensiveness(gone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     "sufficiency",
     title="Sufficiency",
     family="faithfulness",
-    takes={"alone": Curve(fractions=FEW, keeps_first=True, rounding="up"), **_FEW},
+    takes={"alone": Curve(fractions=FEW_TOKENS_REMOVED, keeps_first=True, rounding="up"), **_FEW},
     direction="lower",
     source=ERASER,
     lowest=-1.0,

@@ -10,7 +10,7 @@ CHEFER = Citation(
     title="Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838",
     link=_ARXIV + "2012.09838",
 )
-ALI = Citation(
+ALI_CITATION = Citation(
     authors="Ali et al.",
     year=2022,
     title="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",

@@ -15,10 +15,10 @@ from explainers.errors import ExplainerError
 
 Direction = Literal["higher", "lower"]
 Unit = Literal["share", "number"]
-Family = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity"]
+MetricFamily = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity"]
 
 #: The families of metrics, and the question that each answers.
-FAMILIES: dict[Family, str] = {
+METRIC_FAMILIES: dict[MetricFamily, str] = {
     "faithfulness": "Does the model need what the map names?",
     "completeness": "Do the scores add up to what they explain?",
     "localisation": "Does the map lie on the object?",
@@ -27,7 +27,7 @@ FAMILIES: dict[Family, str] = {
 }
 
 #: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is.
-NEEDS: dict[str, str] = {
+METRIC_NEEDS: dict[str, str] = {
     "whole": "(B, C): probabilities of the classes for the whole input",
     "logits": "(B, C): logits of the classes for the whole input",
     "target": "bool (B, C): the explained class, or the classes of the explained group",
@@ -85,7 +85,7 @@ class Curve:
 class Metric:
     """A declared metric: a pure function from what it ``takes`` to one value for each of B maps, (B,).
 
-    takes      name of an argument -> a key of :data:`NEEDS`, or a :class:`Curve`
+    takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`Curve`
     lowest     the smallest value that it can have, None where there is no bound; ``highest`` alike
     direction  which values are better; None where neither end is
     unit       a ``share`` is printed in per cent
@@ -96,7 +96,7 @@ class Metric:
 
     name: str
     title: str
-    family: Family
+    family: MetricFamily
     description: str
     function: Callable[..., Tensor] = field(repr=False)
     takes: Mapping[str, str | Curve]
@@ -121,7 +121,7 @@ class Metric:
 
     @property
     def needs(self) -> set[str]:
-        """What it takes besides curves: keys of :data:`NEEDS`."""
+        """What it takes besides curves: keys of :data:`METRIC_NEEDS`."""
         return {need for need in self.takes.values() if isinstance(need, str)}
 
     def __call__(self, **given: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class Metric:
     def about(self) -> dict[str, Any]:
         """The declaration as plain data, without its function."""
         facts = {key: getattr(self, key) for key in ("name", "title", "family", "description", "direction", "lowest", "highest", "unit")}
-        takes = {name: need.about if isinstance(need, Curve) else NEEDS[need] for name, need in self.takes.items()}
+        takes = {name: need.about if isinstance(need, Curve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
         source = None if self.source is None else dict(self.source.__dict__)
         return {**facts, "source": source, "takes": takes, "kinds": list(self.kinds)}
 
@@ -144,7 +144,7 @@ def metric(
     name: str,
     *,
     title: str,
-    family: Family,
+    family: MetricFamily,
     takes: Sequence[str | Curve] | Mapping[str, str | Curve],
     direction: Direction | None,
     source: Citation | None = None,
@@ -160,8 +160,8 @@ def metric(
         needs = dict(takes) if isinstance(takes, Mapping) else {str(need): need for need in takes}
         if name in METRICS:
             raise ExplainerError(f"There is already a metric {name}.")
-        if unknown := [need for need in needs.values() if isinstance(need, str) and need not in NEEDS]:
-            raise ExplainerError(f"Metric {name} takes {', '.join(unknown)}, which nothing provides; there are {', '.join(NEEDS)}.")
+        if unknown := [need for need in needs.values() if isinstance(need, str) and need not in METRIC_NEEDS]:
+            raise ExplainerError(f"Metric {name} takes {', '.join(unknown)}, which nothing provides; there are {', '.join(METRIC_NEEDS)}.")
         words = further.pop("description", None) or (function.__doc__ or "").strip().split("\n\n")[0]
         METRICS[name] = Metric(
             name=name,

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import DOUBTS, KINDS, SCORES, UNCALIBRATED, Calibration, Line, prominence_of
+from explainers.models.calibration import ABSTENTION_KINDS, DOUBTS, SCORES, UNCALIBRATED, AbstentionThreshold, Calibration, prominence_of
 from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
 from explainers.models.inputs.types import TextInput
@@ -22,7 +22,7 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 class Abstention:
     """What a model can't know, said in place of an answer, or beside it where it is one of the doubts.
 
-    kind    one of ``explainers.models.calibration.KINDS``
+    kind    one of ``explainers.models.calibration.ABSTENTION_KINDS``
     says    in few words
     detail  one plain sentence
     score   the number that crossed the ``line``
@@ -169,12 +169,12 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
         if line.prompts is not None and (evidence.prompt is None or evidence.prompt.kind != line.prompts):
             continue
         value = MEASURES[line.score](evidence)
-        if line.crossed(value):
-            return Abstention(line.kind, KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)
+        if line.is_crossed(value):
+            return Abstention(line.kind, ABSTENTION_KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)
     return None
 
 
-def _detail(line: Line, value: float, evidence: Evidence, subject: str) -> str:
+def _detail(line: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
     """One sentence for a person: what was seen, and what it means."""
     side = "below" if line.below else "above"
     shown, limit = _compared(value, line.line, _is_share(line.score))

@@ -27,9 +27,9 @@ from explainers.models.outputs import Output, probabilities
 from explainers.models.prompt_words import PROMPT_KINDS, PromptKind
 
 #: its name, beside the weights
-FILE = "calibration.json"
+CALIBRATION_FILE = "calibration.json"
 #: kind of abstention -> what is said then, in few words
-KINDS = {
+ABSTENTION_KINDS = {
     "something_else": "it may be something that the model does not know",
     "no_opinion": "no opinion",
     "unreadable_language": "a language I don't read",
@@ -62,7 +62,7 @@ FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 
 @dataclass(frozen=True)
-class Line:
+class AbstentionThreshold:
     """The model abstains (``kind``) where ``score`` is below ``line``, or above it where ``below`` is false.
 
     ``measured`` says on what the line was drawn, and how often it is right and wrong there. ``prompts`` is the kind of prompts that it is
@@ -76,14 +76,14 @@ class Line:
     measured: str
     prompts: PromptKind | None = None
 
-    def crossed(self, value: float) -> bool:
+    def is_crossed(self, value: float) -> bool:
         """Whether the model abstains at this value of the score."""
         return value < self.line if self.below else value > self.line
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         facts = {k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
-        return {"kind": self.kind, "says": KINDS[self.kind], **facts}
+        return {"kind": self.kind, "says": ABSTENTION_KINDS[self.kind], **facts}
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Calibration:
     """The temperature and the lapse of a model's probabilities, and its lines, in the order in which they are looked at."""
 
     temperature: float = 1.0
-    lines: tuple[Line, ...] = ()
+    lines: tuple[AbstentionThreshold, ...] = ()
     lapse: float = 0.0
 
     @property
@@ -155,9 +155,9 @@ def parse_calibration(content: Any, where: str) -> Calibration:
     return Calibration(float(temperature), lines, float(lapse))
 
 
-def _line(kind: str, row: Any, where: str) -> Line:
-    if kind not in KINDS:
-        raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(KINDS)}")
+def _line(kind: str, row: Any, where: str) -> AbstentionThreshold:
+    if kind not in ABSTENTION_KINDS:
+        raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(ABSTENTION_KINDS)}")
     if not isinstance(row, dict) or row.get("score") not in SCORES:
         raise ExplainerError(f"{where}: score must be one of {', '.join(SCORES)}")
     if not _is_number(row.get("line")) or not isinstance(row.get("below"), bool):
@@ -166,7 +166,7 @@ def _line(kind: str, row: Any, where: str) -> Line:
         raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
     if row.get("prompts") not in (None, *PROMPT_KINDS):
         raise ExplainerError(f"{where}: prompts must be one of {', '.join(PROMPT_KINDS)}, not {row['prompts']!r}")
-    return Line(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
+    return AbstentionThreshold(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
 
 
 def _is_number(value: Any) -> bool:

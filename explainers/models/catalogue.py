@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from explainers.errors import ExplainerError
-from explainers.models.model import Kind
+from explainers.models.model import ModelKind
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class CatalogueEntry:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     title: str
     description: str
     embedded: bool
@@ -32,11 +32,13 @@ class CatalogueEntry:
     good_for: str = ""
 
 
-def _embedded(name: str, kind: Kind, title: str, description: str, photos: bool = False) -> CatalogueEntry:
+def _embedded(name: str, kind: ModelKind, title: str, description: str, photos: bool = False) -> CatalogueEntry:
     return CatalogueEntry(name, kind, title, description, True, "made for Vitrine", photos=photos, good_for=_GOOD_FOR[name])
 
 
-def _hub(name: str, kind: Kind, title: str, description: str, recommended: bool = False, megabytes: int | None = None) -> CatalogueEntry:
+def _hub(
+    name: str, kind: ModelKind, title: str, description: str, recommended: bool = False, megabytes: int | None = None
+) -> CatalogueEntry:
     source = "timm" if name.startswith("timm/") else "transformers"
     known = CatalogueEntry(name, kind, title, description, False, source, recommended=recommended, megabytes=megabytes)
     return replace(known, good_for=_GOOD_FOR[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.libraries.recognition import features_of
 from explainers.models.model import Model, Side
-
-Forward = Callable[[Mapping[str, Tensor]], Tensor]
+from explainers.models.outputs import Forward
 
 
 def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:

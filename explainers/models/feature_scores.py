@@ -22,7 +22,7 @@ from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
 
 #: its name, beside the weights
-FILE = "calibration.safetensors"
+FEATURE_SCORES_FILE = "calibration.safetensors"
 
 
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -48,11 +48,13 @@ def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
 def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor) -> float:
     """Features (D,) times the weights of the direction, plus its constant. Raises ExplainerError where there is none or it does not fit."""
     if name not in directions:
-        raise ExplainerError(f"{name} is a score of models with a direction of that name in {FILE} beside their weights")
+        raise ExplainerError(f"{name} is a score of models with a direction of that name in {FEATURE_SCORES_FILE} beside their weights")
     direction = directions[name].to(features)
     if direction.shape != (len(features) + 1,):
         wanted = len(features) + 1
-        raise ExplainerError(f"{FILE}: {name} has the shape {tuple(direction.shape)}; send {wanted} numbers, the last a constant")
+        raise ExplainerError(
+            f"{FEATURE_SCORES_FILE}: {name} has the shape {tuple(direction.shape)}; send {wanted} numbers, the last a constant"
+        )
     return float(features @ direction[:-1] + direction[-1])
 
 

@@ -15,18 +15,18 @@ import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.calibration import FILE as CALIBRATION
+from explainers.models.calibration import CALIBRATION_FILE as CALIBRATION
 from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
-from explainers.models.feature_scores import FILE as DIRECTIONS
+from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
-from explainers.models.libraries.hub import Progress, missing_weights
+from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.model import Model
 from explainers.models.outputs import Output
-from explainers.models.prompt_words import FILE as PROMPT_WORDS
+from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
 from explainers.models.prompt_words import read_prompt_words
 from explainers.models.wrapping import wrap
 
@@ -49,7 +49,7 @@ def load(
     head: str | int | None = None,
     preprocess: Any = None,
     tokenizer: Any = None,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
@@ -125,7 +125,7 @@ def _unknown(name: str) -> str:
     )
 
 
-def fetch(name: str, progress: Progress | None = None) -> None:
+def fetch(name: str, progress: DownloadProgress | None = None) -> None:
     """Bring the files of a hub model ("timm/<name>", "hf/<organisation>/<name>") into the local cache; other names need nothing.
 
     Raises ExplainerError as ``load`` does.

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.block_io import BlockIO
 from explainers.models.calibration import UNCALIBRATED, Calibration
-from explainers.models.forms import Form
 from explainers.models.inputs.types import Input, Prepared, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
-from explainers.models.outputs import Output, Squashed
+from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
 
-Kind = Literal["image", "text", "clip"]
+ModelKind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
 T = TypeVar("T")
 MOST_KEPT = 8  # of what is made for single inputs
@@ -45,8 +45,8 @@ class Model:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
-    squashed      how the module's own head squashes what it gives
-    form          how tokens lie in what the blocks take and give
+    head_activation  the softmax or sigmoid that ends the module's own head, if there is one
+    block_io  how tokens lie in what the blocks take and give
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
@@ -56,7 +56,7 @@ class Model:
     """
 
     name: str
-    kind: Kind
+    kind: ModelKind
     module: nn.Module
     blocks: Sequence[nn.Module]
     entry: nn.Module
@@ -68,10 +68,10 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
-    form: Form = field(default_factory=Form)
+    block_io: BlockIO = field(default_factory=BlockIO)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
-    squashed: Squashed = field(default_factory=Squashed)
+    head_activation: HeadActivation = field(default_factory=HeadActivation)
     classes: Sequence[ClassEntry] = ()
     calibration: Calibration = UNCALIBRATED
     directions: Mapping[str, Tensor] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-Squashing = Literal["softmax", "sigmoid"]
+FinalActivation = Literal["softmax", "sigmoid"]
 #: What logits mean: one class of several; a label each, yes or no on its own; or the value itself.
 Output = Literal["softmax", "sigmoid", "regression"]
 OUTPUTS: tuple[Output, ...] = ("softmax", "sigmoid", "regression")
@@ -28,7 +28,7 @@ _PROBLEMS: dict[str, Output] = {
 }
 Forward = Callable[[Mapping[str, Tensor]], Tensor]
 #: Functions that turn logits into probabilities, or into their logarithms.
-_SQUASHING: dict[Any, Squashing] = {
+_ACTIVATIONS: dict[Any, FinalActivation] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax), "softmax"),
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, torch.special.expit, F.logsigmoid), "sigmoid"),
     **dict.fromkeys((torch.sigmoid_, Tensor.sigmoid_), "sigmoid"),
@@ -56,7 +56,7 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kind: Squashing | None = None
+        self.kind: FinalActivation | None = None
         self.squashed: list[tuple[Any, Tensor]] = []  # after, before
         self.linear: tuple[Tensor, Tensor, Tensor | None] | None = None  # input, weight and bias of the last linear layer
         self.lines: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each beside what it gave
@@ -64,17 +64,17 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
-        squashing = _SQUASHING.get(func)
+        final_activation = _ACTIVATIONS.get(func)
         # what is squashed in place is lost otherwise
-        before = x.clone() if squashing and (name.endswith("_") or kwargs.get("out") is not None) else x
+        before = x.clone() if final_activation and (name.endswith("_") or kwargs.get("out") is not None) else x
         out = func(*args, **kwargs)
         if func is F.linear:
             named = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
             self.linear, self.lines = (named["input"], named["weight"], named.get("bias")), [(out, out)]
         elif (line := _beside(self.lines, x)) is not None and name in _MOVING | _CASTING:
             self.lines.append((out, line))
-        if squashing:
-            self.kind, self.squashed = squashing, [(out, before)]
+        if final_activation:
+            self.kind, self.squashed = final_activation, [(out, before)]
         elif (before := _beside(self.squashed, x)) is not None and name in _MOVING:
             # a softmax gives its numbers in order of memory, also where it is given others, of which not each view can be taken
             self.squashed.append((out, func(before.contiguous(), *args[1:], **kwargs)))
@@ -103,7 +103,7 @@ class _Trial(_Watch):
         name = getattr(func, "__name__", "")
         if isinstance(out, Tensor) and name not in _MIXING:
             given = [tensor for tensor in tree_leaves((args, kwargs or {})) if isinstance(tensor, Tensor)]
-            if func in _SQUASHING or name in _BOUNDING or any(tensor in self.bounded for tensor in given):
+            if func in _ACTIVATIONS or name in _BOUNDING or any(tensor in self.bounded for tensor in given):
                 self.bounded[out] = True
                 if out._base is not None and name.endswith("_") and not name.endswith("__"):  # a view was changed in place
                     self.bounded[out._base] = True
@@ -111,7 +111,7 @@ class _Trial(_Watch):
 
 
 @dataclass(frozen=True)
-class Squashed:
+class HeadActivation:
     """What a trial pass shows of a head.
 
     kind       its last function, which can be taken off exactly: what was squashed are logits; None where there is none
@@ -119,11 +119,11 @@ class Squashed:
                up to 1
     """
 
-    kind: Squashing | None = None
+    kind: FinalActivation | None = None
     remaining: bool = False
 
 
-def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Squashing | None]:
+def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, FinalActivation | None]:
     """What ``forward`` gives for these tensors, before its last function where that squashes, and which function that is."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
@@ -143,7 +143,7 @@ def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tens
         return forward(tensors) in watch.bounded
 
 
-def _explains(logits: Tensor, out: Tensor, kind: Squashing) -> bool:
+def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
     """Whether these logits have ``out`` as their probabilities, or as the logarithms of these. A part of a softmax's row has other ones."""
     if logits.shape != out.shape:
         return False
@@ -181,7 +181,7 @@ def yes_and_no(forward: Forward) -> Forward:
     return run
 
 
-def notes_on_outputs(logits: Tensor, output: Output, squashed: Squashed) -> list[str]:
+def notes_on_outputs(logits: Tensor, output: Output, squashed: HeadActivation) -> list[str]:
     """What to know of the numbers (C,) that a model's answer is shown and explained by."""
     if squashed.kind is not None and output == "regression":
         return [
@@ -198,7 +198,7 @@ def notes_on_outputs(logits: Tensor, output: Output, squashed: Squashed) -> list
     return []
 
 
-def output_of(config: Any, classes: int, squashing: Squashing | None) -> Output:
+def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
     """What the logits mean, by what transformers' configuration says, by how they were squashed, and by their number.
 
     One logit is a value in transformers, whose own loss has it so, and yes or no elsewhere.
@@ -206,8 +206,8 @@ def output_of(config: Any, classes: int, squashing: Squashing | None) -> Output:
     problem = _PROBLEMS.get(getattr(config, "problem_type", None) or "")
     if problem is not None:
         return problem
-    if squashing is not None:
-        return squashing
+    if final_activation is not None:
+        return final_activation
     if classes == 1:
         return "sigmoid" if config is None else "regression"
     return "softmax"

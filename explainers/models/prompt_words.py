@@ -23,7 +23,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 
 #: its name, beside the weights
-FILE = "prompt_words.safetensors"
+PROMPT_WORDS_FILE = "prompt_words.safetensors"
 #: What a prompt asks for.
 PromptKind = Literal["thing", "scene", "colour"]
 PROMPT_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)

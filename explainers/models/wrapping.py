@@ -18,12 +18,12 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.libraries import recognition as lib
-from explainers.models.model import Kind, Model, Side
+from explainers.models.model import Model, ModelKind, Side
 from explainers.models.outputs import (
     OUTPUTS,
+    FinalActivation,
+    HeadActivation,
     Output,
-    Squashed,
-    Squashing,
     before_squashing,
     like_probabilities,
     logits_of,
@@ -41,7 +41,7 @@ def wrap(
     module: nn.Module,
     *,
     name: str | None = None,
-    kind: Kind | None = None,
+    kind: ModelKind | None = None,
     blocks: str | Sequence[nn.Module] | None = None,
     entry: str | nn.Module | None = None,
     labels: Sequence[str] | None = None,
@@ -107,10 +107,10 @@ def wrap(
     sample = _sample(module, kind, size, reader)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = kind == "text" or side == "text"
-    structure, answers, squashed = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
-    run = run if squashed.kind is None else before_squashing(run)
+    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    run = run if head_activation.kind is None else before_squashing(run)
     classes = 0 if answers is None else answers.shape[-1]
-    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, squashed.kind))
+    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, head_activation.kind))
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
     if meaning == "sigmoid" and classes == 1:
@@ -133,10 +133,10 @@ def wrap(
         prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
-        form=structure.form,
+        block_io=structure.block_io,
         class_blocks=structure.class_blocks,
         output=meaning,
-        squashed=squashed,
+        head_activation=head_activation,
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
@@ -157,7 +157,7 @@ def wrap(
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
-            "squashing": squashed.kind,
+            "squashing": head_activation.kind,
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             "source": title,
@@ -166,7 +166,7 @@ def wrap(
     )
 
 
-def _similarity(module: nn.Module, kind: Kind) -> dict[str, float]:
+def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
     """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
     scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
     if kind != "clip" or scale is None:
@@ -183,7 +183,7 @@ def _reader(module: nn.Module, passed: Any) -> TextReader:
 
 
 def _preparer(
-    module: nn.Module, kind: Kind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
+    module: nn.Module, kind: ModelKind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
 ) -> Callable[[Input], Prepared]:
     if kind == "text":
         assert reader is not None
@@ -191,7 +191,7 @@ def _preparer(
     return partial(prepare_images, module, recipe, notes)
 
 
-def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
+def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
     """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
@@ -216,20 +216,20 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
 
 def _explored(
     module: nn.Module,
-    kind: Kind,
+    kind: ModelKind,
     side: Side,
     run: Callable[[Mapping[str, Tensor]], Tensor],
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-) -> tuple[rows.Structure, Tensor | None, Squashed]:
+) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
     """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
     answers: Tensor | None = None
-    squashing: Squashing | None = None
+    final_activation: FinalActivation | None = None
 
     def whole() -> None:
-        nonlocal answers, squashing
-        answers, squashing = logits_of(run, sample)
+        nonlocal answers, final_activation
+        answers, final_activation = logits_of(run, sample)
 
     def tower() -> None:
         lib.features_of(module, lib.library_of(module), side)(sample)
@@ -244,10 +244,10 @@ def _explored(
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
-    if answers is None or squashing is not None:
-        return structure, answers, Squashed(squashing)
+    if answers is None or final_activation is not None:
+        return structure, answers, HeadActivation(final_activation)
     with evaluating(module):
-        return structure, answers, Squashed(remaining=like_probabilities(answers, run, sample))
+        return structure, answers, HeadActivation(remaining=like_probabilities(answers, run, sample))
 
 
 def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:

@@ -25,12 +25,12 @@ from explainers.models.model import Model, Side, wrapped
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
-from explainers.pipeline.precision import computed, notes_on_scores
+from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -82,7 +82,7 @@ def explain(
               what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
-    methods   specs ``read-out[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
+    methods   specs ``method[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
               :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
               get numbers (``custom-2``); None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
@@ -131,7 +131,7 @@ def explain(
                 for request in together:
                     check()
                     read_maps = partial(_read, request, session.samples)
-                    maps = computed(session, resolved, request.rule, request.read, read_maps)
+                    maps = compute_maps(session, resolved, request.rule, request.read, read_maps)
                     for owner, attribution in zip(owners, maps, strict=True):
                         explanations[owner].maps.append(attribution)
                         if observer is not None:
@@ -204,7 +204,7 @@ def _predictions(session: Session, requests: list[Request], spellings: dict[str,
             methods=[r.spec for r in requests],
             spellings=spellings,
             versions=versions(),
-            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.squashed)],
+            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
             prompted=model.kind == "clip",
             output=model.output,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
@@ -252,12 +252,12 @@ def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[st
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
-def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Reading | None = None) -> list[Attribution]:
-    """Run one read-out, unless what it finds is known already, and cut them into one attribution a sample."""
+def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: MethodOutput | None = None) -> list[Attribution]:
+    """Run one method, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
-    reading = request.read(trace) if known is None else known
-    scores = reading.scores.detach()
-    error = reading.error if reading.error is not None else _error(request, trace, scores)
+    output = request.read(trace) if known is None else known
+    scores = output.scores.detach()
+    error = output.error if output.error is not None else _error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
@@ -268,7 +268,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             dtype = trace.recording.logits.dtype
             remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
-        sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
+        sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
         on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
@@ -288,10 +288,10 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(reading.notes[i] if reading.notes else ()), *on_scores])),
-                seed_correlation=reading.seed_correlations[i] if reading.seed_correlations else None,
+                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *on_scores])),
+                seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
                 numerics=Numerics(sizes=sizes, notes=on_scores),
-                pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
+                pixels=None if output.pixels is None else output.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )
         )
@@ -299,7 +299,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
 
 
 def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a read-out
+    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a method
     that gives no account of its own.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share

@@ -9,13 +9,13 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from explainers.methods.readouts.seeds import MOSTLY_NOISE
+from explainers.methods.implementations.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
-from explainers.pipeline.precision import joined
+from explainers.pipeline.precision import join_maps
 from explainers.records.result import Attribution, Explanation, WindowInfo
 from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
 
@@ -227,7 +227,7 @@ class _Joining:
         parts = [part if part is noisiest else _without_noise(part) for part in parts]
         whole = replace(
             parts[0],
-            scores=self.windows.joined([part.scores for part in parts]),
+            scores=self.windows.join_scores([part.scores for part in parts]),
             content=torch.tensor([not token.special for token in self.windows.whole.tokens]),
             text=self.windows.whole,
             seconds=sum(part.seconds for part in parts[:: _at_once(self.windows)]),  # each says what its batch took
@@ -236,7 +236,7 @@ class _Joining:
             # each window draws its own samples: the map is no noisier than the noisiest of them
             seed_correlation=None if noisiest is None else noisiest.seed_correlation,
         )
-        return joined(parts, whole, self.windows.joined)
+        return join_maps(parts, whole, self.windows.join_scores)
 
     def _largest_error(self, rule: str, target: int) -> float:
         """Of the windows' completeness errors."""

@@ -146,7 +146,7 @@ class Session:
         return [(ResolvedTarget(tuple(self.labels), torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
 
     def trace(self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None) -> Trace:
-        """What a read-out reads under ``rule``; of the recording in the model's own precision unless another is given."""
+        """What a method reads under ``rule``; of the recording in the model's own precision unless another is given."""
         return Trace(
             self.recording if recording is None else recording,
             target,

@@ -1,4 +1,4 @@
-"""What a read-out reads: values and signals of one recorded pass for one target."""
+"""What a method reads: values and signals of one recorded pass for one target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from explainers.models.branches import on_grid
 from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
-#: What was found behind what a pass misses, which all its read-outs say: it takes a recording of its own.
+#: What was found behind what a pass misses, which all its methods say: it takes a recording of its own.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
@@ -35,17 +35,17 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a read-out found. A read-out that has nothing but scores may return them alone.
+class MethodOutput:
+    """What a method found. A method that has nothing but scores may return them alone.
 
     scores  (B, S)
-    error   (B,): completeness error, where the read-out has an account of its own
+    error   (B,): completeness error, where the method has an account of its own
     pixels  (B, height, width): the map at the pixels, where it has one
     terms   block -> (B, S): what it adds, where the scores are a sum over blocks
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
-    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a read-out that
-            draws at random: see :mod:`explainers.methods.readouts.seeds`
+    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a method that
+            draws at random: see :mod:`explainers.methods.implementations.seeds`
     notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
     """
 
@@ -58,7 +58,7 @@ class Reading:
     notes: tuple[tuple[str, ...], ...] = ()
     seed_correlations: tuple[float | None, ...] = ()
 
-    def on_grid(self, layout: Layout) -> Reading:
+    def on_grid(self, layout: Layout) -> MethodOutput:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
 
         def moved(values: Tensor | None) -> Tensor | None:
@@ -73,7 +73,7 @@ class Trace:
 
     ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when
     first read, so that an attention-only
-    read-out causes no backward pass.
+    method causes no backward pass.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Trace:
         self.recording = recording
         self.chosen = chosen
         self.rule = rule
-        self.seeds = seeds  # one for each sample, for read-outs that draw at random
+        self.seeds = seeds  # one for each sample, for methods that draw at random
         self._rerun = rerun
         self._answer = answer
         self._content = content
@@ -99,7 +99,7 @@ class Trace:
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
-        self.waited = 0.0  # seconds that passes shared with other read-outs took
+        self.waited = 0.0  # seconds that passes shared with other methods took
         self.notes: list[str] = []
         self.notes_of_samples: dict[int, list[str]] = {}  # what holds for the map of one sample alone
 
@@ -149,7 +149,7 @@ class Trace:
     def signals(self) -> Signals:
         """What the rule's backward pass brought back."""
         if self.rule is None:
-            raise ExplainerError("This read-out has no backward rule.")
+            raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
         if self.integrated:
             signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
@@ -287,7 +287,7 @@ class Trace:
             self.note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
             return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
         if self.row == "mean":
-            raise ExplainerError("This read-out starts from one token, so it knows no mean over all of them: leave row=mean out.")
+            raise ExplainerError("This method starts from one token, so it knows no mean over all of them: leave row=mean out.")
         raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
 
     def note(self, text: str) -> None:
@@ -337,7 +337,7 @@ class Trace:
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
 
     def account(self) -> Tensor:
-        """What the terms of a read-out that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
+        """What the terms of a method that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
         return self.chosen.account(self.recording.logits).detach()
 
     def identity(self) -> Tensor:
@@ -362,19 +362,19 @@ def parts_of_last(
     return last, projection
 
 
-def inner_products(tokens: Tensor, signals: Tensor) -> Reading:
+def inner_products(tokens: Tensor, signals: Tensor) -> MethodOutput:
     """Each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
     products = tokens * signals
-    return Reading(products.sum(-1), sizes=products.abs().sum(-1))
+    return MethodOutput(products.sum(-1), sizes=products.abs().sum(-1))
 
 
-def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Reading:
+def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> MethodOutput:
     """The sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to none."""
     total = torch.stack(list(terms)).sum(0)
-    return Reading(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
+    return MethodOutput(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
 
 
-def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Reading:
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> MethodOutput:
     """A map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
 
     Raises ExplainerError where there is no grid of patches.
@@ -388,4 +388,4 @@ def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> R
     if prefix is not None:
         scores[:, :first] = prefix[:, :first]
     scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
-    return Reading(scores, pixels=pixels)
+    return MethodOutput(scores, pixels=pixels)

@@ -14,7 +14,7 @@ AGAINST = ((111, 163, 221), (46, 104, 178), (28, 69, 135))
 REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167), (28, 26, 21))
 
 #: Fewer scores than these, as of a short text, may well all lie on one side of zero and mean it.
-FEW = 10
+FEW_SCORES = 10
 #: Of the largest size: where all are larger, little but their common sign would be seen.
 FLOOR = 0.25
 
@@ -34,7 +34,7 @@ def one_sign(scores: ArrayLike) -> int:
     some are near zero or on the other side, and where they are few.
     """
     values = np.asarray(scores, np.float64)
-    if values.size < FEW or values.min() <= 0 <= values.max():
+    if values.size < FEW_SCORES or values.min() <= 0 <= values.max():
         return 0
     low, high = np.quantile(np.abs(values), (0.01, 0.99))
     return int(np.sign(values.max())) if low >= FLOOR * high else 0

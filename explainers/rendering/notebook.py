@@ -15,7 +15,7 @@ from explainers.rendering.colours import limits, normalised, one_sign_note, two_
 from explainers.rendering.drawn import DrawnMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
 
-SIDE = 224  # pixels of a picture
+PICTURE_SIDE = 224  # pixels of a picture
 _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px;background:rgb({});color:rgb({});font-family:sans-serif"
 
 
@@ -28,7 +28,7 @@ def map_html(drawn: DrawnMap, image: ImageInput | None) -> str:
     caption = (
         f"<figcaption><b>{escape(drawn.title)}</b><br><code>{escape(drawn.method)}</code> · {escape(drawn.target)}{notes}</figcaption>"
     )
-    style = _BOX.format(_listed(PAPER), _listed(INK)) + f";max-width:{SIDE if drawn.text is None else 2 * SIDE}px"
+    style = _BOX.format(_listed(PAPER), _listed(INK)) + f";max-width:{PICTURE_SIDE if drawn.text is None else 2 * PICTURE_SIDE}px"
     return f'<figure style="{style}">{shown}{caption}</figure>'
 
 
@@ -44,7 +44,7 @@ def _picture(drawn: DrawnMap, image: ImageInput | None) -> str:
         low, high = float(drawn.scores.min()), float(drawn.scores.max())
         return f"<p>{len(drawn.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
     data = io.BytesIO()
-    lay_over(image.pixels, patch_scores(drawn), drawn.signed, SIDE).save(data, "PNG")
+    lay_over(image.pixels, patch_scores(drawn), drawn.signed, PICTURE_SIDE).save(data, "PNG")
     encoded = base64.b64encode(data.getvalue()).decode()
     return f'<img alt="{escape(about)}" src="data:image/png;base64,{encoded}">'
 

@@ -19,7 +19,7 @@ from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
 from server.services import Services, Use
-from server.studies.perturbing import maps_of, read_for
+from server.studies.deletion_test import maps_of, read_for
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
 _Method = Annotated[

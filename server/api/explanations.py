@@ -95,7 +95,7 @@ _FORM = {
                         "methods": {
                             "type": "array",
                             "items": {"type": "string"},
-                            "description": "Specs: read-out[:rule][?option=value]; none: the model's default ones.",
+                            "description": "Specs: method[:rule][?option=value]; none: the model's default ones.",
                         },
                     },
                 }
@@ -216,7 +216,7 @@ def delete(explanation_id: ExplanationId, services: Use) -> Response:
     return Response(status_code=204)
 
 
-class Order(BaseModel):
+class MethodOrder(BaseModel):
     """What is wanted first."""
 
     model_config = ConfigDict(extra="forbid")
@@ -224,7 +224,7 @@ class Order(BaseModel):
 
 
 @router.put("/{id}/order", status_code=204)
-def put_first(explanation_id: ExplanationId, order: Order, services: Use) -> Response:
+def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use) -> Response:
     """Say whose maps come next, while an explanation is made: what somebody looks at now. Of one that is finished nothing changes."""
     specs = read_specs(order.methods, services.settings)
     find_document(explanation_id, services)

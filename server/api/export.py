@@ -21,7 +21,7 @@ from server.http.bodies import JsonRoute
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_image
 from server.jobs.map_files import map_npy, pixels_name, with_pixels
-from server.jobs.store import TENSORS
+from server.jobs.store import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
 from server.services import Services, Use
@@ -126,7 +126,7 @@ def original(explanation_id: ExplanationId, name: str, services: Use) -> Respons
 @router.get("/{id}/tensors.safetensors", response_class=Response)
 def tensors(explanation_id: ExplanationId, services: Use) -> Response:
     """What the model was given, to the last bit: ``explainers.explain`` takes it."""
-    return _cached(_stored_file(explanation_id, TENSORS, services), "application/octet-stream")
+    return _cached(_stored_file(explanation_id, TENSORS_FILE, services), "application/octet-stream")
 
 
 def _cached(data: bytes, media: str) -> Response:
@@ -193,7 +193,7 @@ def code(explanation_id: ExplanationId, request: Request, services: Use) -> JSON
     document = _finished(explanation_id, services)
     server = str(request.base_url).rstrip("/")
     address = f"{server}/api/explanations/{explanation_id}"
-    exact = stored_file(explanation_id, TENSORS, services) is not None
+    exact = stored_file(explanation_id, TENSORS_FILE, services) is not None
     return JSONResponse({"python": python_lines(document, address, exact=exact), "curl": curl_lines(document, server)})
 
 
@@ -202,7 +202,9 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     """The input, the numbers and pictures of every map, versions, and the lines that make it again, as one zip file."""
     document = _finished(explanation_id, services)
     maps = [pixels_name(entry["method"], entry["target"]) for entry in document["maps"] if "pixels" in entry]
-    stored = {name: data for name in (SEEN, PICTURE, TENSORS, *maps) if (data := stored_file(explanation_id, name, services)) is not None}
+    stored = {
+        name: data for name in (SEEN, PICTURE, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None
+    }
     if (upload := upload_of(explanation_id, services)) is not None:
         stored[WHOLE] = encoded(open_image(upload, services.settings), "PNG")
     entries = bundle.files(document, stored, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)

@@ -18,7 +18,7 @@ _TARGET: Any = Field(None, max_length=2000, description="The label of a target o
 
 
 class MixRequest(BaseModel):
-    """A read-out and a rule."""
+    """A method and a rule."""
 
     model_config = ConfigDict(extra="forbid")
     readout: str = Field(max_length=300, description="A method of GET /api/methods that has a rule, with its options but without a rule.")

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from server.http.bodies import JsonRoute
-from server.jobs.tasks import Tell
+from server.jobs.tasks import TellAnswers
 from server.services import Use
 from server.studies.probes import Probe, answer, check
 from server.studies.study import ask_model
@@ -23,7 +23,7 @@ async def probe(body: Probe, services: Use, request: Request) -> Any:
     """
     check(body)
 
-    def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+    def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
         facts = services.registry.find(body.model).facts
         assert facts is not None  # it is loaded
         return answer(body, model, facts, services.engine, cancelled, tell)

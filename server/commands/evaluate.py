@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
 
 
-NAMED = 5  # files that are not read, at most; the others are counted
+MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
 
 
 def add(commands: Commands) -> None:
@@ -141,7 +141,7 @@ def _engine(args: argparse.Namespace) -> RunEngine:
 
 def unread_in_words(paths: tuple[str, ...]) -> str:
     """Which files in the folder of a data set are not read, the first of them by name."""
-    shown = ", ".join(paths[:NAMED]) + (", ..." if len(paths) > NAMED else "")
+    shown = ", ".join(paths[:MOST_FILES_NAMED]) + (", ..." if len(paths) > MOST_FILES_NAMED else "")
     return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.commands import CommandError, Commands, Listed, counted
 from server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
 from server.commands.listing import text_table
-from server.commands.progress import Loading, Maps
+from server.commands.progress import Loading, MapsBar
 from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
 
     model = loaded(name, args.device)
     check_kind(args, model)
-    with Maps() as progress:
+    with MapsBar() as progress:
         how = {"side": args.side, "seed": args.seed, "long_texts": args.long_texts, "precision": args.precision}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result

@@ -13,7 +13,7 @@ from typing import Any
 from server.commands import Commands
 from server.docs import methods_markdown, source
 
-WIDEST = 120  # columns of a text for reading
+TEXT_WIDTH = 120  # columns of a text for reading
 
 
 def add(commands: Commands) -> None:
@@ -56,7 +56,7 @@ def run_models(args: argparse.Namespace) -> None:
 
 
 def run_methods(args: argparse.Namespace) -> None:
-    """Print every variant: a read-out and the rule it is read with."""
+    """Print every variant: a method and the rule it is read with."""
     import explainers
     from explainers.methods import counted
 
@@ -87,16 +87,16 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
-    count = counted(explainers.pairs(model))
+    count = counted(explainers.all_variants(model))
     print(
-        f"\n{count['readouts']} read-outs, {count['methods']} methods{' for this model' if model else ''}: {count['listed']} with rules of "
-        f"their own, listed here, and {count['parts']} with other rules, which --all lists."
+        f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
+        f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."
     )
 
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
     """Every method with all there is to say about it, as wide as the terminal."""
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
     return "\n\n".join("\n".join(sheet(method, width)) for method in methods)
 
 
@@ -105,7 +105,7 @@ def rules_and_interactions() -> str:
     import explainers
     from explainers.analysis.interactions.pairs import SOURCE
 
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
 
     def listed(name: str, text: str) -> str:
         return textwrap.fill(f"{name}  {text}", width, initial_indent="  ", subsequent_indent=" " * 4, break_on_hyphens=False)

@@ -49,7 +49,7 @@ class Passes(Bar):
         self.bar.refresh()
 
 
-class Maps(Bar):
+class MapsBar(Bar):
     """An observer of ``explain``: one step a map."""
 
     def __init__(self) -> None:

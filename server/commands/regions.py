@@ -11,7 +11,7 @@ from server.commands.explain import add_question, explained
 from server.commands.files import check_out_file
 
 ENDINGS = (".png", ".json")
-METHOD = "fullgrad_plus:libra"  # unless another is asked for
+REGIONS_METHOD = "fullgrad_plus:libra"  # unless another is asked for
 
 
 def add(commands: Commands) -> None:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     check_out_file(args.out, ENDINGS)
     if args.methods is not None and len(args.methods) > 1:
         raise CommandError("give one method: the regions are those of its maps")
-    args.methods = args.methods or [METHOD]
+    args.methods = args.methods or [REGIONS_METHOD]
     labels = args.prompt or args.target or []
     from explainers.analysis.regions import THRESHOLD, refuse_without_winner, regions
     from explainers.methods import parse

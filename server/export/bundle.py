@@ -17,7 +17,7 @@ from server.engine import Engine
 from server.export.file_names import file_stem, folder_names
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.jobs.map_files import map_npy, pixels_name
-from server.jobs.store import TENSORS
+from server.jobs.store import TENSORS_FILE
 
 Document = Mapping[str, Any]
 _SIDE = 448  # of the pictures of maps
@@ -52,7 +52,7 @@ def files(document: Document, stored: Mapping[str, bytes], engine: Engine, serve
     """
     input_file = WHOLE if WHOLE in stored else PICTURE
     fits = len(stored.get(input_file, b"")) <= largest
-    code, shell = python_lines(document, exact=TENSORS in stored), curl_lines(document, server, input_file if fits else None)
+    code, shell = python_lines(document, exact=TENSORS_FILE in stored), curl_lines(document, server, input_file if fits else None)
     stems = map_stems(document)
     yield "README.txt", _readme(document, stored, code, shell).encode()
     yield "reproduce.py", code.encode()
@@ -62,7 +62,7 @@ def files(document: Document, stored: Mapping[str, bytes], engine: Engine, serve
         yield "input.txt", str(document["input"]["text"]).encode()
         if "text_pair" in document["input"]:
             yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
-    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, TENSORS})
+    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, TENSORS_FILE})
     for attribution, stem in zip(document["maps"], stems, strict=True):
         yield f"{stem}.npy", map_npy(attribution)
         if (pixels := stored.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
@@ -112,7 +112,7 @@ def _input(document: Document, stored: Mapping[str, bytes]) -> str:
     part = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
     copy = f"{PICTURE} is a smaller or lossy copy of it, {SEEN} what the model saw"
     which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in stored else copy
-    exact = f"; {TENSORS} is what the model was given, to the last bit" if TENSORS in stored else ""
+    exact = f"; {TENSORS_FILE} is what the model was given, to the last bit" if TENSORS_FILE in stored else ""
     return f"A picture of {width} x {height} pixels. The model saw {part}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
 
 
@@ -126,7 +126,7 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
         "maps/*.png": "pictures of the maps, in the colours of the page",
         "reproduce.py": "the Python lines below",
         "reproduce.sh": "the lines of curl below",
-        TENSORS: "what the model was given, to the last bit",
+        TENSORS_FILE: "what the model was given, to the last bit",
         SEEN: "the picture as the model saw it, pixel for pixel",
         WHOLE: "the picture, every pixel as it was sent, without what else stood in the file",
         PICTURE: "a copy of the picture, JPEG, at most 1024 pixels a side",
@@ -135,7 +135,7 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
     }
     text = document["input"]["kind"] == "text"
     pair = "text_pair" in document["input"]
-    absent = {name for name in (TENSORS, SEEN, WHOLE, PICTURE) if name not in stored}
+    absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, PICTURE) if name not in stored}
     absent |= set() if text else {"input.txt"}
     absent |= set() if any("pixels" in attribution for attribution in document["maps"]) else {"maps/*.pixels.npy"}
     absent |= set() if pair else {"input_pair.txt"}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.records.targets import AnyOf, named_target
-from server.jobs.store import TENSORS
+from server.jobs.store import TENSORS_FILE
 
 #: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.
 PICTURE, SEEN, WHOLE = "original.jpg", "input.png", "picture.png"
@@ -27,7 +27,7 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
     if document["input"]["kind"] == "text":
         source = _text_source(document["input"])
     else:
-        name = TENSORS if exact else PICTURE
+        name = TENSORS_FILE if exact else PICTURE
         source = f'load_file("{name}"),  # or a picture: "photo.jpg"' if exact else f'"{name}",'
         if exact:
             head.append("from safetensors.torch import load_file")

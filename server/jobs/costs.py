@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 log = logging.getLogger(__name__)
-FILE = "costs.json"  # in the server's home
+COSTS_FILE = "costs.json"  # in the server's home
 #: Seconds from which a method or a study counts as slow: others pass it between two of its passes.
 SLOW_SECONDS = 2.0
 ANSWER = "answer"  # what the table calls the time until the model has answered

@@ -45,7 +45,7 @@ READS = ("logit", "probability")
 
 
 @dataclass(frozen=True)
-class Input:
+class QuestionInput:
     """What is explained: exactly one of ``image`` (the bytes of a file) and ``text``.
 
     note  what was lost since it was sent
@@ -67,7 +67,7 @@ class Question:
     side       of a CLIP model, whose tokens get the scores: "image" or "text"; None where it was not said
     against    the class or prompt that each target is set against
     read       one of ``READS``: the number of a target that is explained
-    crop       as of :class:`Input`
+    crop       as of :class:`QuestionInput`
     note       what was lost of the input since it was sent, where it is that of an earlier explanation
     long_texts  one of ``LONG_TEXTS``: what is done with a text that is longer than the model takes
     precision   ``double``: all maps of relevance in float64; ``auto``: those that need it
@@ -128,7 +128,7 @@ def _bad(slug: str, detail: str, send: str) -> Problem:
     return Problem(422, slug, detail, send=send)
 
 
-async def read_question(form: FormData, settings: Settings, input_of: Callable[[str], Input]) -> Question:
+async def read_question(form: FormData, settings: Settings, input_of: Callable[[str], QuestionInput]) -> Question:
     """Read the form; raises Problem 422 (413 for a text that is too long) for what is wrong whatever the model.
 
     ``input_of`` gives the input of the explanation that the field source names, or raises the Problem.
@@ -177,7 +177,9 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
     )
 
 
-async def _read_input(form: FormData, values: dict[str, list[str]], settings: Settings, input_of: Callable[[str], Input]) -> Input:
+async def _read_input(
+    form: FormData, values: dict[str, list[str]], settings: Settings, input_of: Callable[[str], QuestionInput]
+) -> QuestionInput:
     """The input: an image, a text or two, or that of an earlier explanation."""
     image, text, text_pair = await _image(form), _text(values["text"], settings), _text(values["text_pair"], settings)
     source = values["source"][0].strip() if values["source"] else None
@@ -188,7 +190,7 @@ async def _read_input(form: FormData, values: dict[str, list[str]], settings: Se
         raise _bad("one-input", f"The form has {which}.", send)
     if text_pair is not None and text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
-    model_input = Input(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
+    model_input = QuestionInput(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
     if not values["crop"]:
         return model_input
     if model_input.image is None:

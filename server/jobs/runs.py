@@ -17,7 +17,7 @@ from server.engine import Engine
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.tasks import BACKGROUND, Study, Tell
+from server.jobs.tasks import BACKGROUND, Study, TellAnswers
 from server.jobs.worker import Worker
 
 MOST_INPUTS = 100
@@ -145,7 +145,7 @@ class RunController:
         weights = entry.facts.weights_digest if entry.facts is not None else ""
         folder = self.folder / request.folder_name(self.engine.fingerprint, weights)
 
-        def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+        def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
             return {"finished": self.engine.evaluate(model, request.model_dump(), folder, run.tell, cancelled)}
 
         with self._lock:

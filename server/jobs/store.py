@@ -21,7 +21,7 @@ from server.json_text import NotJsonError, json_text, parsed_json
 log = logging.getLogger(__name__)
 SCHEMA_VERSION = 2
 #: The file of an explanation that holds what the model was given, bit for bit.
-TENSORS = "tensors.safetensors"
+TENSORS_FILE = "tensors.safetensors"
 #: The file of an explanation that holds what was asked, but for the image.
 QUESTION = "question.json"
 _SCHEMA = """
@@ -171,7 +171,7 @@ class Store:
             raise Problem(500, "damaged-explanation", "What is stored of this explanation cannot be read.", send=send) from None
 
     def file(self, explanation_id: str, name: str) -> bytes | None:
-        """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS``), or None."""
+        """What was stored with an explanation (``input.png``, ``original.jpg`` or ``TENSORS_FILE``), or None."""
         row = self._first_row("SELECT data FROM images WHERE id = ? AND name = ?", explanation_id, name)
         return None if row is None else bytes(row)
 

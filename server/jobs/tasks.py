@@ -21,9 +21,9 @@ from server.json_text import NotJsonError
 
 log = logging.getLogger(__name__)
 #: Told how many inputs of how many the model has answered.
-Tell = Callable[[int, int], None]
+TellAnswers = Callable[[int, int], None]
 #: What a study does in the worker's thread: from the model, what says whether to stop, and what is told of the progress, to the answer.
-Work = Callable[[Any, Callable[[], bool], Tell], dict[str, Any]]
+Work = Callable[[Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 
 
 FEW_PASSES, MANY_PASSES, BACKGROUND = 1, 2, 3  # weights of long studies

@@ -17,7 +17,7 @@ from server.jobs.intake import plan
 from server.jobs.job import Job
 from server.jobs.map_files import npy, pixels_name
 from server.jobs.model_registry import ModelFacts
-from server.jobs.store import TENSORS
+from server.jobs.store import TENSORS_FILE
 from server.settings import Settings
 
 
@@ -93,7 +93,7 @@ class Turn:
         pixels = getattr(explanation.input, "pixels", None)  # a text has none
         if pixels is not None:
             job.images["input.png"] = encoded(pixels, "PNG")
-        job.images[TENSORS] = save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})
+        job.images[TENSORS_FILE] = save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})
         job.predicted(document)
         self._since = self._now()
 

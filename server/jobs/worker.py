@@ -20,7 +20,7 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.problems import Problem, out_of_memory, unforeseen
-from server.jobs.costs import FILE, Costs
+from server.jobs.costs import COSTS_FILE, Costs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry, check_facts
 from server.jobs.store import Store
@@ -47,7 +47,7 @@ class Worker(threading.Thread):
         self._queue = TaskQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
         self._running: list[Job] = []  # the one that has the device last: the others wait between two of their passes
-        self._costs = Costs(settings.home / FILE)
+        self._costs = Costs(settings.home / COSTS_FILE)
         self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
         self._stopping = False
         self._beat = time.monotonic()

@@ -1,7 +1,7 @@
 """Formulas as MathML, which browsers draw themselves: a reader of the small part of TeX that the methods are written in.
 
 ``{}`` group, ``_`` and ``^`` (under and over sums and products), ``'``, ``\\frac{}{}``, ``\\binom{}{}``, ``\\bar{}``, ``\\text{}``,
-``\\left(`` ... ``\\right)``, ``\\,`` ``\\;`` ``\\quad``, and the names of :data:`NAMED`.
+``\\left(`` ... ``\\right)``, ``\\,`` ``\\;`` ``\\quad``, and the names of :data:`KNOWN_NAMES`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SIGNS = {
 _SPACES = {"\\,": "0.17em", "\\;": "0.28em", "\\quad": "1em"}
 _FUNCTIONS = {"\\cos": "cos"}
 #: Every name that stands for itself.
-NAMED = (*_LARGE, *_LETTERS, *_SIGNS, *_SPACES, *_FUNCTIONS)
+KNOWN_NAMES = (*_LARGE, *_LETTERS, *_SIGNS, *_SPACES, *_FUNCTIONS)
 
 
 class FormulaError(ValueError):

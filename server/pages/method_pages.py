@@ -34,7 +34,7 @@ def legend(formula: tuple[str, ...]) -> list[tuple[Markup, str]]:
 
 
 def about(name: str) -> dict[str, Any]:
-    """What is written of a read-out, as its page shows it; empty for one that nobody has written of."""
+    """What is written of a method, as its page shows it; empty for one that nobody has written of."""
     if name not in ABOUT:
         return {}
     entry = ABOUT[name]
@@ -58,7 +58,7 @@ def refused(method: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], Mapping[str, Any]]) -> None:
-    """Add ``/methods/{read-out}`` to ``app``."""
+    """Add ``/methods/{method}`` to ``app``."""
     template = templates.get_template("method.html")
 
     def page(name: str, services: Use) -> HTMLResponse:

@@ -41,7 +41,7 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
 
 
 def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
-    """The map of a read-out under a rule of these choices, and how full its account is."""
+    """The map of a method under a rule of these choices, and how full its account is."""
     return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
 
 

@@ -12,12 +12,12 @@ from server.engine import Engine
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
 from server.jobs.model_registry import ModelFacts
-from server.jobs.tasks import Tell
+from server.jobs.tasks import TellAnswers
 
 MOST_GROUPS, MOST_WORDS, MOST_TEXTS = 4, 30, 60
 MOST_CHARS = 1000  # of the template
 
-Word = Annotated[str, Field(min_length=1, max_length=60)]
+ProbeWord = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class Group(BaseModel):
@@ -25,7 +25,7 @@ class Group(BaseModel):
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
     name: str = Field(min_length=1, max_length=60)
-    words: list[Word] = Field(min_length=1, max_length=MOST_WORDS)
+    words: list[ProbeWord] = Field(min_length=1, max_length=MOST_WORDS)
 
 
 class Probe(BaseModel):
@@ -58,7 +58,7 @@ def check(probe: Probe) -> None:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 
 
-def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
     """The word probe that is asked for, as plain data.
 
     Raises Problem 422 for what does not fit the model.

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from explainers.models.inputs.types import TextPair
 from server.http.problems import Problem
-from server.jobs.store import TENSORS
-from server.jobs.tasks import FEW_PASSES, Study, Tell, Work
+from server.jobs.store import TENSORS_FILE
+from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
 from server.lookup import find_document, stored_file
 from server.services import Services
 
@@ -102,7 +102,7 @@ async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: boo
         detail = f"The explanation is {document['state']}, not done."
         raise Problem(409, "not-done", detail, send="Ask once it is done, or ask for a new explanation.")
 
-    def work(model: Any, cancelled: Callable[[], bool], tell: Tell) -> dict[str, Any]:
+    def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
         subject = subject_of(services, document, model, cancelled, tell)
         answer = ask(subject)
         return {"id": explanation_id, **answer, "notes": subject.notes}
@@ -163,7 +163,7 @@ def prompts_of(document: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def subject_of(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool], tell: Tell) -> Subject:
+def subject_of(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:
     """Worker thread: what the model was given then."""
     if model.weights_digest != document["weights_digest"]:
         detail = f"The weights of {document['model']} have changed since this explanation was made."
@@ -173,7 +173,7 @@ def subject_of(services: Services, document: dict[str, Any], model: Any, cancell
         model = model.seen_from("text" if "prompts" in document else "image")
     labels = prompts_of(document) if model.kind == "clip" else list(model.labels)
     notes: list[str] = []
-    stored = stored_file(document["id"], TENSORS, services)
+    stored = stored_file(document["id"], TENSORS_FILE, services)
     if stored is not None:
         tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
     else:

@@ -140,7 +140,7 @@ LINEAR = ("input_x_gradient", "hirescam", "fullgrad", "fullgrad_plus", "gradcam_
 @few
 @given(models, seeds, classes, rules_of_gradients)
 def test_the_map_of_a_contrast_is_the_difference_of_two_maps(which: Which, seed: int, pair: tuple[int, int], rule: str) -> None:
-    """Read-outs that are linear in the signal, under rules that are: all that carry gradients, and LRP, whose sums are not normalised."""
+    """Methods that are linear in the signal, under rules that are: all that carry gradients, and LRP, whose sums are not normalised."""
     specs = [*(f"{name}:{rule}" for name in LINEAR), "integrated_gradients?steps=3", "lrp"]
     a, b = pair[0], other(pair)
     result = explainers.explain(model_of(*which), input_of(which[0], seed), target=[a, b, Contrast(a, b)], methods=specs)

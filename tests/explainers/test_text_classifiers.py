@@ -89,7 +89,7 @@ def test_texts_keep_their_scores_on_whichever_side_the_tokenizer_pads(name: str,
 
 
 def specs_for(model: Model) -> list[str]:
-    """One spec of every read-out that runs, under the rule that differs most from the ordinary gradient where it takes several."""
+    """One spec of every method that runs, under the rule that differs most from the ordinary gradient where it takes several."""
     specs = []
     for variant in explainers.variants(model):
         method = METHODS[variant.readout]

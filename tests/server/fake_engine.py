@@ -24,7 +24,7 @@ from explainers.models.labels import ClassEntry, places_of
 from explainers.records.result import TargetInfo
 from explainers.records.targets import Contrast, Probability
 from server import explainers_engine
-from server.engine import Engine, Progress
+from server.engine import DownloadProgress, Engine
 from tests.server.made_up_run import write_run
 
 LABELS = ("zebra", "elephant", "dog", "7")
@@ -112,7 +112,7 @@ class FakeEngine:
         model.prepare = lambda source: SimpleNamespace(tensors=given(source))
         return model
 
-    def fetch(self, name: str, progress: Progress) -> None:
+    def fetch(self, name: str, progress: DownloadProgress) -> None:
         progress("Asking the hub", None)
         self._at(f"fetch {name}")
         progress("Downloading", 0.5)

@@ -78,7 +78,7 @@ def test_what_cannot_run_or_was_not_measured_is_not_shown_first() -> None:
 
 
 def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
-    known = {pair.spec for pair in explainers.pairs()}
+    known = {pair.spec for pair in explainers.all_variants()}
     for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
         standing = ranking_for(kind, model)
         assert standing is method_rankings()[model]

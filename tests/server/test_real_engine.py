@@ -23,7 +23,7 @@ from safetensors.torch import load
 
 import explainers
 from explainers.methods.requirements import missing_requirements
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
@@ -45,7 +45,7 @@ CLASSES = (
     ClassEntry("dog", "pet", ("pet", "animal"), ("hound",)),
     ClassEntry("eel", "fish", ("fish", "animal")),
 )
-CALIBRATION = Calibration(1.5, (Line("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
+CALIBRATION = Calibration(1.5, (AbstentionThreshold("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
 SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
 
 
@@ -244,7 +244,7 @@ def test_studies_follow_a_group(site: Site) -> None:
     target = document["targets"][1]
     assert (target["label"], target["group"], target["of"]) == (label, "pet", "any:pet")
     asked = {"target": label, "fractions": [0, 0.5], "order": "most"}
-    curves = site.client.post(f"{where}/perturbations", json=asked).json()["curves"][0]
+    curves = site.client.post(f"{where}/deletion-test", json=asked).json()["curves"][0]
     assert curves["logit"][0] == pytest.approx(target["logit"], abs=1e-4)
     assert curves["probability"][0] == pytest.approx(target["probability"], abs=1e-5)  # at the model's temperature
     mixed = site.client.post(f"{where}/mix", json={"readout": "input_x_gradient", "rule": {}, "target": label}).json()

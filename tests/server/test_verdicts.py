@@ -60,7 +60,7 @@ def test_a_map_that_random_weights_leave_alone_says_so() -> None:
 
 
 def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
-    specs = [pair.spec for pair in explainers.pairs()]
+    specs = [pair.spec for pair in explainers.all_variants()]
     said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_run_reports([])[0])}
     assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
     assert "0.87 (photos-vit)" in said["lrp"]
@@ -98,7 +98,7 @@ def test_a_ranking_in_words_names_the_best_of_different_readouts_and_what_is_no_
 
 
 def test_what_ships_says_in_words_what_its_figures_say() -> None:
-    """On photos, by SRG: the first three read-outs of the run, each above the random map, and no method named twice."""
+    """On photos, by SRG: the first three methods of the run, each above the random map, and no method named twice."""
     ranking = method_rankings()["photos-vit"]
     said, figures = in_words(ranking), ranking.run.report["results"]["srg"]
     assert [entry["spec"] for entry in said["trust"]] == ["gradcam_plus:libra", "xgradcam_plus:libra", "input_x_gradient:libra"]

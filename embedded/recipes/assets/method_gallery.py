@@ -91,7 +91,7 @@ def way_back(
     already, of the signal), which is how much of the logit passes there.
 
     ``output``, ``between`` and ``input`` lie on the residual path; the others on the two branches beside it. One recorded pass, and
-    :func:`torch.autograd.grad` under each rule: what the read-outs read.
+    :func:`torch.autograd.grad` under each rule: what the methods read.
     """
     seen: dict[str, Tensor] = {}
     handles = watched(model.blocks[block], seen)

@@ -53,8 +53,8 @@ SOURCE = Citation(
     title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP), TMLR 2025, arXiv 2408.14153",
 )
 Quadrature = Literal["gauss_legendre", "riemann"]
-MOST_MISSED = 0.02  # of the cosine or the sum of the pairs: what they may differ by before a note says so
-AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
+INTERACTION_TOLERANCE = 0.02  # of the cosine or the sum of the pairs: what they may differ by before a note says so
+COPIES_AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,7 @@ def _interaction(a: Encoded, b: Encoded, way: _Way) -> Interaction:
 
 def _rest(made: Interaction) -> tuple[str, ...]:
     """What the cosine is made of besides the pairs, where that is much."""
-    if abs(made.cosine - made.total) <= MOST_MISSED * max(abs(made.cosine), abs(made.total)):
+    if abs(made.cosine - made.total) <= INTERACTION_TOLERANCE * max(abs(made.cosine), abs(made.total)):
         return ()
     nothing = "where their tokens are zero" if made.baseline == "zero" else "of an empty input"
     return (
@@ -320,7 +320,7 @@ def _sums(side: Encoded) -> Tensor:
 
 def _parts(count: int, side: Encoded) -> list[Tensor]:
     """What is done at once: indices 0 to ``count`` in as few parts as there must be, all but the last of one length."""
-    most = AT_ONCE["text" if side.model.reads_text else "image"]
+    most = COPIES_AT_ONCE["text" if side.model.reads_text else "image"]
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 
 

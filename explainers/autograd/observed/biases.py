@@ -9,25 +9,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
-from explainers.models.forms import Form
+from explainers.models.block_io import BlockIO
 from explainers.models.layout import Layout
 
 
 class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
-    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, form: Form) -> None:
+    def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_io: BlockIO) -> None:
         """``x`` (B, S, D) are tokens of the model; a term without an axis of tokens goes to the first prefix token, to the one that the
-        head reads, ``class_tokens`` (B,), or to nobody. ``form`` says how tokens lie in the blocks.
+        head reads, ``class_tokens`` (B,), or to nobody. ``block_io`` says how tokens lie in the blocks.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
-        self._layout, self._class_tokens, self._form = layout, class_tokens, form
+        self._layout, self._class_tokens, self._block_io = layout, class_tokens, block_io
 
     def add(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
         batch = len(self.by_token)
-        if self._form.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
+        if self._block_io.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
             signal, bias = signal.transpose(0, 1), bias.transpose(0, 1) if bias.dim() == 3 else bias
         if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape:  # most of them, without the product
             self.by_token += signal.detach() @ bias.detach()
@@ -37,7 +37,7 @@ class BiasTerms:
             if term.shape[0] % batch:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
             patches = math.prod(self._layout.grid or ())
-            if self._form.is_nested and term.shape[0] == batch * patches:
+            if self._block_io.is_nested and term.shape[0] == batch * patches:
                 self.by_token[:, self._layout.prefix :] += term.reshape(batch, patches, -1).sum(2)
             else:
                 self.unplaced += term.reshape(batch, -1).sum(1)
@@ -57,7 +57,7 @@ class BiasTerms:
         batch, tokens = self.by_token.shape
         # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
         places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
-        if self._form.branches:
+        if self._block_io.branches:
             return self._by_branch(term)
         grid, prefix = self._layout.grid, self._layout.prefix
         if term.dim() == 3 and prefix and grid is not None and term.shape[1] == grid[0] * grid[1] == tokens - prefix:  # patches alone
@@ -74,7 +74,7 @@ class BiasTerms:
         if term.dim() != 3:
             return None
         by_token = torch.zeros_like(self.by_token)
-        for (prefix, patches), (before, after) in zip(self._form.branches, self._form.places, strict=True):
+        for (prefix, patches), (before, after) in zip(self._block_io.branches, self._block_io.places, strict=True):
             if term.shape[1] == prefix + patches:
                 by_token[:, before] += term[:, :prefix].sum(2)
                 by_token[:, after] += term[:, prefix:].sum(2)

@@ -50,7 +50,7 @@ KINDS: dict[str, Kind] = dict(
             "Product", "two paths multiplied element by element, as in gated feed-forward layers", product.ProductChoice, product.CHOICES
         ),
         _kind("Linear, add", "linear layers, and sums of two paths", linear.LinearChoice, linear.CHOICES),
-        _kind("Biases", "constants that are added; only the read-outs of FullGrad count them", bias.BiasChoice, bias.CHOICES),
+        _kind("Biases", "constants that are added; only the methods of FullGrad count them", bias.BiasChoice, bias.CHOICES),
     )
 )
 

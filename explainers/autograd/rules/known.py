@@ -139,7 +139,7 @@ RULES: dict[str, Rule] = {
         ),
     )
 }
-#: LibraGrad's ablation (its Table 5): Libra with some of its choices taken back. Any read-out that takes Libra takes them.
+#: LibraGrad's ablation (its Table 5): Libra with some of its choices taken back. Any method that takes Libra takes them.
 LIBRA_WITHOUT: dict[str, dict[str, Any]] = {
     "attention": {"attention": "jacobian"},
     "attention-norm": {"attention": "jacobian", "norm": "jacobian"},
@@ -163,7 +163,7 @@ RULES |= {
 
 
 def add_rule(rule: Rule) -> Rule:
-    """Add a rule of one's own: it goes with every read-out that reads what it carries, and stands in every list.
+    """Add a rule of one's own: it goes with every method that reads what it carries, and stands in every list.
 
     Raises ExplainerError for a name that cannot stand in a spec, or that another rule has.
     """

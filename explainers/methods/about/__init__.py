@@ -1,4 +1,4 @@
-"""What a page says of each read-out beside its declaration: the formula, in plain words, when to trust it, where it fails."""
+"""What a page says of each method beside its declaration: the formula, in plain words, when to trust it, where it fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ABOUT: dict[str, About] = INSIDE | MASKS
 
 
 def line_of(readout: str, rule: str | None, usual: str | None) -> str:
-    """One line of plain words for a read-out under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
+    """One line of plain words for a method under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
     of itself.
     """
     if readout not in ABOUT:

@@ -1,4 +1,4 @@
-"""What is said of read-outs that hide parts and ask again, that compare patches with prompts, and of the control."""
+"""What is said of methods that hide parts and ask again, that compare patches with prompts, and of the control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of read-outs that look into the model: attention, gradients, relevance, decompositions."""
+"""What is said of methods that look into the model: attention, gradients, relevance, decompositions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the texts on read-outs share: their form, the symbols of their formulas, and sentences that several of them say.
+"""What the texts on methods share: their form, the symbols of their formulas, and sentences that several of them say.
 
 A formula is written in a small part of TeX, one string a line. The symbols that they share are explained once, in :data:`SYMBOLS`.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class About:
-    """A read-out for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
+    """A method for a reader. ``formula`` in lines of TeX; ``words`` says what it computes, ``trust`` when to believe it, ``fails``
     what is known against it, with the source; ``line`` is for those who see its map for the first time.
     """
 

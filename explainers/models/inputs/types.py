@@ -148,7 +148,7 @@ class Windows:
         words = [index for index in self.indices[window] if not self.whole.tokens[index].special]
         return words[0], words[-1]
 
-    def joined(self, scores: list[Tensor]) -> Tensor:
+    def join_scores(self, scores: list[Tensor]) -> Tensor:
         """One score (S,) for each token of the whole, from those of each window: the mean of the windows that the token stands in."""
         total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
         for values, indices in zip(scores, self.indices, strict=True):

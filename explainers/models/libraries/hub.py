@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from explainers.errors import ExplainerError
 
 #: What a caller may pass to hear of a download: a text for people, and the fraction done (None while it is unknown).
-Progress = Callable[[str, float | None], None]
+DownloadProgress = Callable[[str, float | None], None]
 
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
 PATIENCE = 4.0
@@ -23,7 +23,7 @@ _BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept
 _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 
 
-def fetch(repository: str, progress: Progress | None = None) -> Path:
+def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
     """The folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
 
     Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE seconds), offline mode and not cached.
@@ -49,7 +49,7 @@ def cached(repository: str) -> Path | None:
     return folder if not missing_weights(folder) else None
 
 
-def fetch_one(repository: str, names: Sequence[str], progress: Progress | None = None) -> Path:
+def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress | None = None) -> Path:
     """One file of ``repository``, the first of ``names`` that it has, from the local cache or the hub. Raises as :func:`fetch` does."""
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
@@ -83,7 +83,7 @@ def missing_weights(folder: Path) -> list[str]:
     return [shard for shard in shards if not (folder / shard).is_file()]
 
 
-def _download(repository: str, progress: Progress | None) -> Path:
+def _download(repository: str, progress: DownloadProgress | None) -> Path:
     from huggingface_hub import constants, hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -148,7 +148,7 @@ def _listing(repository: str) -> dict[str, int]:
     return {file.rfilename: file.size or 0 for file in listing.siblings or ()}
 
 
-def _bar(tell: Progress, repository: str, total: int) -> type[tqdm[Any]]:
+def _bar(tell: DownloadProgress, repository: str, total: int) -> type[tqdm[Any]]:
     """A progress bar that tells ``tell`` instead of writing to the terminal, over all files together."""
     done = 0
 

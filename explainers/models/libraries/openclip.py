@@ -20,7 +20,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before open_c
 from explainers.errors import ExplainerError, not_installed
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
-from explainers.models.libraries.hub import Progress
+from explainers.models.libraries.hub import DownloadProgress
 
 #: How the weights are called in a repository of the hub, best first.
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
@@ -153,14 +153,14 @@ def _named(name: str) -> tuple[str, str]:
     return model, tag
 
 
-def fetch(name: str, progress: Progress | None = None) -> None:
+def fetch(name: str, progress: DownloadProgress | None = None) -> None:
     """Bring the weights of "openclip/<model>/<pretrained>" into the local cache of the hub, if they are there. Raises as ``hub.fetch``."""
     place = repository(name)
     if place is not None:
         hub.fetch_one(place, WEIGHTS, progress)
 
 
-def load(name: str, progress: Progress | None = None) -> tuple[nn.Module, Any]:
+def load(name: str, progress: DownloadProgress | None = None) -> tuple[nn.Module, Any]:
     """The module of "openclip/<model>/<pretrained>" with its weights, in eval mode, and its tokenizer."""
     fetch(name, progress)
     import open_clip

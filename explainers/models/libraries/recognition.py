@@ -20,7 +20,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
 from explainers.models.libraries import openclip
-from explainers.models.model import Kind, Side
+from explainers.models.model import ModelKind, Side
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
@@ -31,7 +31,7 @@ _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds"
 _LEFT_OUT = ("token_type_ids", "attention_mask")
 #: What training lays around a module, which is then its ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
-TENSORS = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
+TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
 def library_of(module: nn.Module) -> Library:
@@ -44,14 +44,14 @@ def library_of(module: nn.Module) -> Library:
     return "timm" if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm.") else "torch"
 
 
-def kind_of(module: nn.Module, library: Library) -> Kind:
+def kind_of(module: nn.Module, library: Library) -> ModelKind:
     """ "clip" for a model with an image and a text tower, else by what its forward takes."""
     if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
     if library == "timm":
         return "image"
     takes = inspect.signature(module.forward).parameters
-    kinds: list[Kind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
+    kinds: list[ModelKind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
     if len(kinds) != 1:
         raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text" or "clip"')
     return kinds[0]
@@ -82,10 +82,10 @@ def forward_of(
     images).
     """
     takes = inspect.signature(module.forward).parameters
-    by_name = library == "transformers" or any(name in takes for name in TENSORS)
+    by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
-        unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key not in _LEFT_OUT)]
+        unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in takes and key not in _LEFT_OUT)]
         mask = tensors.get("attention_mask")
         if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
             raise ExplainerError(
@@ -93,7 +93,7 @@ def forward_of(
                 "at a time"
             )
         if unknown:
-            raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
+            raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSOR_NAMES if k in takes)}")
         if library == "open_clip":
             return openclip.logits(module, tensors)
         samples = len(next(iter(tensors.values())))

@@ -2,7 +2,7 @@
 
 A block is one of a row of alike modules; it takes tokens and gives back tokens of the same shape. Tokens are (batch, tokens, width), or a
 map of them: (batch, height, width, channels) or (batch, channels, height, width), or (batch, tokens, width) with tokens inside each patch
-beside them: see :mod:`explainers.models.forms`. Where a model has several such rows (stages whose tokens
+beside them: see :mod:`explainers.models.block_io`. Where a model has several such rows (stages whose tokens
 grow coarser, patches first and a class token later), the blocks are the longest row over the patches that the head reads: those of the
 row that runs last.
 """
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.block_io import BlockIO, beside, branched, branched_io, floating, nested_io
 from explainers.models.eval_mode import uncompiled
-from explainers.models.forms import Form, beside, branched, branched_form, floating, nested_form
 from explainers.models.structure.spans import Span, spans_of
 from explainers.models.tokens import as_tokens, map_size
 
@@ -28,7 +28,7 @@ from explainers.models.tokens import as_tokens, map_size
 class Structure:
     """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
 
-    form   how tokens lie in what the blocks take and give
+    block_io  how tokens lie in what the blocks take and give
     width  of a token, what lies inside it left out, and of several sizes of patches that of the finest
     grid   (height, width) of a map of tokens; None where tokens lie in a row
     class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
@@ -38,7 +38,7 @@ class Structure:
     entry: nn.Module
     tokens: int
     width: int
-    form: Form
+    block_io: BlockIO
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
 
@@ -53,7 +53,7 @@ class _Call:
     norm: nn.Module | None  # the normalisation that made its input
     taken: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
-    form: Form | None = None  # where there are several streams
+    block_io: BlockIO | None = None  # where there are several streams
     tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
 
     @property
@@ -64,7 +64,7 @@ class _Call:
 
 _LISTS = (nn.ModuleList, nn.Sequential)
 _GIVEN = "blocks="  # the row that the caller named; no module's name has this character
-Run = list[_Call]  # successive calls that keep one shape
+BlockCalls = list[_Call]  # successive calls that keep one shape
 
 
 @contextmanager
@@ -138,24 +138,24 @@ def find(
         chosen = _chosen(whole or runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
-    form = first.form or Form(_channels(first.block, first.tokens), tokens_first=first.tokens_first)
-    tokens = as_tokens(first.tokens, form.channels)
+    block_io = first.block_io or BlockIO(_channels(first.block, first.tokens), tokens_first=first.tokens_first)
+    tokens = as_tokens(first.tokens, block_io.channels)
     return Structure(
         blocks=tuple(call.block for call in chosen),
         entry=_before_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
         tokens=tokens.shape[1],
-        width=_width(first, form, tokens),
-        form=form,
-        grid=None if form.channels == 2 else map_size(first.tokens.shape, form.channels),
+        width=_width(first, block_io, tokens),
+        block_io=block_io,
+        grid=None if block_io.channels == 2 else map_size(first.tokens.shape, block_io.channels),
         class_blocks=_class_blocks(calls, chosen[-1], tokens.shape),
     )
 
 
-def _width(first: _Call, form: Form, tokens: Tensor) -> int:
+def _width(first: _Call, block_io: BlockIO, tokens: Tensor) -> int:
     """Of a token: of several streams, that of the patches, and of several sizes of patches that of the finest."""
-    if form.branches:
-        return first.taken[form.finest_first[0]].shape[2]
-    return tokens.shape[2] if form.inner is None else first.taken[1 - form.inner].shape[2]
+    if block_io.branches:
+        return first.taken[block_io.finest_first[0]].shape[2]
+    return tokens.shape[2] if block_io.inner is None else first.taken[1 - block_io.inner].shape[2]
 
 
 def _is_row(container: nn.Module) -> bool:
@@ -208,14 +208,14 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
     def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         call, given = open_calls.pop(), floating(output)
-        call.output, call.form = first_tensor(output), nested_form(call.taken, given, batch) or branched_form(args, output)
-        if call.form is None:
+        call.output, call.block_io = first_tensor(output), nested_io(call.taken, given, batch) or branched_io(args, output)
+        if call.block_io is None:
             if call.tokens_first and call.output is not None and call.output.dim() == 3:
                 call.output = call.output.transpose(0, 1)
             return
-        inner, call.norm = call.form.inner, None
+        inner, call.norm = call.block_io.inner, None
         if inner is None:
-            call.tokens, call.output = branched(call.taken, call.form), branched(given, call.form)
+            call.tokens, call.output = branched(call.taken, call.block_io), branched(given, call.block_io)
         else:
             call.tokens, call.output = (beside(pair[1 - inner], pair[inner]) for pair in (call.taken, given))
 
@@ -236,10 +236,10 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
     return calls
 
 
-def _runs(calls: Sequence[_Call]) -> list[Run]:
+def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
     """Successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, goes on with it."""
-    runs: list[Run] = []
-    current: dict[str, Run | None] = {}
+    runs: list[BlockCalls] = []
+    current: dict[str, BlockCalls | None] = {}
     for call in calls:
         run = current.get(call.row)
         if not call.keeps:
@@ -256,7 +256,7 @@ def _runs(calls: Sequence[_Call]) -> list[Run]:
     return runs
 
 
-def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> Run:
+def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:
     """Of a convolutional network without a row of blocks (VGG, DenseNet): the last layer with weights that keeps the shape of its map."""
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
@@ -284,7 +284,7 @@ def _no_blocks(module: nn.Module) -> str:
     return _NO_BLOCKS
 
 
-def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
+def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
     """The longest run over the patches of the run that is last."""
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.libraries.recognition import vision_config
+from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import Run, class_token, covers_image, embedded, goes_round
+from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
-def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
     read = class_token(module, structure, run, tensors, None)
     layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
@@ -25,18 +26,18 @@ def text_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
 
 
 def image_layout(
-    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
 ) -> LayoutOf:
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
     ``run`` gives for them, where that is known.
     """
-    round_the_blocks, x = goes_round(module, structure, run, tensors, answers)
-    if round_the_blocks:
+    bypassed, x = has_bypass(module, structure, run, tensors, answers)
+    if bypassed:
         raise ExplainerError(
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
         )
-    if structure.form.branches:
+    if structure.block_io.branches:
         return _branched_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
@@ -65,15 +66,15 @@ def image_layout(
     return layout_of
 
 
-def _branched_layout(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def _branched_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
     """Of branches with patches of several sizes: the grid is that of the smallest. All grids must cover the whole image."""
-    form, pixels = structure.form, tensors["pixel_values"]
-    before = sum(count for count, _ in form.branches)
+    block_io, pixels = structure.block_io, tensors["pixel_values"]
+    before = sum(count for count, _ in block_io.branches)
     if prefix not in (None, before):
         raise ExplainerError(f"prefix={prefix}: the branches of this model have {before} tokens before their patches; leave it out")
     size = (int(pixels.shape[-2]), int(pixels.shape[-1]))
-    grids = [_grid(module, form.branches[number][1], size) for number in form.finest_first]
-    places = [form.places[number][1] for number in form.finest_first]
+    grids = [_grid(module, block_io.branches[number][1], size) for number in block_io.finest_first]
+    places = [block_io.places[number][1] for number in block_io.finest_first]
     for grid, place in zip(grids, places, strict=True):
         if not covers_image(module, structure, run, pixels[:1], place, grid):
             raise ExplainerError(

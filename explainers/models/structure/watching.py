@@ -6,7 +6,7 @@ the patches. The module is left as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, first_tensor, hooked, trial
-
-Run = Callable[[Mapping[str, Tensor]], Tensor]
-
 
 NO_GRADIENT = (
     "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
@@ -29,13 +27,13 @@ class _Enough(Exception):
     """Ends a trial pass early."""
 
 
-def embedded(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor]) -> Tensor:
+def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
     """The embedded tokens (B, S, D)."""
-    entry, form = structure.entry, structure.form
+    entry, block_io = structure.entry, structure.block_io
     seen: list[Tensor] = []
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
-        seen.append(form.taken(args, kwargs))
+        seen.append(block_io.taken(args, kwargs))
         raise _Enough
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
@@ -43,7 +41,7 @@ def embedded(module: nn.Module, structure: Structure, run: Run, tensors: Mapping
     return seen[0]
 
 
-def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
+def covers_image(module: nn.Module, structure: Structure, run: Forward, pixels: Tensor, place: slice, grid: tuple[int, int]) -> bool:
     """Whether the patches at ``place`` of x^1 lie row by row over the whole of an image (1, 3, height, width): what is at an edge of it
     changes patches of the row or column at that edge, and none at the edge across.
     """
@@ -65,15 +63,15 @@ def covers_image(module: nn.Module, structure: Structure, run: Run, pixels: Tens
     return all(bool(a.any()) and (alone or not bool(b.any())) for a, b, alone in zip(near, far, single, strict=True))
 
 
-def goes_round(
-    module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], answers: Tensor | None = None
+def has_bypass(
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
 ) -> tuple[bool, Tensor | None]:
     """Whether the answer depends on the image by another way than x^1: two images whose x^1 are made the same get different answers.
 
     ``answers`` is what ``run`` gives for the two as they are; None: not known yet. With it comes x^1 (2, S, D) of the two images, None
     where the tokens are not where they could be replaced.
     """
-    entry, form, first = structure.entry, structure.form, True
+    entry, block_io, first = structure.entry, structure.block_io, True
     x: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -82,13 +80,13 @@ def goes_round(
             return None
         first = False
         try:
-            tokens = form.taken(args, kwargs)
+            tokens = block_io.taken(args, kwargs)
         except ExplainerError:  # the tokens are not where they could be replaced
             return None
         if len(tokens) != 2:
             return None
         x = tokens
-        return form.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        return block_io.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
 
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
@@ -97,7 +95,7 @@ def goes_round(
     return bool(0 < 1e-3 * apart < still_apart), x
 
 
-def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
+def class_token(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> int | None:
     """Index of the classification token, -1 where the head reads one token that is not the first, or None where it pools.
 
     All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
@@ -107,20 +105,20 @@ def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
     """
     if prefix == 0:
         return None
-    last, form = structure.blocks[-1], structure.form
-    by_form = form.has_streams or form.tokens_first
+    last, block_io = structure.blocks[-1], structure.block_io
+    by_block_io = block_io.has_streams or block_io.tokens_first
     calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
     leaf: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = form.given(output) if by_form else first_tensor(output)
+        tokens = block_io.given(output) if by_block_io else first_tensor(output)
         if calls_left or tokens is None:
             return None
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
-        return form.with_given(output, leaf) if by_form else _with_first_tensor(output, leaf)
+        return block_io.with_given(output, leaf) if by_block_io else _with_first_tensor(output, leaf)
 
     with hooked([last.register_forward_hook(hook)]), trial(module):
         logits = run(tensors)

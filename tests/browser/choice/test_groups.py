@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explainers import Abstention, ExplainerError
-from explainers.models.calibration import KINDS, Calibration, Line
+from explainers.models.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
 from explainers.models.labels import ClassEntry
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
@@ -25,7 +25,7 @@ CLASSES = (
     ClassEntry("dog", "dog", ("dog", "animal"), ("hound",)),
     ClassEntry("7", "number", ("number",)),
 )
-LINE = Line("something_else", "max_probability", 0.5, True, "On 40 made-up photos, 30 of them known.")
+LINE = AbstentionThreshold("something_else", "max_probability", 0.5, True, "On 40 made-up photos, 30 of them known.")
 # Opens "Why not another class?" and types: before the page is told that it is open, which is a moment later.
 TYPED_AT_ONCE = """(typed) => {
   const field = document.getElementById("against");
@@ -101,7 +101,7 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
 
 
 def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: FakeEngine) -> None:
-    doubt = KINDS["something_else"]
+    doubt = ABSTENTION_KINDS["something_else"]
     engine.abstention = Abstention("something_else", doubt, DETAIL, 0.4, 0.5)
     explained(stage, 3)
     answer = stage.page.locator("#answer").inner_text()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from explainers.models.calibration import KINDS
+from explainers.models.calibration import ABSTENTION_KINDS
 from tests.browser.conftest import Visit, view
 from tests.browser.questions import explained
 
@@ -79,7 +79,7 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     )
     kinds = [unknown, {**unknown, "kind": "something_else"}, None]
     assert [scripts.evaluate(withheld, abstention) for abstention in kinds] == [True, False, False]
-    doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    doubt = {**unknown, "kind": "something_else", "says": ABSTENTION_KINDS["something_else"], "detail": "The score is 40%, below 50%."}
     assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
         "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
         "The score is 40\u2009%, below 50\u2009%."

@@ -183,7 +183,7 @@ def test_a_method_that_is_no_sum_says_so() -> None:
 
 
 def test_every_sum_over_blocks_is_declared() -> None:
-    """A read-out that keeps its terms says so, and the other way round."""
+    """A method that keeps its terms says so, and the other way round."""
     model: Model = wrapped("vit")
     given = Session(model, inputs("vit", 1), TARGET, pixels=True)
     for name, one in METHODS.items():

@@ -16,7 +16,7 @@ from explainers import ExplainerError
 from explainers.autograd.gathered import Comparison, gathered_by
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
-from explainers.pipeline.precision import BAR, ILL_CONDITIONED, estimated
+from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, estimate_rounding
 from explainers.records.session import Session
 from tests.conditioning import (
     DATA,
@@ -75,7 +75,7 @@ def test_patches_of_the_astronaut_are_those_of_float64() -> None:
 def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
     noted = {}
     for light in (True, False):
-        monkeypatch.setattr(explainers.pipeline.precision, "LIGHT", math.inf if light else 0)
+        monkeypatch.setattr(explainers.pipeline.precision, "LIGHT_MODEL_PRODUCTS", math.inf if light else 0)
         found = [explainers.explain(*random_case(seed, SHAPES[2]), ["transformer_attribution"]) for seed in range(4)]
         maps = [explanation["transformer_attribution"] for explanation in found]
         ending = "of the largest of theirs. precision=double computes it in float64."
@@ -84,7 +84,7 @@ def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(mon
             assert each.precision is not None
             assert each.precision.rounding is not None
             if not light:
-                assert (each.precision.dtype == "float64") == (each.precision.rounding > BAR)
+                assert (each.precision.dtype == "float64") == (each.precision.rounding > FLOAT64_THRESHOLD)
     assert noted[True] == set()
     assert noted[False]
 
@@ -117,12 +117,12 @@ class GeluOfRest(torch.nn.Module):
 def test_a_model_whose_own_activations_lose_digits_is_computed_in_float64() -> None:
     """What is added and taken away again leaves its rounding in what the next layer reads."""
     vit, image = random_vit(1, 32, 48, 4), random_image(1, 32)
-    assert gathered_by(explainers.wrap(copy.deepcopy(vit))).taken < BAR
+    assert gathered_by(explainers.wrap(copy.deepcopy(vit))).taken < FLOAT64_THRESHOLD
     with torch.no_grad():
         vit.blocks[1].mlp.fc1.bias.add_(3e4)
         vit.blocks[1].mlp.act = GeluOfRest(3e4)
     rough = explainers.wrap(vit)
-    assert gathered_by(rough).taken > BAR
+    assert gathered_by(rough).taken > FLOAT64_THRESHOLD
     attribution = explainers.explain(rough, {"pixel_values": image}, 0, "partial_lrp")["partial_lrp"]
     assert attribution.precision.dtype == "float64"
     assert "of this model's own activations" in attribution.precision.why
@@ -142,8 +142,8 @@ def test_the_estimate_bounds_what_rounding_does(shape: Shape) -> None:
         exact = Recording(explainers.wrap(copy.deepcopy(module).double()), {"pixel_values": image.double()}, pixels=True)
         for spec in SPECS:
             request = parse(spec)
-            estimate = estimated(session, session.trace(session.chosen[0], request.rule), request.read)
-            ours, share, theirs = estimate.reading.scores, float(estimate.share), read_off(exact, spec)
+            estimate = estimate_rounding(session, session.trace(session.chosen[0], request.rule), request.read)
+            ours, share, theirs = estimate.output.scores, float(estimate.share), read_off(exact, spec)
             error = difference(ours, theirs)
             if share < ILL_CONDITIONED:
                 assert error <= 4 * share, (spec, seed, error, share)
@@ -161,7 +161,7 @@ def test_lrp_to_the_input_goes_to_float64_by_itself_and_transformer_attribution_
         assert precision is not None
         assert precision.dtype == dtype
         assert precision.rounding is not None
-        assert (precision.rounding > BAR) == (dtype == "float64")
+        assert (precision.rounding > FLOAT64_THRESHOLD) == (dtype == "float64")
         assert f"{100 * precision.rounding:.1g} %" in precision.why or "100 %" in precision.why
         assert found[spec].to_json()["precision"] == {"dtype": dtype, "why": precision.why, "rounding": precision.rounding}
     assert found["rollout"].precision is None
@@ -212,7 +212,7 @@ def test_a_sample_is_explained_as_it_is_alone() -> None:
         assert own.precision is not None
         assert ours.precision.dtype == own.precision.dtype
         seen.add(own.precision.dtype)
-        assert difference(ours.scores, own.scores) < (BAR if own.precision.dtype == "float32" else 1e-5)
+        assert difference(ours.scores, own.scores) < (FLOAT64_THRESHOLD if own.precision.dtype == "float32" else 1e-5)
     assert seen == {"float32", "float64"}
 
 

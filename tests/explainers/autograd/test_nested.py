@@ -18,7 +18,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.methods.registry import BETWEEN_PATCHES, METHODS
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.forms import Form, nested_form
+from explainers.models.block_io import BlockIO, nested_io
 from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.support.by_hand import ByHand, close
@@ -261,26 +261,26 @@ def streams() -> tuple[Tensor, Tensor]:
 def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
     within, patches = streams()
     pair = (within, patches) if inner == 0 else (patches, within)
-    form = nested_form(pair, pair, 2)
-    assert form == Form(inner=inner)
-    assert form is not None
-    x = form.taken((pair[0],), {"other": pair[1], "flag": True})
+    block_io = nested_io(pair, pair, 2)
+    assert block_io == BlockIO(inner=inner)
+    assert block_io is not None
+    x = block_io.taken((pair[0],), {"other": pair[1], "flag": True})
     assert x.shape == (2, 4, 5 + 4 * 2)
     assert torch.equal(x[:, :, :5], patches)
     assert torch.equal(x[1, 2, 5:], within[3 + 1].flatten())
     assert not x[:, 0, 5:].any()
-    args, kwargs = form.with_taken((pair[0],), {"other": pair[1], "flag": True}, x)
+    args, kwargs = block_io.with_taken((pair[0],), {"other": pair[1], "flag": True}, x)
     assert torch.equal(args[0], pair[0])
     assert torch.equal(kwargs["other"], pair[1])
     assert kwargs["flag"] is True
     fewer = x[:1, [0, 2]]  # one sample, one patch
-    output = form.with_given([*pair, None], fewer)
+    output = block_io.with_given([*pair, None], fewer)
     assert [tuple(part.shape) for part in (output[inner], output[1 - inner])] == [(1, 4, 2), (1, 2, 5)]
     assert torch.equal(output[inner], within[1:2])
     assert output[2] is None
-    assert torch.equal(form.given(output), fewer)
+    assert torch.equal(block_io.given(output), fewer)
     with pytest.raises(ExplainerError, match="2 tensors of tokens"):
-        form.taken((pair[0],), {})
+        block_io.taken((pair[0],), {})
 
 
 @pytest.mark.parametrize(
@@ -290,6 +290,6 @@ def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
 )
 def test_other_blocks_have_no_tokens_inside_patches(shapes: list[tuple[int, ...]]) -> None:
     given = [torch.zeros(shape) for shape in shapes]
-    assert nested_form(given, given, 2) is None
+    assert nested_io(given, given, 2) is None
     pair = streams()
-    assert nested_form(pair, pair[:1], 2) is None
+    assert nested_io(pair, pair[:1], 2) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from explainers.datasets import open_dataset
 from explainers.evaluation.plan import Plan, make_plan
-from explainers.evaluation.running import Progress, Run, run
+from explainers.evaluation.running import EvaluationRun, InputsProgress, run
 from tests.embedded_models import loaded
 
 METHODS = ("random", "rollout", "fullgrad")
@@ -15,7 +15,7 @@ METRICS = ("mif", "lif", "srg", "completeness", "ap", "miou", "class_correlation
 INPUTS = 4
 
 
-def begin(folder: Path, progress: Progress | None = None) -> tuple[Plan, Run | None]:
+def begin(folder: Path, progress: InputsProgress | None = None) -> tuple[Plan, EvaluationRun | None]:
     """Begin the run of these tests, or go on with it."""
     model, data = loaded("scenes-vit"), open_dataset("scenes")
     plan = make_plan(model, data, METHODS, METRICS, limit=INPUTS)

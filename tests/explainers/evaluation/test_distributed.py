@@ -20,9 +20,9 @@ import torch
 import explainers
 from explainers import ExplainerError
 from explainers.datasets import Dataset, open_dataset
-from explainers.evaluation.distributed import Order, Sources, Worker, ray_engine
+from explainers.evaluation.distributed import RayWorker, Sources, WorkOrder, ray_engine
 from explainers.evaluation.plan import Plan, make_plan
-from explainers.evaluation.running import Run, run
+from explainers.evaluation.running import EvaluationRun, run
 from explainers.models.calibration import UNCALIBRATED
 from explainers.models.model import Model
 from explainers.pipeline.explain import versions
@@ -93,14 +93,14 @@ def wanted(cluster: Any, saved: Path) -> tuple[Model, Dataset, Plan]:
 
 
 @pytest.fixture(scope="module")
-def alone(wanted: tuple[Model, Dataset, Plan], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def alone(wanted: tuple[Model, Dataset, Plan], tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
     """The run in this process, which nothing disturbs."""
     finished = run(*wanted, tmp_path_factory.mktemp("alone") / "run")
     assert finished is not None
     return finished
 
 
-def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alone: Run, saved: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alone: EvaluationRun, saved: Path, tmp_path: Path) -> None:
     """Killed while it measures the fifth input; a part that is there already is measured by nobody."""
     indices = wanted[1].chosen(INPUTS)
     folder, readings = tmp_path / "run", tmp_path / "readings"
@@ -131,7 +131,7 @@ def test_what_a_worker_cannot_measure_ends_the_run(
     """A worker that lacks the model, in this process: one of the cluster would import all that it needs to say so."""
 
     def from_items(items: list[dict[str, Any]], **_: Any) -> Any:
-        def map_batches(worker: type[Worker], fn_constructor_args: tuple[Order], **_: Any) -> Any:
+        def map_batches(worker: type[RayWorker], fn_constructor_args: tuple[WorkOrder], **_: Any) -> Any:
             answers = map(worker(*fn_constructor_args), (pa.Table.from_pylist([item]) for item in items))
             return SimpleNamespace(context=SimpleNamespace(), iter_batches=lambda **_: answers)
 
@@ -145,7 +145,7 @@ def test_what_a_worker_cannot_measure_ends_the_run(
 
 def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     sources = Sources(model=str(saved), dataset="scenes")
-    order = Order(
+    order = WorkOrder(
         sources=sources,
         plan=PLAN,
         device="cpu",
@@ -163,9 +163,9 @@ def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     assert "it has torch " in _problem(replace(order, versions=versions() | {"torch": "1.0"}))
 
 
-def _problem(order: Order) -> str:
+def _problem(order: WorkOrder) -> str:
     """What a worker answers when it is told to measure a part."""
-    answer: str = Worker(order)(pa.table({"number": [0], "indices": [[0]]})).to_pylist()[0]["problem"]
+    answer: str = RayWorker(order)(pa.table({"number": [0], "indices": [[0]]})).to_pylist()[0]["problem"]
     return answer
 
 

@@ -23,7 +23,7 @@ from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import Plan, lacking, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.rows import alone_in
-from explainers.evaluation.running import Run, digest_of, run
+from explainers.evaluation.running import EvaluationRun, digest_of, run
 from explainers.metrics import METRICS
 from explainers.models.calibration import Calibration
 from tests.conftest import ROOT
@@ -32,11 +32,11 @@ from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
 
 pytestmark = pytest.mark.slow
 #: Begins a run in a folder, or goes on with it.
-Tiny = Callable[[Path], Run]
+Tiny = Callable[[Path], EvaluationRun]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Run]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, EvaluationRun]:
     """A run that nothing stopped."""
     plan, done = begin(tmp_path_factory.mktemp("runs") / "whole")
     assert done is not None
@@ -49,7 +49,7 @@ def tiny() -> Tiny:
     model, data = loaded("scenes-vit"), open_dataset("scenes")
     plan = make_plan(model, data, ["random", "rollout"], ["ap"], limit=2)
 
-    def measured(folder: Path) -> Run:
+    def measured(folder: Path) -> EvaluationRun:
         done = run(model, data, plan, folder)
         assert done is not None
         return done
@@ -57,7 +57,7 @@ def tiny() -> Tiny:
     return measured
 
 
-def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Run]) -> None:
+def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, EvaluationRun]) -> None:
     """The server lets people's questions pass between the forward passes of a run."""
     plan, done = finished
     model, data = loaded("scenes-vit"), open_dataset("scenes")
@@ -76,7 +76,7 @@ def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Ru
     assert asked > 2
 
 
-def test_rows_hold_what_metrics_found(finished: tuple[Plan, Run]) -> None:
+def test_rows_hold_what_metrics_found(finished: tuple[Plan, EvaluationRun]) -> None:
     done = finished[1]
     assert len(done.rows) == INPUTS * len(METHODS)
     assert [row["method"] for row in done.rows[: len(METHODS)]] == list(METHODS)
@@ -96,7 +96,7 @@ def test_rows_hold_what_metrics_found(finished: tuple[Plan, Run]) -> None:
     assert fullgrad["completeness"] == pytest.approx(alone["fullgrad"].completeness_error, rel=1e-3)
 
 
-def test_a_killed_run_ends_equal(finished: tuple[Plan, Run], tmp_path: Path) -> None:
+def test_a_killed_run_ends_equal(finished: tuple[Plan, EvaluationRun], tmp_path: Path) -> None:
     """Killed after two of four inputs, while the third is measured; and with half a file on the disk."""
     folder = tmp_path / "killed"
     command = [sys.executable, "-m", "tests.explainers.evaluation.interrupted", str(folder)]
@@ -121,7 +121,7 @@ def test_a_killed_run_ends_equal(finished: tuple[Plan, Run], tmp_path: Path) -> 
     assert sorted(path.name for path in folder.iterdir()) == ["rows.parquet", "run.json"]
 
 
-def test_a_folder_belongs_to_one_run(finished: tuple[Plan, Run], tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_run(finished: tuple[Plan, EvaluationRun], tmp_path: Path) -> None:
     model, data = loaded("scenes-vit"), open_dataset("scenes")
     other = make_plan(model, data, METHODS, ["mif"], limit=INPUTS - 1)
     with pytest.raises(ExplainerError, match=r"holds another run\. It has other metrics, limit \(4, not 3\): name another"):
@@ -144,7 +144,7 @@ def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
     model = loaded("reviews-bert")
     file = tmp_path / "texts.csv"
 
-    def measured(text: str) -> Run | None:
+    def measured(text: str) -> EvaluationRun | None:
         file.write_text(f"text\n{text}\n")
         data = open_dataset("texts", file)
         return run(model, data, make_plan(model, data, ["random"], ["class_correlation"]), tmp_path / "run")
@@ -259,7 +259,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
     assert "random" in every.methods
 
 
-def test_reports_say_what_the_rows_say(finished: tuple[Plan, Run]) -> None:
+def test_reports_say_what_the_rows_say(finished: tuple[Plan, EvaluationRun]) -> None:
     plan, done = finished
     setup = EvaluationSetup(loaded("scenes-vit"), open_dataset("scenes"), plan)
     report = write_reports(done, setup, command="vitrine evaluate")

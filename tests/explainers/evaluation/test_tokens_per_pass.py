@@ -12,9 +12,9 @@ import torch
 
 import explainers
 from explainers.datasets import open_dataset
-from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
+from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
-from explainers.evaluation.run_engines import Parts, Size, Tell
+from explainers.evaluation.run_engines import Parts, Size, TellInputs
 from explainers.evaluation.running import run
 from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.memory import bytes_of_pass
@@ -64,7 +64,7 @@ def test_a_run_keeps_the_size_that_it_began_with(model: Model, tmp_path: Path) -
     plan = make_plan(model, data, ["random"], ["mif"], limit=2)
     sizes: list[int | None] = []
 
-    def stopped(setup: EvaluationSetup, parts: Parts, tell: Tell, size: Size) -> Generator[tuple[int, list[Row]]]:
+    def stopped(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
         sizes.append(size("cpu", 10**9 if sizes else 1).at_once)
         raise Cancelled
         yield

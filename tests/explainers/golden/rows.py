@@ -45,7 +45,7 @@ def min_max(one: Attribution) -> Tensor:
 
 @dataclass(frozen=True)
 class Row:
-    """The spec (or the read-out with a rule of Python) that gives an array, what of it is compared, and axes that theirs is summed over."""
+    """The spec (or the method with a rule of Python) that gives an array, what of it is compared, and axes that theirs is summed over."""
 
     method: Any
     shown: Callable[[Attribution], Tensor] = tokens

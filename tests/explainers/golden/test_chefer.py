@@ -10,7 +10,7 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
-from explainers.methods.readouts.attention import product
+from explainers.methods.implementations.attention import product
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
 from tests.explainers.golden.rows import (
@@ -25,7 +25,7 @@ from tests.explainers.support.golden import arrays_of
 
 
 def test_relevance_of_the_second_blocks_attention() -> None:
-    """Their second_layer without the gradient: no read-out of ours, but two lines over a trace."""
+    """Their second_layer without the gradient: no method of ours, but two lines over a trace."""
     case = case_of("chefer-vit")
     recording = Recording(case.model, case.inputs)
     trace = Trace(recording, ResolvedTarget(("",), torch.tensor([case.target])), RULES["deep_taylor"])
@@ -122,7 +122,7 @@ def test_generic_attention_of_clips_image_tower(start_layer: int, key: str) -> N
     ids = case.inputs["input_ids"]
     recording = Recording(case.model, {**case.inputs, "attention_mask": torch.ones_like(ids)})
     assert torch.allclose(recording.logits[0].detach(), case.published["logits"][0], atol=1e-5)
-    readout = METHODS["generic_attention"].readout
+    readout = METHODS["generic_attention"].function
     rows = []
     for prompt in range(3):
         trace = Trace(recording, ResolvedTarget((str(prompt),), torch.tensor([prompt])), RULES["gradient"])
@@ -139,5 +139,5 @@ def test_generic_attention_of_clips_text_tower(start_layer: int, key: str) -> No
     trace = Trace(recording, ResolvedTarget(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
     assert case.difference(METHODS["generic_attention"].read(trace, start_layer=start_layer).scores, key) < TOLERANCE
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
-    whole = product(trace.identity(), maps, start_layer)  # of which the read-out takes a row
+    whole = product(trace.identity(), maps, start_layer)  # of which the method takes a row
     assert case.difference(whole, key.replace("eot_row", "relevance")) < TOLERANCE

@@ -12,7 +12,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
-from explainers.methods.readouts.similarity import neighbourhood, patch_logits, scores_of, with_last
+from explainers.methods.implementations.similarity import neighbourhood, patch_logits, scores_of, with_last
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case
@@ -81,7 +81,7 @@ def last_block(name: str, trace: Trace, parts: AttentionParts) -> Tensor:
 
 @pytest.mark.parametrize(("name", "after"), [("vanilla", "block"), ("kk", "attention"), ("neighbours_only", "attention")])
 def test_ablations_and_the_model_as_it_is(name: str, after: str) -> None:
-    """The same way to the prompts with attention that no read-out has."""
+    """The same way to the prompts with attention that no method has."""
     for prompt in range(PROMPTS):
         trace = trace_of(prompt)
         tokens = with_last(lambda parts, trace=trace: last_block(name, trace, parts), after)  # type: ignore[misc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.methods.readouts.decomposition import after_attention
+from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
 from tests.explainers.golden.rows import (

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
+from explainers.methods.implementations.own_masks import causal_map, clustered_masks, mean_of_masks, probability_of, token_masks
 from explainers.methods.patch_features import PatchFeatures
-from explainers.methods.readouts.own_masks import causal_map, clustered_masks, mean_of_masks, probability_of, token_masks
 from explainers.models.removal.patches import patch_removal
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace

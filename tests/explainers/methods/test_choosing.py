@@ -6,14 +6,14 @@ import pytest
 
 import explainers
 from explainers.methods.about import line_of
-from explainers.methods.families import FAMILIES
+from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.registry import METHODS, method
 
 
 def test_every_method_has_a_family_and_a_line() -> None:
     for one in METHODS.values():
-        assert one.family in FAMILIES
+        assert one.family in METHOD_FAMILIES
         assert line_of(one.name, one.rule, one.rule).endswith(".")
     assert line_of("input_x_gradient", "attnlrp", "gradient") != line_of("input_x_gradient", "libra", "gradient")
     assert line_of("of another package", None, None) == ""

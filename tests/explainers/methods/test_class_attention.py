@@ -133,7 +133,7 @@ def test_the_class_row_is_that_of_class_attention(name: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["cait", "volo"])
 def test_relevance_is_read_in_class_attention(name: str) -> None:
-    """The relevance is the recording's, whose rules have twins of their own; the read-outs of it are written out here."""
+    """The relevance is the recording's, whose rules have twins of their own; the methods of it are written out here."""
     model, tensors = wrapped(name), inputs(name)
     found = {spec: explained(model, tensors, spec) for spec in ("transformer_attribution", "partial_lrp", ALL[-1], LAST[2])}
     trace, plain = traces(model, tensors)

@@ -1,4 +1,4 @@
-"""Read-outs whose gradients are averaged along a path, and read-outs of models that pool their tokens."""
+"""Methods whose gradients are averaged along a path, and methods of models that pool their tokens."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_row_of_a_class_token_that_the_head_does_not_read(name: str) -> None
     assert attention is not None
     close(result["raw_attention?row=class_token"].scores.double(), attention.mean(1)[0, 0])
     for one in result.maps:
-        # what the head does not read has no gradient in the last block: those read-outs say that their map is empty
+        # what the head does not read has no gradient in the last block: those methods say that their map is empty
         last = one.readout in ("gradcam_attention", "partial_lrp")
         assert bool(one.scores[one.content].any()) != last
         assert any("zero everywhere" in note for note in one.notes) == last

@@ -1,4 +1,4 @@
-"""Every read-out against its formula, over twins that are differentiated by torch alone."""
+"""Every method against its formula, over twins that are differentiated by torch alone."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_padding_changes_no_score_of_any_method(name: str) -> None:
 def test_other_images_change_no_score_of_any_method(name: str) -> None:
     model, tensors = wrapped(name), inputs(name, 3)
     targets = ResolvedTarget(("1",), torch.tensor([TARGET]))
-    if model.kind == "clip":  # prompts need a tokenizer; the read-outs are enough
+    if model.kind == "clip":  # prompts need a tokenizer; the methods are enough
         together = Recording(model, tensors)
         alone = Recording(model, {**tensors, "pixel_values": tensors["pixel_values"][2:]})
         for method, rule in (("fullgrad_plus", "libra"), ("transformer_attribution", "deep_taylor"), ("gradcam_attention", "gradient")):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
-from explainers.methods.readouts.positions import ROTARY
+from explainers.methods.implementations.positions import ROTARY
 from tests.explainers.support.wrapped import inputs, wrapped
 
 TARGET = 1

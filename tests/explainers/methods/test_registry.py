@@ -50,7 +50,7 @@ SHARED = {"row": (ROW, TOKEN_ROW), "integrated": (INTEGRATED,)}
 
 @pytest.mark.parametrize("name", METHODS)
 def test_options_are_declared_as_the_function_takes_them(name: str) -> None:
-    taken = list(inspect.signature(METHODS[name].readout).parameters.values())[1:]
+    taken = list(inspect.signature(METHODS[name].function).parameters.values())[1:]
     declared = {key: option for key, option in METHODS[name].options.items() if key not in SHARED}
     shared = {key: option for key, option in METHODS[name].options.items() if key in SHARED}
     assert all(option in SHARED[key] for key, option in shared.items())
@@ -89,7 +89,7 @@ def test_a_wrong_value_is_told_what_is_allowed(option: Option, wrong: list[str],
 def test_every_pair_runs_or_says_why_not() -> None:
     """What is listed as running runs and gives finite scores; what is refused is refused with the reason listed."""
     model = image_model()
-    listed = explainers.pairs(model)
+    listed = explainers.all_variants(model)
     for name, method in METHODS.items():
         own = [pair for pair in listed if pair.readout == name]
         assert {pair.rule for pair in own} == {*RULES, *([None] if method.rule is None else [])}
@@ -107,7 +107,7 @@ def test_every_pair_runs_or_says_why_not() -> None:
 
 
 def test_ablations_of_libra_go_with_what_takes_libra() -> None:
-    runs = {pair.spec for pair in explainers.pairs() if pair.reason is None}
+    runs = {pair.spec for pair in explainers.all_variants() if pair.reason is None}
     for name, method in METHODS.items():
         for part in ("attention", "attention-norm", "norm", "activation", "product", "bias"):
             takes = "libra" in method.rules and (name != "decompx" or part == "product")
@@ -123,7 +123,7 @@ def test_decompx_refuses_a_rule_that_it_would_not_follow(changed: dict[str, str]
 
 
 def test_a_model_gives_the_reason_of_what_it_lacks() -> None:
-    reasons = {pair.spec: pair.reason for pair in explainers.pairs(image_model("siglip"))}
+    reasons = {pair.spec: pair.reason for pair in explainers.all_variants(image_model("siglip"))}
     assert "classification token" in str(reasons["generic_attention:libra-norm"])
     assert "makes no sense" in str(reasons["generic_attention:lrp"])
     assert reasons["fullgrad:libra-bias"] is None

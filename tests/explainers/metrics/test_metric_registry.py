@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics import FAMILIES, METRICS, NEEDS, Curve, Metric, metric, metrics_named
+from explainers.metrics import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Curve, Metric, metric, metrics_named
 
 MAPS, CLASSES, TOKENS, SIDE = 3, 4, 16, 16
 
@@ -43,7 +43,7 @@ def given(one: Metric) -> dict[str, Tensor]:
         "all_random": lambda: torch.randn(MAPS, TOKENS, generator=draw),
         "disturbed": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),
     }
-    assert made.keys() == NEEDS.keys()
+    assert made.keys() == METRIC_NEEDS.keys()
     return {name: probabilities(MAPS, len(need.fractions)) if isinstance(need, Curve) else made[need]() for name, need in one.takes.items()}
 
 
@@ -69,7 +69,7 @@ def test_a_metric_says_what_it_is(one: Metric) -> None:
     told = one.about()
     assert told["description"].endswith(".")
     assert told["title"]
-    assert one.family in FAMILIES
+    assert one.family in METRIC_FAMILIES
     assert one.source is not None or one.family == "sanity" or one.name == "own_object"  # these are ours
     assert all("B" in shape for shape in told["takes"].values())
 

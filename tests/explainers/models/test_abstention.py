@@ -11,7 +11,7 @@ import torch
 
 from explainers import Contrast, ExplainerError, Model, Probability, explain
 from explainers.models.abstention import MEASURES, Abstention, Evidence, abstention
-from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from explainers.models.calibration import ABSTENTION_KINDS, SCORES, AbstentionThreshold, Calibration
 from explainers.models.inputs.types import TextInput, Token, Word
 from explainers.models.prompt_words import PromptKind, PromptReading
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
@@ -21,7 +21,7 @@ UNKNOWN = 9
 
 
 def calibration(kind: str, score: str, line: float, below: bool = True, temperature: float = 1.0) -> Calibration:
-    return Calibration(temperature, (Line(kind, score, line, below, "On ten made-up pictures."),))
+    return Calibration(temperature, (AbstentionThreshold(kind, score, line, below, "On ten made-up pictures."),))
 
 
 def calibrated(model: Model, *settings: Any, **named: Any) -> Model:
@@ -101,9 +101,9 @@ def test_a_score_that_a_model_cannot_have_says_why(score: str, told: dict[str, A
 
 def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
     lines = (
-        Line("unreadable_language", "share_unknown", 0.4, False, "m"),
-        Line("no_opinion", "max_probability", 0.9, True, "m"),
-        Line("something_else", "max_logit", 5.0, True, "m"),
+        AbstentionThreshold("unreadable_language", "share_unknown", 0.4, False, "m"),
+        AbstentionThreshold("no_opinion", "max_probability", 0.9, True, "m"),
+        AbstentionThreshold("something_else", "max_logit", 5.0, True, "m"),
     )
     heard = {"text": text(("good", 1), ("film", 1)), "unknown_id": UNKNOWN}
     found = abstention(evidence(calibration=Calibration(1.0, lines), ids=[1, 5, 5], **heard), "reviews")
@@ -119,10 +119,10 @@ def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
 
 def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
     lines = (
-        Line("untaught", "cosine", 1.01, True, "On ten photos the cosines are alike.", "colour"),
-        Line("not_in_picture", "cosine", 0.1, True, "m", "thing"),
-        Line("not_in_picture", "cosine", 0.3, True, "m", "scene"),
-        Line("perhaps_in_picture", "cosine", 0.2, True, "m", "thing"),
+        AbstentionThreshold("untaught", "cosine", 1.01, True, "On ten photos the cosines are alike.", "colour"),
+        AbstentionThreshold("not_in_picture", "cosine", 0.1, True, "m", "thing"),
+        AbstentionThreshold("not_in_picture", "cosine", 0.3, True, "m", "scene"),
+        AbstentionThreshold("perhaps_in_picture", "cosine", 0.2, True, "m", "thing"),
     )
 
     def kind(asked: PromptKind, cosine: float) -> str | None:
@@ -140,16 +140,16 @@ def test_a_line_for_a_kind_of_prompts_is_about_these_alone() -> None:
     ("kind", "stays"), [("something_else", True), ("perhaps_in_picture", True), ("no_opinion", False), ("not_in_picture", False)]
 )
 def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str, stays: bool) -> None:
-    said = Abstention(kind, KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
-    assert said == (f"cocker spaniel? {KINDS[kind]}" if stays else KINDS[kind])
+    said = Abstention(kind, ABSTENTION_KINDS[kind], "", 0.1, 0.2).beside("cocker spaniel")
+    assert said == (f"cocker spaniel? {ABSTENTION_KINDS[kind]}" if stays else ABSTENTION_KINDS[kind])
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"untaught"}))
+@pytest.mark.parametrize("kind", sorted(set(ABSTENTION_KINDS) - {"untaught"}))
 def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
     found = abstention(evidence(calibration=calibration(kind, "max_probability", 0.9)), "the model")
     assert found is not None
     assert found.detail.endswith("the largest probability is 70.5%, below the line of 90.0%.")
-    assert found.to_json() == {"kind": kind, "says": KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
+    assert found.to_json() == {"kind": kind, "says": ABSTENTION_KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
 
 
 # --- in explanations ------------------------------------------------------------------------------------------------

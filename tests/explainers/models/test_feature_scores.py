@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import explainers
 from explainers import ExplainerError, explain
 from explainers.models.calibration import Calibration, Line
-from explainers.models.feature_scores import FILE, feature_score, read_directions, token_means
+from explainers.models.feature_scores import FEATURE_SCORES_FILE, feature_score, read_directions, token_means
 from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import TEXT, text_model
 
@@ -48,12 +48,12 @@ def test_a_text_without_evidence_for_an_opinion_holds_none(text: str) -> None:
 def test_directions_lie_beside_the_weights(tmp_path: Path) -> None:
     save_transformers(tmp_path)
     assert explainers.load(tmp_path).directions == {}
-    save_file({"opinion_evidence": torch.tensor([1.0, 2.0]).half()}, tmp_path / FILE)
+    save_file({"opinion_evidence": torch.tensor([1.0, 2.0]).half()}, tmp_path / FEATURE_SCORES_FILE)
     directions = explainers.load(tmp_path).directions
     assert directions["opinion_evidence"].tolist() == [1, 2]
     assert feature_score("opinion_evidence", directions, torch.tensor([3.0])) == 5
     with pytest.raises(ExplainerError, match="send 5 numbers"):
         feature_score("opinion_evidence", directions, torch.ones(4))
-    (tmp_path / FILE).write_bytes(b"nothing")
+    (tmp_path / FEATURE_SCORES_FILE).write_bytes(b"nothing")
     with pytest.raises(ExplainerError, match="is not a safetensors file"):
-        read_directions(tmp_path / FILE)
+        read_directions(tmp_path / FEATURE_SCORES_FILE)

@@ -16,7 +16,7 @@ from timm.data import ImageNetInfo
 
 from explainers import AnyOf, ExplainerError, explain
 from explainers.models import catalogue
-from explainers.models.calibration import Calibration, Line, read_calibration
+from explainers.models.calibration import AbstentionThreshold, Calibration, read_calibration
 from explainers.models.labels import ClassEntry, read_classes
 from explainers.models.loading import calibration_of
 from tests.explainers.models.saved import save_timm, save_transformers
@@ -103,8 +103,8 @@ def test_a_calibration_is_read_in_the_order_of_its_lines(tmp_path: Path) -> None
     found = read_calibration(write(tmp_path, calibration={"lines": lines}) / "calibration.json")
     assert found.temperature == 1
     assert [line.kind for line in found.lines] == ["unreadable_words", "not_in_picture"]
-    assert found.lines[0] == Line("unreadable_words", "share_unknown", 0.0, False, LINE["measured"])
-    assert (found.lines[0].crossed(0.0), found.lines[0].crossed(0.1), found.lines[1].crossed(1.4)) == (False, True, True)
+    assert found.lines[0] == AbstentionThreshold("unreadable_words", "share_unknown", 0.0, False, LINE["measured"])
+    assert (found.lines[0].is_crossed(0.0), found.lines[0].is_crossed(0.1), found.lines[1].is_crossed(1.4)) == (False, True, True)
     assert found.to_json()["lines"][0]["says"] == "words I don't read"
 
 

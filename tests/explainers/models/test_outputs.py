@@ -138,7 +138,7 @@ def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
 def test_a_softmax_on_the_way_is_none_of_the_head() -> None:
     """Also where its scores lie in another order of memory than what it gives, which is viewed: as attention may do it."""
     model = explainers.wrap(Squashed(lambda z: z - z.T.contiguous().T.softmax(-1).view(-1).view(z.shape)))
-    assert (model.details["squashing"], model.squashed.remaining) == (None, False)
+    assert (model.details["squashing"], model.head_activation.remaining) == (None, False)
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.encoders import encoder
-from explainers.models.prompt_words import FILE, PromptWords, read_prompt_words
+from explainers.models.prompt_words import PROMPT_WORDS_FILE, PromptWords, read_prompt_words
 from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import clip_model, picture
 
@@ -70,7 +70,7 @@ def stored(path: Path, embeddings: Tensor, words: object, kinds: object) -> Path
 def test_they_are_read_with_the_model(tmp_path: Path) -> None:
     save_transformers(tmp_path, "hf-clip")
     assert explainers.load(tmp_path).prompt_words is None
-    stored(tmp_path / FILE, torch.eye(2).half(), ["dog", "red"], {"red": "colour"})
+    stored(tmp_path / PROMPT_WORDS_FILE, torch.eye(2).half(), ["dog", "red"], {"red": "colour"})
     model = explainers.load(tmp_path)
     assert model.prompt_words is not None
     assert model.prompt_words.words == ("dog", "red")
@@ -83,10 +83,10 @@ def test_they_are_read_with_the_model(tmp_path: Path) -> None:
 )
 def test_a_file_of_another_form_says_what_is_wrong(tmp_path: Path, words: object, kinds: object, message: str) -> None:
     with pytest.raises(ExplainerError, match=message):
-        read_prompt_words(stored(tmp_path / FILE, torch.eye(2), words, kinds))
-    (tmp_path / FILE).write_bytes(b"no safetensors")
+        read_prompt_words(stored(tmp_path / PROMPT_WORDS_FILE, torch.eye(2), words, kinds))
+    (tmp_path / PROMPT_WORDS_FILE).write_bytes(b"no safetensors")
     with pytest.raises(ExplainerError, match="must hold embeddings"):
-        read_prompt_words(tmp_path / FILE)
+        read_prompt_words(tmp_path / PROMPT_WORDS_FILE)
 
 
 @pytest.mark.parametrize("side", ["image", "text"])
@@ -94,7 +94,7 @@ def test_a_prompt_with_a_word_like_none_of_them_is_not_read(side: str) -> None:
     model = clip_model()
     assert model.prompt_inputs is not None
     width = encoder(model, "text").forward(model.prompt_inputs(["a"]).tensors).shape[1]
-    lines = (Line("unreadable_words", "word_familiarity", 1.01, True, "On nothing."),)
+    lines = (AbstentionThreshold("unreadable_words", "word_familiarity", 1.01, True, "On nothing."),)
     words = PromptWords(("movie",), torch.full((1, width), width**-0.5), {})
     asked = replace(model, calibration=Calibration(1.0, lines), prompt_words=words)
     said = explain(asked, picture(), target=["movie plot"], methods="random", side=side).targets[0].abstention  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from torch import Tensor
 import explainers
 from explainers import Attribution, MapPrecision
 from explainers.citation import UNKNOWN
-from explainers.pipeline.precision import joined
+from explainers.pipeline.precision import join_maps
 from explainers.records.result import Numerics
 from tests.families import FAMILIES
 from tests.vocabularies import wordpiece
@@ -44,7 +44,7 @@ def mean(values: list[Tensor]) -> Tensor:
 
 
 def whole(*parts: Attribution) -> Attribution:
-    return joined(parts, replace(parts[0], scores=mean([p.scores for p in parts])), mean)
+    return join_maps(parts, replace(parts[0], scores=mean([p.scores for p in parts])), mean)
 
 
 def test_the_errors_of_windows_are_held_against_the_joined_scores() -> None:
@@ -110,7 +110,7 @@ def test_without_relevance_there_is_no_precision() -> None:
 @pytest.mark.parametrize("at_once", [20, 2048])
 def test_a_long_text_has_one_note_on_rounding(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr("explainers.pipeline.precision.ILL_CONDITIONED", 1e-12)  # every window may be changed by more
-    monkeypatch.setattr("explainers.pipeline.precision.LIGHT", 0)
+    monkeypatch.setattr("explainers.pipeline.precision.LIGHT_MODEL_PRODUCTS", 0)
     monkeypatch.setattr("explainers.pipeline.long_texts.TOKENS_AT_ONCE", at_once)
     model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
     result = explainers.explain(model, TEXT, methods="transformer_attribution")
@@ -131,7 +131,7 @@ def test_embeddings_make_no_model_heavy(monkeypatch: pytest.MonkeyPatch) -> None
     tokens = model.tensors(text)["input_ids"].shape[1]
     monkeypatch.setattr("explainers.pipeline.precision.ILL_CONDITIONED", 1e-12)  # its words may be changed by more
     for limit, dtype in ((multiplied * tokens, "float64"), (multiplied * tokens - 1, "float32")):
-        monkeypatch.setattr("explainers.pipeline.precision.LIGHT", limit)
+        monkeypatch.setattr("explainers.pipeline.precision.LIGHT_MODEL_PRODUCTS", limit)
         precision = explainers.explain(model, text, methods="transformer_attribution").maps[0].precision
         assert precision is not None
         assert precision.dtype == dtype

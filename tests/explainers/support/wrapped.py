@@ -53,7 +53,7 @@ def trace_of(recording: Recording, rule: str | None, target: int = 1) -> Trace:
 
 
 def read(recording: Recording, method: str, rule: str | None, target: int = 1, **options: object) -> Tensor:
-    """Scores (B, S) of a read-out under a rule."""
+    """Scores (B, S) of a method under a rule."""
     return METHODS[method].read(trace_of(recording, rule, target), **options).scores.detach()
 
 

@@ -285,7 +285,7 @@ def test_a_query_parameter_that_a_call_does_not_know_is_refused(site: Site, refu
     for method, path, said in (
         ("POST", "/api/explanations?presicion=double", "Did you mean precision? Query parameters: wait, precision."),
         ("POST", "/api/explanations?wait=1&methods=rollout", "Send methods as a field of the form."),
-        ("POST", f"{root}/perturbations?order=most", "Send order in the JSON body."),
+        ("POST", f"{root}/deletion-test?order=most", "Send order in the JSON body."),
         ("GET", f"{root}/maps/rollout.png?sise=100", "Did you mean size?"),
         ("GET", "/api/models?name=x", "It takes none: leave it out."),
     ):

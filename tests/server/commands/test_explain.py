@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import explainers
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from server.cli import main
 from server.commands import Listed
 from server.commands.explain import table
@@ -232,7 +232,7 @@ def test_a_group_is_a_target_and_an_abstention_is_said_first(photo: Path, tmp_pa
 
 @pytest.mark.parametrize(("line", "is_said"), [(1.01, True), (-1.01, False)])
 def test_a_probability_of_prompts_that_were_not_found_is_no_certainty(line: float, is_said: bool) -> None:
-    calibration = Calibration(1.0, (Line("not_in_picture", "cosine", line, True, "On nothing."),))
+    calibration = Calibration(1.0, (AbstentionThreshold("not_in_picture", "cosine", line, True, "On nothing."),))
     model = replace(clip_model(), calibration=calibration)
     result = explainers.explain(model, picture(), target=["a bad movie", "the plot"], methods="random")
     assert ("none of these was found for sure" in table(result)) == is_said

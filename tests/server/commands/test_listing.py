@@ -38,7 +38,7 @@ def test_methods_are_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
     *printed, blank, count = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[0] for line in printed] == specs
     assert blank == ""
-    assert f"{len(explainers.METHODS)} read-outs" in count
+    assert f"{len(explainers.METHODS)} methods" in count
     assert f": {len(specs)} with rules of their own" in count
 
 

@@ -32,15 +32,15 @@ SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random",
         (["explain", "broken.jpg"], "broken.jpg"),
         (["explain", "--text", "  "], "text"),
         (["explain", "photo.jpg", "--device", "nonsense"], "nonsense"),
-        (["test"], "nothing to explain"),
+        (["deletion-test"], "nothing to explain"),
         (["probe", "no slot", "--group", "a=b", "--target", "positive"], "no slot"),
         (["probe", "{}", "--group", "a=b", "--group", "a=c", "--target", "positive"], "same name"),
         (["regions", "photo.jpg", "--out", "mask.txt"], ".png or .json"),
         (["regions", "photo.jpg", "--methods", "rollout", "attcat"], "give one method"),
-        (["test", "photo.jpg", "--out", "curves.txt"], ".svg"),
-        (["test", "photo.jpg", "--steps", "0", "--methods", "rollout"], "at least 1"),
-        (["test", "photo.jpg", "--steps", "100000", "--methods", "rollout"], "at most 1000"),
-        (["test", "photo.jpg", "--draws", "0"], "ask for 1 to 1000 random orders"),
+        (["deletion-test", "photo.jpg", "--out", "curves.txt"], ".svg"),
+        (["deletion-test", "photo.jpg", "--steps", "0", "--methods", "rollout"], "at least 1"),
+        (["deletion-test", "photo.jpg", "--steps", "100000", "--methods", "rollout"], "at most 1000"),
+        (["deletion-test", "photo.jpg", "--draws", "0"], "ask for 1 to 1000 random orders"),
         (
             ["regions", "photo.jpg", "--prompt", "a zebra", "--prompt", "an ant", "--methods", "rollout"],
             "the same for every prompt or class",
@@ -62,8 +62,8 @@ SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random",
         (["explain", "photo.jpg", "--methods", ""], "name at least one, or none at all for the usual ones"),
         (["explain", "photo.jpg", "--prompt", ""], "name one, such as 'a photo of a zebra'"),
         (["explain", "photo.jpg", "--methods", "fullgrad_plus:lbra"], "did you mean libra"),
-        (["test", "photo.jpg", "--out", "nowhere/x.png"], "there is no folder nowhere"),
-        (["test", "photo.jpg", "--out", "folder.png"], "folder.png is a folder: name a file in it"),
+        (["deletion-test", "photo.jpg", "--out", "nowhere/x.png"], "there is no folder nowhere"),
+        (["deletion-test", "photo.jpg", "--out", "folder.png"], "folder.png is a folder: name a file in it"),
         (["regions", "photo.jpg", "--out", "photo.jpg/x.png"], "photo.jpg is a file"),
         (["probe", "{}", "--group", "a=b", "--target", "positive", "--out", "nowhere/x.json"], "there is no folder nowhere"),
         (["summarise", "--texts", "nope.txt", "--out", "run"], "there is no file nope.txt"),
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert said in lines[0]
 
 
-@pytest.mark.parametrize("command", ["explain", "test", "summarise"])
+@pytest.mark.parametrize("command", ["explain", "deletion-test", "summarise"])
 def test_each_example_of_the_help_has_a_line_of_its_own(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])

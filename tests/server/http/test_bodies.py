@@ -56,9 +56,9 @@ def test_a_run_that_cannot_be_encoded_is_refused_and_harms_nobody(site: Site, re
         ("/mix", {"readout": "rollout", "rule": {"\ud800": "\ud800"}}),
         ("/layers", {"quantity": "\ud800"}),
         ("/contributions", {"method": "\ud800"}),
-        ("/perturbations", {"target": "\ud800"}),
-        ("/perturbations", {"replace": {"0": "\ud800"}}),
-        ("/deletion", {"scores": [1], "target": "\ud800"}),
+        ("/deletion-test", {"target": "\ud800"}),
+        ("/deletion-test", {"replace": {"0": "\ud800"}}),
+        ("/deletion-test/score", {"scores": [1], "target": "\ud800"}),
         ("/interactions", {"prompt": "\ud800"}),
         ("/alike", {"other": "\ud800"}),
         ("", {"\ud800": "a name that is none"}),
@@ -72,7 +72,7 @@ def test_no_question_that_cannot_be_encoded_is_taken(site: Site, refused: Check,
 
 @pytest.mark.parametrize("body", [b'{"fraction": NaN, "method": "rollout"}', b'{"remove": [%s]}' % (b"9" * 5000), b"[" * 100_000, b"{"])
 def test_what_is_no_json_is_said(site: Site, refused: Check, body: bytes) -> None:
-    refused(site.client.post(f"{stored(site)}/perturbations", content=body, headers=JSON), 422, "invalid-request")
+    refused(site.client.post(f"{stored(site)}/deletion-test", content=body, headers=JSON), 422, "invalid-request")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,9 @@ def test_a_boundary_that_is_none_is_refused(site: Site, refused: Check, boundary
     refused(site.client.post("/api/explanations", content=b"--x--", headers=sent), 400, "broken-form")
 
 
-@pytest.mark.parametrize(("call", "most"), [("", MOST_BYTES_OF_JSON), ("/mix", MOST_BYTES_OF_JSON), ("/deletion", MOST_BYTES_OF_TOKENS)])
+@pytest.mark.parametrize(
+    ("call", "most"), [("", MOST_BYTES_OF_JSON), ("/mix", MOST_BYTES_OF_JSON), ("/deletion-test/score", MOST_BYTES_OF_TOKENS)]
+)
 def test_json_has_a_limit(site: Site, refused: Check, call: str, most: int) -> None:
     path = stored(site) + call
     method = "POST" if call else "PATCH"

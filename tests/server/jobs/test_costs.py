@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from server import explainers_engine
-from server.jobs.costs import ANSWER, FILE, Costs
+from server.jobs.costs import ANSWER, COSTS_FILE, Costs
 from tests.server.conftest import Site, png
 
 METHODS = explainers_engine.methods(None)
@@ -79,12 +79,12 @@ def test_every_method_says_its_passes_so_that_they_can_be_counted() -> None:
 
 
 def test_the_table_outlives_the_process(tmp_path: Path) -> None:
-    costs = Costs(tmp_path / FILE)
+    costs = Costs(tmp_path / COSTS_FILE)
     costs.note("model", "mix", 3.0, 0)
     costs.save()
-    assert Costs(tmp_path / FILE).seconds("model", "mix", 0) == 3.0
-    (tmp_path / FILE).write_text("[1, 2")
-    assert Costs(tmp_path / FILE).seconds("model", "mix", 0) is None  # it is measured anew
+    assert Costs(tmp_path / COSTS_FILE).seconds("model", "mix", 0) == 3.0
+    (tmp_path / COSTS_FILE).write_text("[1, 2")
+    assert Costs(tmp_path / COSTS_FILE).seconds("model", "mix", 0) is None  # it is measured anew
 
 
 def test_an_explanation_says_what_its_maps_take(site: Site) -> None:

@@ -246,6 +246,8 @@ def test_the_answer_of_every_study_is_told_as_it_goes_with_what_it_takes(site: S
     services = site.client.app.state.services  # type: ignore[attr-defined]
     services.worker._costs.note("scenes-vit", "deletion score", 7.5, 0)
     body = {"scores": [1.0] * 6}
-    with site.client.stream("POST", f"/api/explanations/{one}/deletion", json=body, headers={"Accept": "text/event-stream"}) as answer:
+    with site.client.stream(
+        "POST", f"/api/explanations/{one}/deletion-test/score", json=body, headers={"Accept": "text/event-stream"}
+    ) as answer:
         lines = [line for line in answer.iter_lines() if line]
     assert lines[:2] == ["event: expected", 'data: {"seconds":7.5}']

@@ -148,4 +148,4 @@ def test_every_list_counts_the_same(site: Site, capsys: pytest.CaptureFixture[st
     assert counts["methods"] == len(pairs) == counts["listed"] + counts["parts"]
     assert counts["listed"] == len(answer["variants"])
     main(["methods"])
-    assert f"{counts['readouts']} read-outs, {counts['methods']} methods" in capsys.readouterr().out
+    assert f"{counts['readouts']} methods, {counts['methods']} with their rules" in capsys.readouterr().out

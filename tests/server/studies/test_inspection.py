@@ -107,8 +107,8 @@ def test_the_deletion_score_of_a_mix_is_that_of_the_same_map(site: Site, case: s
     document = site.ask(methods=["fullgrad_plus:libra"], wait=True, **asked).json()
     root = f"/api/explanations/{document['id']}"
     ours = post(site, f"{root}/mix", readout="fullgrad_plus", rule=dict(RULES["libra"].choices), target=label)
-    score = post(site, f"{root}/deletion", scores=ours["map"]["scores"], target=label)
-    curves = post(site, f"{root}/perturbations", target=label)
+    score = post(site, f"{root}/deletion-test/score", scores=ours["map"]["scores"], target=label)
+    curves = post(site, f"{root}/deletion-test", target=label)
     (most,) = (one for one in curves["curves"] if one["order"] == "most")
     assert score["area"] == pytest.approx(most["area"], rel=1e-6)
     assert {name: score[name] for name in ("read", "how", "tokens")} == {name: curves[name] for name in ("read", "how", "tokens")}
@@ -135,10 +135,10 @@ def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
         document = refused(site.client.post(f"{root}/{path}", json=body), 422, "cannot-answer")
         assert said in document["detail"]
     refused(site.client.post(f"{root}/layers", json={"target": "class 2"}), 404, "no-such-target")
-    detail = refused(site.client.post(f"{root}/deletion", json={"scores": [1.0, 2.0]}), 422, "other-length")["detail"]
+    detail = refused(site.client.post(f"{root}/deletion-test/score", json={"scores": [1.0, 2.0]}), 422, "other-length")["detail"]
     assert detail == "There are 2 scores, and a map of this explanation has 12."
-    refused(site.client.post(f"{root}/deletion", json={"scores": []}), 422, "invalid-request")
-    refused(site.client.post(f"{root}/deletion", json={"scores": [1.0] * 12, "target": "class 2"}), 422, "no-such-target")
+    refused(site.client.post(f"{root}/deletion-test/score", json={"scores": []}), 422, "invalid-request")
+    refused(site.client.post(f"{root}/deletion-test/score", json={"scores": [1.0] * 12, "target": "class 2"}), 422, "no-such-target")
     refused(site.client.post(f"{root}/layers", json={"layer": 1}), 422, "invalid-request")
     refused(site.client.post("/api/explanations/none/mix", json={"readout": "lrp", "rule": {}}), 404, "no-such-explanation")
     share = made(site, "share")

@@ -59,10 +59,10 @@ def test_tokens_are_taken_from_every_window(site: Site) -> None:
     document = ask(site)
     first, second = (window["tokens"] for window in document["windows"][:2])
     gone = [first[0], second[0], first[1]]  # the last two stand in both
-    answer = site.client.post(f"/api/explanations/{document['id']}/perturbations", json={"remove": gone})
+    answer = site.client.post(f"/api/explanations/{document['id']}/deletion-test", json={"remove": gone})
     assert answer.status_code == 200, answer.text
     assert answer.json()["logit"] == pytest.approx(float(mean_logits(document, gone=gone)[1]), rel=1e-4)
-    curves = site.client.post(f"/api/explanations/{document['id']}/perturbations", json={"fractions": [0, 0.5, 1]}).json()
+    curves = site.client.post(f"/api/explanations/{document['id']}/deletion-test", json={"fractions": [0, 0.5, 1]}).json()
     everything = [i for i, token in enumerate(document["input"]["tokens"]) if not token["special"]]
     for curve in curves["curves"]:
         assert curve["logit"][0] == pytest.approx(float(mean_logits(document)[1]), rel=1e-4)
@@ -72,7 +72,7 @@ def test_tokens_are_taken_from_every_window(site: Site) -> None:
 def test_a_word_is_written_anew_in_every_window(site: Site) -> None:
     document = ask(site)
     place = next(i for i, word in enumerate(document["input"]["words"]) if word["text"] == "bad")
-    answer = site.client.post(f"/api/explanations/{document['id']}/perturbations", json={"replace": {str(place): "good"}})
+    answer = site.client.post(f"/api/explanations/{document['id']}/deletion-test", json={"replace": {str(place): "good"}})
     assert answer.status_code == 200, answer.text
     assert answer.json()["logit"] == pytest.approx(float(mean_logits(document, TEXT.replace("bad", "good", 1))[1]), rel=1e-4)
 

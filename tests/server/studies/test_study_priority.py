@@ -27,8 +27,8 @@ class Stage:
     def ask(self, seed: int, *further: str) -> Any:
         return self.site.ask(png(seed), wait=True, methods=[*METHODS, *further]).json()
 
-    def perturb(self, name: str, **body: Any) -> Any:
-        answer = self.site.client.post(f"/api/explanations/{name}/perturbations", json=body)
+    def remove_tokens(self, name: str, **body: Any) -> Any:
+        answer = self.site.client.post(f"/api/explanations/{name}/deletion-test", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -47,12 +47,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def test_a_new_question_to_the_same_model_is_answered_before_the_test_goes_on(stage: Stage) -> None:
     first = stage.ask(1)
     twin = stage.ask(1, "random")  # the test of an explanation is made once: its numbers come from another explanation of the picture
-    expected = stage.perturb(twin["id"], methods=METHODS) | {"id": first["id"]}
+    expected = stage.remove_tokens(twin["id"], methods=METHODS) | {"id": first["id"]}
     alone = stage.ask(2)
     stage.site.client.delete(f"/api/explanations/{alone['id']}")
     stage.turnstile.let(8)  # it is found out how tokens can be taken away, and a few are
     with ThreadPoolExecutor(1) as pool:
-        test = pool.submit(stage.perturb, first["id"])
+        test = pool.submit(stage.remove_tokens, first["id"])
         stage.turnstile.wait()
         before = stage.turnstile.passes
         question = stage.site.ask(png(2), methods=METHODS).json()["id"]
@@ -71,10 +71,10 @@ def test_one_answer_passes_the_curves(stage: Stage) -> None:
     first = stage.ask(3)
     with ThreadPoolExecutor(2) as pool:
         stage.turnstile.let(0)
-        test = pool.submit(stage.perturb, first["id"])
+        test = pool.submit(stage.remove_tokens, first["id"])
         stage.turnstile.wait()
         stage.turnstile.let(None)
-        single = pool.submit(stage.perturb, first["id"], remove=[1, 2]).result()
+        single = pool.submit(stage.remove_tokens, first["id"], remove=[1, 2]).result()
         assert single["removed"] == [1, 2]
         assert test.result()["curves"]
 
@@ -82,7 +82,7 @@ def test_one_answer_passes_the_curves(stage: Stage) -> None:
 def test_progress_counts_the_inputs_that_are_asked_once(stage: Stage) -> None:
     stage.turnstile.let(None)
     document = stage.ask(4)
-    url = f"/api/explanations/{document['id']}/perturbations"
+    url = f"/api/explanations/{document['id']}/deletion-test"
     with stage.site.client.stream("POST", url, json={"fractions": [0, 0.5, 1]}, headers={"Accept": "text/event-stream"}) as answer:
         lines = [line for line in answer.iter_lines() if line]
     names = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]

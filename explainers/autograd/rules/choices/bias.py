@@ -1,4 +1,4 @@
-"""Whether the read-outs of FullGrad count biases."""
+"""Whether the methods of FullGrad count biases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Counted(BiasChoice):
 
     value = True
     title = "counted"
-    says = "FullGrad's read-outs count them."
+    says = "FullGrad's methods count them."
     has_linear_form = True
 
 
@@ -27,7 +27,7 @@ class LeftOut(BiasChoice):
 
     value = False
     title = "left out"
-    says = "FullGrad's read-outs leave them out."
+    says = "FullGrad's methods leave them out."
 
 
 CHOICES: tuple[BiasChoice, ...] = (Counted(), LeftOut())

@@ -1,4 +1,4 @@
-"""Interactions of two inputs, against Jacobians made by finite differences and against read-outs of one embedding dimension at a time."""
+"""Interactions of two inputs, against Jacobians made by finite differences and against methods of one embedding dimension at a time."""
 
 from __future__ import annotations
 

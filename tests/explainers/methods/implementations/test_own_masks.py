@@ -7,7 +7,7 @@ import torch
 
 import explainers
 from explainers import ExplainerError
-from explainers.methods.readouts.own_masks import mean_of_masks, scaled, token_masks
+from explainers.methods.implementations.own_masks import mean_of_masks, scaled, token_masks
 from tests.explainers.support.explained import image_model, picture
 from tests.explainers.support.wrapped import wrapped
 

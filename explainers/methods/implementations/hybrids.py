@@ -1,4 +1,4 @@
-"""Read-outs that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
+"""Methods that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, over_blocks
+from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def token_tm(trace: Trace) -> Tensor:
     passes="layers + 1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
 )
-def legrad(trace: Trace, layers: int = 2) -> Reading:
+def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
     """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.
 
     The head is given, for block l, the mean of that block's output over all tokens (the classification token among

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx
 import torch
 
-from explainers.methods.readouts.flow import _flows
+from explainers.methods.implementations.flow import _flows
 
 
 def test_attention_flow_is_the_maximum_flow_of_networkx() -> None:

@@ -1,4 +1,4 @@
-"""Read-outs of tokens and their gradients: Input x Gradient, its integral, the CAM family, FullGrad."""
+"""Methods of tokens and their gradients: Input x Gradient, its integral, the CAM family, FullGrad."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, from_pixels, inner_products, over_blocks
+from explainers.records.trace import MethodOutput, Trace, from_pixels, inner_products, over_blocks
 
 LIBRA = RULES["libra"].source
 ALI = RULES["conservative"].source
@@ -45,7 +45,7 @@ AT = Option(
     },
     options={"integrated": INTEGRATED, "at": AT},
 )
-def input_x_gradient(trace: Trace, at: str = "tokens") -> Reading:
+def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
     if at == "pixels":
         return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
@@ -64,7 +64,7 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> Reading:
     signed=True,
     options={"integrated": INTEGRATED},
 )
-def hirescam(trace: Trace) -> Reading:
+def hirescam(trace: Trace) -> MethodOutput:
     """Each token at the last block's input times its gradient, summed over the width.
 
     Where the head reads one token, the others reach it through the LayerNorm of the last block alone, whose input times its ordinary
@@ -84,7 +84,7 @@ def hirescam(trace: Trace) -> Reading:
     signed=False,
     options={"integrated": INTEGRATED, "at": AT},
 )
-def saliency(trace: Trace, at: str = "tokens") -> Tensor | Reading:
+def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
     if at == "pixels":
         return from_pixels(trace, trace.pixel_grads.abs().sum(1))
@@ -102,7 +102,7 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | Reading:
     summed=True,
     options={"integrated": INTEGRATED},
 )
-def gradcam_plus(trace: Trace) -> Reading:
+def gradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
     return over_blocks([(x * trace.token_mean(g)).sum(-1) for x, g in pairs])
@@ -119,7 +119,7 @@ def gradcam_plus(trace: Trace) -> Reading:
     summed=True,
     options={"integrated": INTEGRATED},
 )
-def xgradcam_plus(trace: Trace) -> Reading:
+def xgradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
 
     w_d = sum_S g |x| / (sum_S |x| + 1e-7) over the real tokens; score sum_l sum_d x w, as LibraGrad's code computes it.
@@ -167,7 +167,7 @@ def fullgrad(trace: Trace) -> Tensor:
     named={"libra": Name("FullGrad+ · Libra", LIBRA, default=True)},
     options={"integrated": INTEGRATED},
 )
-def fullgrad_plus(trace: Trace) -> Reading:
+def fullgrad_plus(trace: Trace) -> MethodOutput:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
     return over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)

@@ -1,4 +1,4 @@
-"""Read-outs of models of images and prompts that compare every patch with the prompt, after one forward pass: MaskCLIP to GEM.
+"""Methods of models of images and prompts that compare every patch with the prompt, after one forward pass: MaskCLIP to GEM.
 
 All change the attention of the last blocks, let the patches' tokens take the place of the classification token behind them, and read the
 cosine with the prompt. None goes back through the model.
@@ -25,7 +25,7 @@ from explainers.records.trace import Trace
 
 LAST_BLOCKS = Option(int, 6, "how many of the last blocks take part, or all where there are fewer", minimum=1, maximum=1000)
 AFTER = ("block", "attention")  # what of the last block is kept: residual and MLP with its attention, or its attention alone
-#: Logits (patches, prompts) of each sample of a recording, by read-out and options: all prompts come from the same passes.
+#: Logits (patches, prompts) of each sample of a recording, by method and options: all prompts come from the same passes.
 _LOGITS: WeakKeyDictionary[Recording, dict[Hashable, list[Tensor]]] = WeakKeyDictionary()
 
 Tokens = Callable[[PatchFeatures], Tensor]

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from explainers.autograd.rules import RULES
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, from_pixels
+from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 PART = Option(
     str,
@@ -35,7 +35,7 @@ ROTARY = (
     pixels=True,
     options={"part": PART},
 )
-def pa_lrp(trace: Trace, part: str = "both") -> Reading:
+def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.
 
     A token is the sum z = E + P of what its patch shows and where it is; each gets its share of R(z), R(P) = P R(z) / z, and R(E) goes

@@ -1,4 +1,4 @@
-"""How much of a map that was drawn at random is the draw: what every read-out that draws says of its map.
+"""How much of a map that was drawn at random is the draw: what every method that draws says of its map.
 
 Two seeds give two maps, each of which is what they have in common plus noise of its own. How much the two would correlate is estimated from
 one of them, without asking the model again: its samples are parted into groups, the map is made again without each group in turn, and the
@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
-GROUPS = 10
+SAMPLE_GROUPS = 10
 NOISE = 0.5  # below this correlation of two seeds, more of the map's variance is noise than is not
 MOSTLY_NOISE = "This map is mostly noise"  # how the note of such a map begins
 WANTED = 0.8  # the correlation that a note says how to reach
@@ -31,7 +31,7 @@ _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, 
 
 def group_of(samples: int, together: int = 1) -> Tensor:
     """(samples,): the group of each sample. So many neighbours stay ``together``."""
-    return torch.arange(samples) // together % GROUPS
+    return torch.arange(samples) // together % SAMPLE_GROUPS
 
 
 def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
@@ -60,19 +60,19 @@ def samples_for(correlation: float, samples: int) -> int:
     return math.ceil(round(wanted / digits, 6)) * digits
 
 
-def with_seeds(reading: Reading, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int) -> Reading:
-    """The reading with the correlation of two seeds, from the scores (B, S) ``without`` each group; and a note where it is low.
+def with_seeds(output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int) -> MethodOutput:
+    """The output with the correlation of two seeds, from the scores (B, S) ``without`` each group; and a note where it is low.
 
     ``name`` and ``option`` are those of the number of ``samples``.
     """
     correlations, notes = [], []
     for i, content in enumerate(trace.content):
         left = [scores[i, content] for scores in without]
-        correlation = seed_correlation(reading.scores[i, content], torch.stack(left)) if left else None
+        correlation = seed_correlation(output.scores[i, content], torch.stack(left)) if left else None
         correlations.append(correlation)
         notes.append(() if correlation is None else _on_noise(correlation, name, option, samples))
-    before = reading.notes or ((),) * len(notes)
-    return replace(reading, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(before, notes, strict=True)))
+    before = output.notes or ((),) * len(notes)
+    return replace(output, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(before, notes, strict=True)))
 
 
 def _on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[str, ...]:

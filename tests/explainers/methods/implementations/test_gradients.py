@@ -1,4 +1,4 @@
-"""Read-outs of gradients: each against its formula over the twins, or against a second way to the same number."""
+"""Methods of gradients: each against its formula over the twins, or against a second way to the same number."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from server.http.problems import Problem
 from server.jobs.tasks import MANY_PASSES
 from server.lookup import ExplanationId
 from server.services import Use
-from server.studies.perturbing import FRACTIONS, Edit, deletion, edited_answer, perturbation_curves
+from server.studies.deletion_test import FRACTIONS, Edit, deletion_curves, deletion_score, edited_answer
 from server.studies.study import Subject, study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=TokensRoute)
@@ -22,7 +22,7 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 _Tokens = Annotated[list[int], Field(max_length=_MOST_TOKENS)]
 
 
-class Perturbation(BaseModel):
+class DeletionQuestion(BaseModel):
     """With none of ``remove``, ``keep``, ``fraction`` and ``replace``: the curves of the methods. With one of them: one answer."""
 
     model_config = ConfigDict(extra="forbid")
@@ -48,7 +48,7 @@ class Perturbation(BaseModel):
     )
 
 
-def _edit(body: Perturbation) -> Edit | None:
+def _edit(body: DeletionQuestion) -> Edit | None:
     """The one answer that is asked for, or None where it is curves; raises Problem 422 for fields that do not go together."""
     which = [name for name in ("remove", "keep", "fraction") if getattr(body, name) is not None]
     if body.how is not None and (not which or body.replace is not None):
@@ -67,8 +67,9 @@ def _edit(body: Perturbation) -> Edit | None:
     return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace, body.how)
 
 
-@router.post("/{id}/perturbations")
-async def perturb(explanation_id: ExplanationId, body: Perturbation, services: Use, request: Request) -> Any:
+@router.post("/{id}/deletion-test")
+@router.post("/{id}/perturbations", deprecated=True)  # its name in 0.1
+async def remove_tokens(explanation_id: ExplanationId, body: DeletionQuestion, services: Use, request: Request) -> Any:
     """Take tokens away from the input of an explanation and ask its model again.
 
     Patches are dropped behind the patch embedding where the model allows it (``how``: removed), else painted in the mean colour
@@ -91,12 +92,12 @@ async def perturb(explanation_id: ExplanationId, body: Perturbation, services: U
 
     def ask(subject: Subject) -> dict[str, Any]:
         orders = ORDERS if body.order is None else (body.order,)
-        return perturbation_curves(subject, body.target, body.methods, orders, body.fractions)
+        return deletion_curves(subject, body.target, body.methods, orders, body.fractions)
 
     return await study(services, explanation_id, ask, request, is_long=True, weight=MANY_PASSES)
 
 
-class Scores(BaseModel):
+class ScoresToTest(BaseModel):
     """A map that is not stored."""
 
     model_config = ConfigDict(extra="forbid")
@@ -106,13 +107,14 @@ class Scores(BaseModel):
     target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
 
 
-@router.post("/{id}/deletion")
-async def score(explanation_id: ExplanationId, body: Scores, services: Use, request: Request) -> Any:
+@router.post("/{id}/deletion-test/score")
+@router.post("/{id}/deletion", deprecated=True)  # its name in 0.1
+async def score_map(explanation_id: ExplanationId, body: ScoresToTest, services: Use, request: Request) -> Any:
     """How well these scores name what the model needs: one number for any map, such as one that ``mix`` made.
 
     ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the
-    better. It is the number that ``perturbations`` gives a stored map with the same scores.
+    better. It is the number that ``deletion-test`` gives a stored map with the same scores.
     """
     return await study(
-        services, explanation_id, lambda subject: deletion(subject, body.target, body.scores), request, kind="deletion score"
+        services, explanation_id, lambda subject: deletion_score(subject, body.target, body.scores), request, kind="deletion score"
     )

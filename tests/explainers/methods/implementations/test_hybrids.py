@@ -1,4 +1,4 @@
-"""Read-outs of attention or values with gradients (TokenTM, LeGrad, Grad-ECLIP), against their formulas over the twins."""
+"""Methods of attention or values with gradients (TokenTM, LeGrad, Grad-ECLIP), against their formulas over the twins."""
 
 from __future__ import annotations
 

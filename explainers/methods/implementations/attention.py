@@ -1,4 +1,4 @@
-"""Read-outs of attention maps: raw, rolled out, weighted by their gradient."""
+"""Methods of attention maps: raw, rolled out, weighted by their gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, over_blocks
+from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
 START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")
@@ -159,7 +159,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
         ),
     },
 )
-def attcat(trace: Trace, published_code: bool = False) -> Reading:
+def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     """Token times its gradient, weighted by the attention the token receives, summed over the blocks.
 
     sum_l alpha^l * sum_d h^l grad h^l; alpha the mean over heads and query rows of A^l; h^l the output of block l (the

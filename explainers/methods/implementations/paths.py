@@ -1,4 +1,4 @@
-"""Read-outs that average gradients over many inputs: along a path, or around the input."""
+"""Methods that average gradients over many inputs: along a path, or around the input."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from explainers.autograd import integration
 from explainers.autograd.integration import INNER_BATCH
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.readouts.gradients import AT
-from explainers.methods.readouts.seeds import group_of, with_seeds
+from explainers.methods.implementations.gradients import AT
+from explainers.methods.implementations.seeds import group_of, with_seeds
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, from_pixels
+from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 MOST_STEPS = 1000
-DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
-MOST_MISSED = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
+NOISY_DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
+PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
@@ -88,7 +88,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
 )
 def integrated_gradients(
     trace: Trace, steps: int = 50, quadrature: str = "gauss_legendre", baseline: str = "zero", at: str = "tokens"
-) -> Reading:
+) -> MethodOutput:
     """Input minus baseline, times the mean gradient along the straight path between them.
 
     sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and
@@ -113,14 +113,14 @@ def integrated_gradients(
     product = (x - start) * total
     if at == "pixels":
         at_start = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
-        reading, sums = from_pixels(trace, product.sum(1)), product.flatten(1).sum(1)
+        output, sums = from_pixels(trace, product.sum(1)), product.flatten(1).sum(1)
     else:
         at_start = trace.rerun(entry=lambda _: start)
-        reading, sums = Reading(product.sum(-1)), product.sum((1, 2))
+        output, sums = MethodOutput(product.sum(-1)), product.sum((1, 2))
     difference = trace.value() - trace.value(at_start.logits)
     error = (difference - sums).abs()
     is_promised = trace.rule is not None and trace.rule.name == "gradient"  # under another rule no number of steps adds up
-    return replace(reading, error=error, notes=_on_steps(difference, error, steps) if is_promised else ())
+    return replace(output, error=error, notes=_on_steps(difference, error, steps) if is_promised else ())
 
 
 def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
@@ -130,7 +130,7 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
     for explained, missed in zip(difference.tolist(), error.tolist(), strict=True):
         share = f" ({missed / abs(explained):.0%})" if abs(explained) * 10 > missed else ""
         note = f"The scores should add up to {explained:.3g} and miss it by {missed:.2g}{share}: {remedy}."
-        notes.append((note,) if missed > MOST_MISSED * abs(explained) else ())
+        notes.append((note,) if missed > PATH_TOLERANCE * abs(explained) else ())
     return tuple(notes)
 
 
@@ -149,11 +149,11 @@ def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str,
         "sigma": Option(
             float, 0.15, "standard deviation of the noise, as a share of the input's largest minus smallest value", minimum=0, maximum=10
         ),
-        "draws": DRAWS,
+        "draws": NOISY_DRAWS,
         "at": AT,
     },
 )
-def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> Reading:
+def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> MethodOutput:
     """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
@@ -173,10 +173,10 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
 
     gradients = torch.cat(_gradients(trace, at, values, draws), 1)
 
-    def read(drawn: Tensor) -> Reading:
+    def read(drawn: Tensor) -> MethodOutput:
         size = drawn.mean(1).abs()
-        return from_pixels(trace, size.sum(1)) if at == "pixels" else Reading(size.sum(-1))
+        return from_pixels(trace, size.sum(1)) if at == "pixels" else MethodOutput(size.sum(-1))
 
     groups = group_of(draws)
     without = [read(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
-    return with_seeds(read(gradients), trace, without, "draws", DRAWS, draws)
+    return with_seeds(read(gradients), trace, without, "draws", NOISY_DRAWS, draws)

@@ -8,7 +8,7 @@ import torch
 
 from explainers.citation import Citation
 from explainers.methods.registry import method
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 
 @method(
@@ -23,11 +23,11 @@ from explainers.records.trace import Reading, Trace
     passes="none",
     default=True,
 )
-def random(trace: Trace) -> Reading:
+def random(trace: Trace) -> MethodOutput:
     """Uniform random numbers, the same for the same seed: what any method must beat."""
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
     drawn = torch.stack(rows).to(trace.recording.block_inputs[0])
     if trace.layout.coarser and trace.layout.grid is not None:  # one number for a patch, not those of several sizes added up
         drawn[:, trace.layout.prefix + math.prod(trace.layout.grid) :] = 0
-    return Reading(drawn, seed_correlations=(0.0,) * len(drawn))
+    return MethodOutput(drawn, seed_correlations=(0.0,) * len(drawn))

@@ -1,4 +1,4 @@
-"""``vitrine test``: which methods name what a model needs, on one input."""
+"""``vitrine deletion-test``: which methods name what a model needs, on one input."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ FIGURES = (".png", ".svg", ".pdf", ".json")
 
 
 def add(commands: Commands) -> None:
-    """Declare ``vitrine test``."""
+    """Declare ``vitrine deletion-test``."""
     parser = commands.add_parser(
-        "test",
+        "deletion-test",
+        aliases=["test"],  # its name in 0.1
         help="rank methods by the deletion test on an image or a text",
         description="Take tokens away in the order of each map and ask the model again: a ranking here, the figure in --out.",
-        epilog="Examples:\n  vitrine test photo.jpg --out curves.png\n  vitrine test --text 'A dull film.' --methods rollout attcat",
+        epilog="Examples:\n  vitrine deletion-test photo.jpg --out curves.png\n"
+        "  vitrine deletion-test --text 'A dull film.' --methods rollout attcat",
     )
     add_question(parser)
     parser.add_argument("--steps", type=int, default=10, help="steps of a curve, at most 1000 (default 10, as in the papers)")

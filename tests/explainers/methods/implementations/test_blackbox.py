@@ -1,4 +1,4 @@
-"""Read-outs that only ask the model: occlusion, RISE, Kernel SHAP and LIME."""
+"""Methods that only ask the model: occlusion, RISE, Kernel SHAP and LIME."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 import explainers
 from explainers import ExplainerError
-from explainers.methods.readouts.blackbox import disagreement_of_hiding
+from explainers.methods.implementations.blackbox import disagreement_of_hiding
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped

@@ -26,7 +26,7 @@ MOST_BEFORE = 16  # tokens before the patches: a classification token, registers
 
 
 @dataclass(frozen=True)
-class Form:
+class BlockIO:
     """How tokens lie in what blocks take and give.
 
     channels  the axis of the width: 2, or of a map of tokens 1 or 3
@@ -153,15 +153,15 @@ def beside(outer: Tensor, inner: Tensor) -> Tensor:
     return cat([outer, F.pad(within, (0, 0, outer.shape[1] - within.shape[1], 0))], -1)
 
 
-def branched(streams: Sequence[Tensor], form: Form) -> Tensor:
+def branched(streams: Sequence[Tensor], block_io: BlockIO) -> Tensor:
     """Rows (B, S, D_1 + D_2 ...) of all branches' tokens (B, S_k, D_k)."""
     widths = [stream.shape[-1] for stream in streams]
     padded = [
         F.pad(stream, (sum(widths[:number]), sum(widths[number + 1 :]), 0, 0))  # in columns of its own
         for number, stream in enumerate(streams)
     ]
-    before = [rows[:, :prefix] for rows, (prefix, _) in zip(padded, form.branches, strict=True)]
-    return cat([*before, *(padded[number][:, form.branches[number][0] :] for number in form.finest_first)], 1)
+    before = [rows[:, :prefix] for rows, (prefix, _) in zip(padded, block_io.branches, strict=True)]
+    return cat([*before, *(padded[number][:, block_io.branches[number][0] :] for number in block_io.finest_first)], 1)
 
 
 def floating(value: Any) -> list[Tensor]:
@@ -173,7 +173,7 @@ def floating(value: Any) -> list[Tensor]:
     return [tensor for item in value for tensor in floating(item)] if isinstance(value, (tuple, list)) else []
 
 
-def nested_form(taken: Sequence[Tensor], given: Sequence[Tensor], batch: int) -> Form | None:
+def nested_io(taken: Sequence[Tensor], given: Sequence[Tensor], batch: int) -> BlockIO | None:
     """The form of a block that takes and gives tokens of ``batch`` samples and, for each patch, tokens inside it; None of another block."""
     shapes = [tensor.shape for tensor in taken[:2]]
     if len(shapes) < 2 or shapes != [tensor.shape for tensor in given[:2]] or any(len(shape) != 3 for shape in shapes):
@@ -182,11 +182,11 @@ def nested_form(taken: Sequence[Tensor], given: Sequence[Tensor], batch: int) ->
         outer, within = shapes[1 - inner], shapes[inner]
         patches = within[0] // batch
         if outer[0] == batch < within[0] == batch * patches and 0 <= outer[1] - patches <= min(MOST_BEFORE, patches - 1):
-            return Form(inner=inner)
+            return BlockIO(inner=inner)
     return None
 
 
-def branched_form(args: Sequence[Any], output: Any) -> Form | None:
+def branched_io(args: Sequence[Any], output: Any) -> BlockIO | None:
     """The form of a block whose first argument and whose output are lists of branches of tokens, of two different samples or more; None of
     another block. Tokens before the patches are the same in all samples.
     """
@@ -205,7 +205,7 @@ def branched_form(args: Sequence[Any], output: Any) -> Form | None:
         bool(tokens[first:].all()) for tokens, first in zip(changing, before, strict=True)
     ):
         return None
-    return Form(branches=tuple(zip(before, counts, strict=True)))
+    return BlockIO(branches=tuple(zip(before, counts, strict=True)))
 
 
 def _replaced(value: Any, tensors: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import explainers
-from explainers.methods.readouts.seeds import GROUPS, group_of, samples_for, seed_correlation
+from explainers.methods.implementations.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.methods.registry import METHODS
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.explained import TEXT, text_model
@@ -36,7 +36,7 @@ def test_the_estimate_for_means_is_the_share_of_the_variance_that_seeds_have_in_
     common = torch.randn(features, generator=generator, dtype=torch.float64) * signal / 10
     drawn = common + torch.randn(samples, features, generator=generator, dtype=torch.float64)
     groups = group_of(samples)
-    without = torch.stack([drawn[groups != group].mean(0) for group in range(GROUPS)])
+    without = torch.stack([drawn[groups != group].mean(0) for group in range(SAMPLE_GROUPS)])
     estimate = seed_correlation(drawn.mean(0), without + 5)  # what all scores have alike is no noise
     assert estimate == pytest.approx(signal**2 / (signal**2 + 1), abs=0.04)
 

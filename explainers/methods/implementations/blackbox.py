@@ -18,12 +18,12 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
-from explainers.methods.readouts.seeds import group_of, with_seeds
+from explainers.methods.implementations.seeds import group_of, with_seeds
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.removal.patches import painted, patch_removal
-from explainers.records.trace import Reading, Trace
+from explainers.records.trace import MethodOutput, Trace
 
 if TYPE_CHECKING:
     from captum.attr import Lime  # Captum takes seconds to import: done where it is needed
@@ -67,10 +67,10 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
 
 def _each_sample(
     trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], Tensor], Sequence[Tensor]], samples: int | None = None
-) -> Reading:
+) -> MethodOutput:
     """Scores (B, S): the first of ``attribute(f, ones)`` for each sample, ``ones`` (1, features), with torch's generator seeded for it.
 
-    What follows the first are the scores without each group of ``samples``, of read-outs that draw.
+    What follows the first are the scores without each group of ``samples``, of methods that draw.
     """
     maps: list[Tensor] = []
     for sample, seed in enumerate(trace.seeds):
@@ -86,8 +86,8 @@ def _each_sample(
         maps = maps or [torch.zeros_like(trace.block_inputs[0][..., 0]) for _ in attributed]
         for scores, values in zip(maps, attributed, strict=True):
             scores[sample, trace.content[sample]] = values.flatten().to(scores)
-    reading = Reading(maps[0])
-    return reading if samples is None else with_seeds(reading, trace, maps[1:], "samples", SAMPLES, samples)
+    output = MethodOutput(maps[0])
+    return output if samples is None else with_seeds(output, trace, maps[1:], "samples", SAMPLES, samples)
 
 
 @method(
@@ -108,7 +108,7 @@ def _each_sample(
         "compare": Option(bool, True, "single patches: also take each one out, and say where that disagrees with painting it grey"),
     },
 )
-def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> Reading:
+def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutput:
     """How much the answer falls when a patch is painted grey, or a word piece masked (of a window: the mean over those that cover it)."""
     from captum.attr import Occlusion
 
@@ -119,11 +119,11 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> Reading:
         sides = tuple(min(window, side) for side in shaped.shape[1:])
         return [Occlusion(f).attribute(shaped, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
 
-    reading = _each_sample(trace, attribute)
+    output = _each_sample(trace, attribute)
     if grid is None or window > 1 or not compare:
-        return reading
-    falls = (reading.scores[sample, trace.content[sample]].cpu() for sample in range(len(reading.scores)))
-    return replace(reading, notes=tuple(_two_ways(trace, sample, each, grid) for sample, each in enumerate(falls)))
+        return output
+    falls = (output.scores[sample, trace.content[sample]].cpu() for sample in range(len(output.scores)))
+    return replace(output, notes=tuple(_two_ways(trace, sample, each, grid) for sample, each in enumerate(falls)))
 
 
 def _two_ways(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def disagreement_of_hiding(painted_falls: Tensor, removed_falls: Tensor, grid: t
         "cells": Option(int, 7, "images: cells a side of the coarse random grid that is smoothed to a mask", minimum=2, maximum=64),
     },
 )
-def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) -> Reading:
+def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) -> MethodOutput:
     """Mean of the answer over random maskings, weighted by how much of the token each kept.
 
     E[(f - mean f) m_j] / keep: the mean is taken off because f is a logit, not a probability, and would add the same to every token.
@@ -255,7 +255,7 @@ def _fitted(
     make: Callable[[], Any],
     explainer: Callable[[Callable[[Tensor], Tensor], _Refitted], Lime],
     features: int | None = None,
-) -> Reading:
+) -> MethodOutput:
     """Weights of Captum's linear fit to the answers under random maskings; of at most so many ``features``, whose tokens share alike."""
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
@@ -304,7 +304,7 @@ def _features(grid: tuple[int, int] | None, tokens: int, most: int) -> Tensor:
         ),
     },
 )
-def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> Reading:
+def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> MethodOutput:
     """Shapley values of the tokens, by a weighted linear fit to the answers under random maskings.
 
     The samples of 196 patches, each hidden on its own, do not determine their fit: two seeds correlated by 0.07 to 0.25 with 400 of them.
@@ -344,7 +344,7 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> Reading
         "alpha": Option(float, 0.01, "strength of the lasso: the larger, the fewer tokens get a weight", minimum=0, maximum=100),
     },
 )
-def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> Reading:
+def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
     """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""
     from captum._utils.models.linear_model import SkLearnLasso
     from captum.attr import Lime

@@ -18,7 +18,7 @@ from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.models.removal.patches import patch_removal
 from explainers.records.targets import ResolvedTarget
-from explainers.records.trace import Reading, Trace, from_pixels
+from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 INNER_BATCH = 32  # inputs in one forward pass
 NOISE = 0.1  # standard deviation of what ViT-CX shows in place of what a mask hides, in units of the normalised input
@@ -78,7 +78,7 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
         "keep": Option(float, 0.5, "share of the patches that a mask keeps", minimum=0.01, maximum=0.99),
     },
 )
-def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> Reading:
+def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
     """How probable the answer is, on average, when a patch is among those that the model is given.
 
     What all blocks give is (channels, patches); k-means draws these maps together, and each centroid keeps the patches where it is
@@ -100,7 +100,7 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> Reading:
         if not bool(kept.any(0).all()):
             trace.note("Some patches are in no mask: they have score 0. More masks or a larger share reach them.")
         scores[sample, patches] = mean_of_masks(values.double(), kept).to(scores)
-    return Reading(scores)
+    return MethodOutput(scores)
 
 
 def _tensors(trace: Trace, sample: int) -> dict[str, Tensor]:
@@ -160,7 +160,7 @@ def causal_map(masked: Tensor, noisy: Tensor, whole: Tensor, masks: Tensor) -> T
     passes="2 x masks + 1 forward",
     options={"distance": Option(float, 0.1, "features nearer than this (1 − cosine) become one mask", minimum=0.001, maximum=2)},
 )
-def vit_cx(trace: Trace, distance: float = 0.1) -> Reading:
+def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
     """How probable the answer stays when only the parts are shown that a group of features of the last block marks.
 
     Features are what the attention of the last block is given, at the patches; hidden parts get noise of deviation 0.1, always the same,

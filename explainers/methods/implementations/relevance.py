@@ -1,4 +1,4 @@
-"""Read-outs of relevance: LRP, partial LRP, Transformer Attribution."""
+"""Methods of relevance: LRP, partial LRP, Transformer Attribution."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
+from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.records.trace import Reading, Trace, from_pixels
+from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 CHEFER = RULES["deep_taylor"].source
 
@@ -163,7 +163,7 @@ def partial_lrp(trace: Trace) -> Tensor:
     signed=True,
     pixels=True,
 )
-def lrp(trace: Trace) -> Tensor | Reading:
+def lrp(trace: Trace) -> Tensor | MethodOutput:
     """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.
 
     Images: relevance of the pixels (z^B rule at the patch embedding), summed over colours, then over the pixels of each

@@ -18,7 +18,8 @@ METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]
 
 def test_methods_are_ranked_by_the_deletion_test(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "curves.png"
-    command = ["test", str(photo), "--model", "scenes-vit", "--target", "zebra", "--methods", *METHODS, "--steps", "4", "--draws", "2"]
+    where = [str(photo), "--model", "scenes-vit", "--target", "zebra"]
+    command = ["deletion-test", *where, "--methods", *METHODS, "--steps", "4", "--draws", "2"]
     assert main([*command, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     with Image.open(out) as image:

@@ -99,7 +99,7 @@ def maps_of(document: Mapping[str, Any], target: str, specs: Iterable[str] | Non
     return {spec: maps[spec] for spec in specs}
 
 
-def perturbation_curves(
+def deletion_curves(
     subject: Subject, target: str | None, methods: Sequence[str] | None, orders: Sequence[Order], fractions: Sequence[float] | None
 ) -> dict[str, Any]:
     """The deletion test of the maps of a target, made once for the explanations that were asked last."""
@@ -121,7 +121,7 @@ def perturbation_curves(
     return outcome.to_json()
 
 
-def deletion(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
+def deletion_score(subject: Subject, target: str | None, scores: Sequence[float]) -> dict[str, Any]:
     """The area under the curve of a target while the tokens go most important first by ``scores``, which are as those of a map.
 
     Raises Problem 422 where there are more or fewer of them.

@@ -1,4 +1,4 @@
-"""Read-outs that propagate every source token on its own: DecompX, GlobEnc, ALTI."""
+"""Methods that propagate every source token on its own: DecompX, GlobEnc, ALTI."""
 
 from __future__ import annotations
 

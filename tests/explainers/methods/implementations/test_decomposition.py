@@ -1,4 +1,4 @@
-"""Read-outs that follow tokens forward (DecompX, GlobEnc, ALTI), against sums that must come out."""
+"""Methods that follow tokens forward (DecompX, GlobEnc, ALTI), against sums that must come out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from explainers.autograd.propagation import Propagation
-from explainers.methods.readouts import decomposition
-from explainers.methods.readouts.decomposition import after_attention
+from explainers.methods.implementations import decomposition
+from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.garbage import without_collection

@@ -1,4 +1,4 @@
-"""What tests of several read-outs share."""
+"""What tests of several methods share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""The read-outs: from a trace to one score a token. Each module holds one family."""
