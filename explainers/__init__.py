@@ -26,6 +26,7 @@ with without_collection():  # what is imported stays
     from explainers.methods.requirements import default_methods, for_probability, pairs, variants
     from explainers.metrics import METRICS
     from explainers.models.abstention import Abstention
+    from explainers.models.inputs.depth import Windowed
     from explainers.models.inputs.images import Preprocessing
     from explainers.models.inputs.types import Crop, TextPair
     from explainers.models.loading import load
@@ -72,6 +73,7 @@ __all__ = [
     "TextPair",
     "Threads",
     "Trace",
+    "Windowed",
     "WordProbe",
     "add_choice",
     "add_rule",

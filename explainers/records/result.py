@@ -380,10 +380,13 @@ class Explanation:
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
 
-    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was.
+    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
+    values that were shown as black to white, where it has more than 8 bits.
     """
     if isinstance(record, ImageInput):
-        frame = {} if record.frame is None else {"frame": list(record.frame)}
+        frame: dict[str, Any] = {} if record.frame is None else {"frame": list(record.frame)}
+        if record.window is not None:
+            frame["window"] = {"level": record.window.level, "width": record.window.width, "source": record.window.source}
         size = {"width": record.width, "height": record.height}
         return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
     document: dict[str, Any] = {
