@@ -1,4 +1,5 @@
-// The window of a grey picture of more than 8 bits: which of its values are shown as black to white, and a way to move it.
+// The window of a grey picture of more than 8 bits: which of its values are shown as black to white; and a way to
+// move it.
 
 import { el } from "../core/dom.js";
 import { Input } from "./input.js";
@@ -20,9 +21,11 @@ export const windowInWords = (window) =>
   window ? `, level ${window.level}, width ${window.width} (${SOURCES[window.source]})` : "";
 
 /**
- * Two fields, level and width, beside a grey picture of more than 8 bits; the same is asked about it through another window.
+ * Two fields, level and width, beside a grey picture of more than 8 bits; the same is asked about it through another
+ * window.
  * @param {HTMLElement} root
- * @param {{subject: Store<Subject>, question: {input: Input | null}, ask: (change: {input: Input}) => Promise<void>}} workbench
+ * @param {{subject: Store<Subject>, question: {input: Input | null},
+ *   ask: (change: {input: Input}) => Promise<void>}} workbench
  */
 export function windowFields(root, workbench) {
   const field = (label, min) =>

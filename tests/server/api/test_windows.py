@@ -20,7 +20,9 @@ def file() -> bytes:
 
 
 def seen(site: Site, explanation_id: str) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(site.client.get(f"/api/explanations/{explanation_id}/original.jpg").content)).convert("L"), float)
+    return np.asarray(
+        Image.open(io.BytesIO(site.client.get(f"/api/explanations/{explanation_id}/original.jpg").content)).convert("L"), float
+    )
 
 
 def test_a_scan_is_shown_from_its_smallest_to_its_largest_value(site: Site) -> None:
