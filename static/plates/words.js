@@ -1,6 +1,6 @@
 // A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
 
-import { chosen, place, strengths, twoSided } from "../core/colour.js";
+import { chosen, hasSink, place, strengths, twoSided } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
@@ -189,6 +189,14 @@ export class WordPlate {
    */
   get look() {
     return this.view.value;
+  }
+
+  /**
+   * The scores that make the scale: where the view says so, without a first word that dwarfs all others.
+   * @returns {number[]}
+   */
+  get scaled() {
+    return this.look.sink === "on" && hasSink(this.values) ? this.values.slice(1) : this.values;
   }
 
   /** @param {"waiting" | "stale" | "done" | "missing"} state */
